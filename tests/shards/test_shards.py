@@ -103,7 +103,7 @@ def test_at_a_barrier_the_model_answers_exactly_as_the_shards():
     shards = Shards("romco-auto", 3, every=20)
     at = 0
     while at + 60 < len(y):
-        following = shards.schedule.after(at)
+        following = shards.coordinator.schedule.after(at)
         shards.learn(x[at:following], y[at:following], task[at:following])
         at = following
     np.testing.assert_array_equal(shards.model().margins(x, task), shards.margins(x, task))

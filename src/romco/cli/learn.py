@@ -252,7 +252,9 @@ def _check_combination(
             f"unit of a number is not settled; leave it out to learn --target {target}"
         )
     if shards is not None and source.weight is not None:
-        raise ValueError(f"--shards does not go with --weight: {alone.format('carry it')} either")
+        raise ValueError(
+            f"--shards does not go with --weight: {alone.format('carry weights')} either"
+        )
 
 
 def _follow(

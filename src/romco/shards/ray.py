@@ -120,7 +120,8 @@ class Ray(Engine):
 
     def pids(self) -> list[int]:
         """Return the processes of the shards."""
-        return [self._wait(k, self._pid(k), partial(self._pid, k)) for k in range(len(self._logs))]
+        found: list[int] = self._ray.get([actor.pid.remote() for actor in self._actors])
+        return found
 
     def close(self) -> None:
         for actor in self._actors:
@@ -221,9 +222,6 @@ class Ray(Engine):
         _, failure = _unpickle(self._ray.get([started, self._send(k, self._logs[k])])[1])
         if failure is not None:
             raise failure
-
-    def _pid(self, k: int) -> Any:
-        return self._actors[k].pid.remote()
 
     def _start(self, k: int) -> Any:
         return self._actors[k].start.remote(self._config, self._starts[k])

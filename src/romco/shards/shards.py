@@ -343,15 +343,13 @@ class Shards(Closing):
 
     def _start(self, coordinator: Coordinator, auto: bool) -> None:
         self.coordinator, self._front = coordinator, coordinator.front
+        self.features = self._front.features
+        self.notes = self._front.notes  # anything JSON can hold, kept in the file
+        self.session = self._front.session  # memory of the program that learns, kept in the file
         self._tasks = TaskCodes(coordinator.n)
         self._locks = Locks()
         self._split_after = SPLIT_EVENTS if auto and coordinator.n == 1 else 0  # events
         self._entries = 0  # of the rows so far, until then
-
-    @property
-    def schedule(self) -> Schedule:
-        """Barriers."""
-        return self.coordinator.schedule
 
     @property
     def n(self) -> int:
@@ -362,11 +360,6 @@ class Shards(Closing):
     def events(self) -> int:
         """Number of learned events."""
         return self.coordinator.events
-
-    @property
-    def features(self) -> Features:
-        """Names of the features."""
-        return self._front.features
 
     @property
     def classes(self) -> tuple[Id, ...]:
@@ -382,16 +375,6 @@ class Shards(Closing):
     def positive(self) -> Id | None:
         """Label of margins above 0; None if unknown."""
         return self._front.engine.positive
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Anything JSON can hold, kept in the file."""
-        return self._front.notes
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """Memory of the program that learns, kept in the file."""
-        return self._front.session
 
     @property
     def tasks(self) -> list[Id]:

@@ -520,14 +520,18 @@ cdef class Rule:
             self.after.merge_all(entries)
 
 
-cdef class CopyRule(Rule):
-    """Copy rows that only one shard touched: ``width`` columns side by side."""
+cdef class SpanRule(Rule):
+    """Rule for ``width`` columns side by side (abstract); ``head`` is the first of them."""
 
-    cdef Column head                         # the first of them
+    cdef Column head
     cdef Py_ssize_t width
 
     def __init__(self, Column head not None, Py_ssize_t width):
         self.head, self.width = head, width
+
+
+cdef class CopyRule(SpanRule):
+    """Copy rows that only one shard touched."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int i, r
@@ -624,15 +628,14 @@ cdef class GaussianRule(Rule):
         return max(least, precision * exp(-self.fading * touches))
 
 
-cdef class SumRule(Rule):
-    """Sums in ``width`` columns: changes are added; the result is at least ``least``."""
+cdef class SumRule(SpanRule):
+    """Sums: changes are added; the result is at least ``least``."""
 
-    cdef Column head                         # the first of them
-    cdef Py_ssize_t width
     cdef double least
 
     def __init__(self, Column head not None, Py_ssize_t width, double least):
-        self.head, self.width, self.least = head, width, least
+        super().__init__(head, width)
+        self.least = least
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef Py_ssize_t row, e, c
@@ -696,17 +699,8 @@ cdef class StepRule(Rule):
                 self.column.put(row, start + share * self.change(entries, r, &apart))
 
 
-cdef class LatestRule(Rule):
-    """Values that cannot be added, in ``width`` columns: of the shard that touched the row most.
-
-    Of equals, the first.
-    """
-
-    cdef Column head                         # the first of them
-    cdef Py_ssize_t width
-
-    def __init__(self, Column head not None, Py_ssize_t width):
-        self.head, self.width = head, width
+cdef class LatestRule(SpanRule):
+    """Values that cannot be added: of the shard that touched the row most, of equals the first."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int i, r, e, most
