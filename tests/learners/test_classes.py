@@ -237,6 +237,7 @@ def test_48_classes_are_told_apart_as_well_as_by_logistic_regression(rare):
     assert frozen_error(stream, 48, known).mean() < 1.02 * error
 
 
+@pytest.mark.slow
 def test_rare_classes_do_not_make_frequent_ones_worse():
     """Over four streams: on one of them, 0.2 points are five events."""
     known, more = 5600, []

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from romco.plugins import connect_ray
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 Done = Callable[[Run], None]
+Cluster = Callable[[list[tuple[Any, ...]]], Iterator[int]]  # runs by arguments of ``execute``
 Lines = Callable[[Run, Path | None], Iterator[dict[str, Any]]]  # contents of a run's file
 
 
@@ -65,7 +65,7 @@ def perform(
     cluster = _CLUSTER.get()
     if cluster is not None:
         arguments = [(run, results.absolute(), data_dir, lines) for run in unfinished]
-        for at in cluster.perform(execute, arguments):
+        for at in cluster(arguments):
             done(unfinished[at])
         return
     jobs = min(jobs or os.cpu_count() or 1, len(unfinished))
@@ -95,33 +95,30 @@ def shortened(value: Any) -> Any:
     return [shortened(part) for part in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True)
-class RayRunner:
-    """Ray cluster at an address, or one that is started here; its workers see the same folders."""
+def _on_ray(address: str | None, arguments: list[tuple[Any, ...]]) -> Iterator[int]:
+    """Call :func:`execute` with each of the arguments; yield their numbers as they finish.
 
-    address: str | None = None
-
-    def perform(self, work: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> Iterator[int]:
-        """Call ``work`` with each of the arguments; yield their numbers as they finish."""
-        ray, owned = connect_ray(self.address)
-        remote = ray.remote(max_retries=0)(_on_worker)
-        try:
-            added = ray.put(dict(LEARNERS.added))
-            pending = {remote.remote(added, work, *one): i for i, one in enumerate(arguments)}
-            while pending:
-                ready, _ = ray.wait(list(pending))
-                for ref in ready:
-                    try:
-                        ray.get(ref)
-                    except ray.exceptions.RayTaskError as error:
-                        raise error.cause from None
-                    yield pending.pop(ref)
-        finally:
-            if owned:
-                ray.shutdown()
+    On the cluster at an address, or one that is started here; its workers see the same folders.
+    """
+    ray, owned = connect_ray(address)
+    remote = ray.remote(max_retries=0)(_on_worker)
+    try:
+        added = ray.put(LEARNERS.added)
+        pending = {remote.remote(added, *one): i for i, one in enumerate(arguments)}
+        while pending:
+            ready, _ = ray.wait(list(pending))
+            for ref in ready:
+                try:
+                    ray.get(ref)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                yield pending.pop(ref)
+    finally:
+        if owned:
+            ray.shutdown()
 
 
-_CLUSTER: ContextVar[RayRunner | None] = ContextVar("cluster", default=None)
+_CLUSTER: ContextVar[Cluster | None] = ContextVar("cluster", default=None)
 
 
 @contextmanager
@@ -129,18 +126,18 @@ def performing(engine: str | None, address: str | None = None) -> Iterator[None]
     """Perform runs on "ray" within the block; None: processes of this machine."""
     if engine not in (None, "ray"):
         raise ValueError(f"engine must be 'ray', or left out for processes here; got {engine!r}")
-    token = _CLUSTER.set(None if engine is None else RayRunner(address))
+    token = _CLUSTER.set(None if engine is None else partial(_on_ray, address))
     try:
         yield
     finally:
         _CLUSTER.reset(token)
 
 
-def _on_worker(added: Mapping[str, Method], work: Callable[..., Any], *arguments: Any) -> None:
-    """Work on a Ray worker with the driver's learners and one BLAS thread."""
+def _on_worker(added: Mapping[str, Method], *arguments: Any) -> None:
+    """Execute a run on a Ray worker, with the driver's learners and one BLAS thread."""
     LEARNERS.update(added)
     with threadpool_limits(1):
-        work(*arguments)
+        execute(*arguments)
 
 
 def _is_slow(run: Run) -> bool:

@@ -1,11 +1,9 @@
 """Prequential loop where labels cost or arrive late."""
 
-from __future__ import annotations
-
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +37,7 @@ class Delay:
         self._known: Numbers | None = None
 
     @classmethod
-    def until(cls, now: ArrayLike, known: ArrayLike) -> Delay:
+    def until(cls, now: ArrayLike, known: ArrayLike) -> Self:
         """Delay by the clock; event e is predicted at ``now[e]`` and learned from ``known[e]``."""
         delay = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
@@ -70,6 +68,58 @@ class Delay:
         if self._known is not None:
             return self._known[at]
         return np.full(len(at), float(at.max(initial=0) + self.events + 1))
+
+
+class StreamPart:
+    """Some events of a stream for one learner: read in place if it is compiled, else copied."""
+
+    def __init__(self, learner: Learner, events: Round) -> None:
+        self.learner, self.events = learner, events
+        self._in_place: Events | None = None
+        if isinstance(learner, CompiledLearner) and not np.isnan(events.y).any():
+            self._in_place = learner.events_of(events, labelled=True)
+
+    def predict(self, begin: int, end: int) -> Numbers:
+        """Margins of the events from begin to end."""
+        if isinstance(self.learner, CompiledLearner) and self._in_place is not None:
+            return self.learner.kernel.predict(self._in_place, begin, end)
+        unlabelled = np.full(end - begin, np.nan)
+        return self.learner.predict(self._copy(np.arange(begin, end), unlabelled))
+
+    def learn(self, at: Places, y: Numbers | None = None, context: Numbers | None = None) -> None:
+        """Learn events as one round; ``y`` replaces their labels."""
+        learner = self.learner
+        if context is not None and isinstance(learner, LearnsDelayed):
+            learner.update_delayed(self._copy(at), context)
+        elif (
+            y is None
+            and isinstance(learner, CompiledLearner)
+            and self._in_place is not None
+            and at[-1] - at[0] == len(at) - 1
+        ):
+            learner.kernel.update(self._in_place, at[0], at[-1] + 1)
+        else:
+            learner.update(self._copy(at, y))
+
+    def observe(self, at: Places) -> None:
+        """Update feature statistics by events without labels."""
+        learner = self.learner
+        if isinstance(learner, CompiledLearner) and self._in_place is not None:
+            if learner.uses_unlabelled:
+                for e in at.tolist():
+                    learner.kernel.look_at(self._in_place, e, e + 1)
+        else:
+            self.learn(at, np.full(len(at), np.nan))
+
+    def context(self, at: Places) -> Numbers | None:
+        """Prediction context of events now, if the learner wants it with their labels."""
+        if not isinstance(self.learner, LearnsDelayed):
+            return None
+        return self.learner.prediction_context(self._copy(at))
+
+    def _copy(self, at: Places, y: Numbers | None = None) -> Round:
+        some = chosen(self.events, at)
+        return some if y is None else some._replace(y=y)
 
 
 class PendingLabels(NamedTuple):
@@ -169,58 +219,6 @@ class LabelLoop:
                     if margins is not None:
                         task, y = int(part.events.task[e]), float(part.events.y[e])
                         self.policy.learn(task, y, margins)
-
-
-class StreamPart:
-    """Some events of a stream for one learner: read in place if it is compiled, else copied."""
-
-    def __init__(self, learner: Learner, events: Round) -> None:
-        self.learner, self.events = learner, events
-        self._in_place: Events | None = None
-        if isinstance(learner, CompiledLearner) and not np.isnan(events.y).any():
-            self._in_place = learner.events_of(events, labelled=True)
-
-    def predict(self, begin: int, end: int) -> Numbers:
-        """Margins of the events from begin to end."""
-        if isinstance(self.learner, CompiledLearner) and self._in_place is not None:
-            return self.learner.kernel.predict(self._in_place, begin, end)
-        unlabelled = np.full(end - begin, np.nan)
-        return self.learner.predict(self._copy(np.arange(begin, end), unlabelled))
-
-    def learn(self, at: Places, y: Numbers | None = None, context: Numbers | None = None) -> None:
-        """Learn events as one round; ``y`` replaces their labels."""
-        learner = self.learner
-        if context is not None and isinstance(learner, LearnsDelayed):
-            learner.update_delayed(self._copy(at), context)
-        elif (
-            y is None
-            and isinstance(learner, CompiledLearner)
-            and self._in_place is not None
-            and at[-1] - at[0] == len(at) - 1
-        ):
-            learner.kernel.update(self._in_place, at[0], at[-1] + 1)
-        else:
-            learner.update(self._copy(at, y))
-
-    def observe(self, at: Places) -> None:
-        """Update feature statistics by events without labels."""
-        learner = self.learner
-        if isinstance(learner, CompiledLearner) and self._in_place is not None:
-            if learner.uses_unlabelled:
-                for e in at.tolist():
-                    learner.kernel.look_at(self._in_place, e, e + 1)
-        else:
-            self.learn(at, np.full(len(at), np.nan))
-
-    def context(self, at: Places) -> Numbers | None:
-        """Prediction context of events now, if the learner wants it with their labels."""
-        if not isinstance(self.learner, LearnsDelayed):
-            return None
-        return self.learner.prediction_context(self._copy(at))
-
-    def _copy(self, at: Places, y: Numbers | None = None) -> Round:
-        some = chosen(self.events, at)
-        return some if y is None else some._replace(y=y)
 
 
 def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:

@@ -78,9 +78,8 @@ class Score:
             names = [str(int(y)) for y in round.y]
             answers, rows = most_likely(scores), np.arange(len(names))
             true = np.exp(scores[rows, round.y.astype(np.intp)])
-            self._add_classes(
-                names, map(str, answers.tolist()), true, np.exp(scores[rows, answers])
-            )
+            stated = np.exp(scores[rows, answers])
+            self._add_classes(names, map(str, answers.tolist()), true, stated)
 
     def count(self, model: Any, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events by their labels, and the answers that ``model`` gave before."""
@@ -93,11 +92,10 @@ class Score:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
             rows = np.arange(len(labels))
             true = answers.probabilities[rows, [column[canonical_name(label)] for label in labels]]
-            names = [
-                str(canonical_name(label)) for label in model.engine.labels_of(answers.margins)
-            ]
             stated = answers.probabilities.max(axis=1, initial=0.0)
-            self._add_classes([str(canonical_name(label)) for label in labels], names, true, stated)
+            answered = model.engine.labels_of(answers.margins)
+            truth, names = ([str(canonical_name(n)) for n in some] for some in (labels, answered))
+            self._add_classes(truth, names, true, stated)
 
     def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
         """Count labels (n,), -1 or +1, their margins (n,), and P(+1) (n,) as predicted before."""
@@ -169,9 +167,9 @@ class Score:
     @property
     def error(self) -> float:
         """Share of wrong answers; for numbers the root mean squared error."""
-        return (
-            self._mean_of("squares") ** 0.5 if self.target == "number" else self._mean_of("error")
-        )
+        if self.target == "number":
+            return self._mean_of("squares") ** 0.5
+        return self._mean_of("error")
 
     @property
     def baseline(self) -> float:

@@ -213,11 +213,8 @@ class _Reader:
         self.findings: tuple[str, ...] = tuple(self._class_effects())
         if findings and isinstance(learner, DescribesFindings):
             self.findings += tuple(learner.findings(self.numbers))
-        if (
-            findings
-            and isinstance(learner, FindsGroups)
-            and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
-        ):
+        few = 1 < learner.n_tasks <= MAX_GROUPED_TASKS
+        if findings and few and isinstance(learner, FindsGroups):
             self.groups = learner.groups()[self.numbers].tolist()
         judged = personal_tasks(learner)
         self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
@@ -262,10 +259,8 @@ class _Reader:
         """Return what a reader must know of the numbers."""
         notes = [] if self.weights.note is None else [self.weights.note]
         if self.model is not None and self.different.any():
-            every = f"{PERSONAL_CHECK_EVENTS:,}"
-            notes.append(
-                f"Since: events of all tasks when it was found different; looked at every {every}."
-            )
+            every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
+            notes.append(f"Since: events of all tasks when it was found different; {every}.")
         return notes
 
     @cached_property
@@ -277,25 +272,17 @@ class _Reader:
     def _levels(self) -> Numbers | None:
         """Prediction (m,) of each task for the average event; None where it is not known."""
         model = self.model
-        if (
-            self.average is None
-            or model is None
-            or not self.names
-            or model.engine.target.kind == "classes"
-        ):
+        if self.average is None or model is None or not self.names:
             return None
+        kind = model.engine.target.kind
         columns = np.flatnonzero(self.average).astype(np.int32)
-        if len(columns) * len(self.names) > MAX_LEVEL_ENTRIES:
+        if kind == "classes" or len(columns) * len(self.names) > MAX_LEVEL_ENTRIES:
             return None
         m, k = len(self.names), len(columns)
         row = np.tile(self.average[columns], m), np.tile(columns, m)
         rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
         margins = self.turn * predict(self.learner, rows, self.numbers)
-        return (
-            margins
-            if model.engine.target.kind == "number"
-            else model.engine.probability_of(margins)
-        )
+        return margins if kind == "number" else model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:
         """Sentences on the features for each of many classes."""

@@ -171,14 +171,16 @@ cdef class Step:
         if number >= self.n_tasks or self.needed_width() > self.n_features:
             self.make_room(self.needed_width(), number + 1)
             self.look_at_learner()
-        kernel, counts, before = self.learner.kernel, self.body[1], self.body[1].events
+        kernel, counts = self.learner.kernel, self.body[1]
+        before = counts.events
         scores = self.make_scores(kernel, &margins)
         if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
             return NotImplemented
         self.task, self.weight = number, weight
         self.event.weights = NULL if weight == 1.0 else &self.weight
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
-        kernel.check_idle()
+        if kernel.busy or kernel.torn:
+            kernel.check_idle()  # raises
         kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
         counts.count(self.event, 1)
         if self.answers == 1 and offset is None:  # else margins are log-odds as they are
@@ -228,7 +230,8 @@ cdef class Step:
             return NotImplemented
         self.task = number
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
-        kernel.check_idle()
+        if kernel.busy or kernel.torn:
+            kernel.check_idle()  # raises
         kernel.drop_notes()
         kernel.followed = False
         kernel.score(self.event, 0, 1, margins)

@@ -327,7 +327,10 @@ class AutoNumber(DecomposedLearner):
         return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
 
     def residual_variance(self) -> float:
-        return float(NOISE_FACTOR * self._arrays["noise"][3, 0] * self._variance())
+        # The first is too low where weights vary less than a priori; the second is too high, for
+        # it holds what is not yet learned.
+        together, related = self._arrays["noise"][[3, 4], 0]
+        return float(NOISE_FACTOR * np.sqrt(together * related) * self._variance())
 
     def _posterior(self, mean: Numbers, spent: Numbers, prior: Numbers, common: float) -> Posterior:
         V = self._variance()

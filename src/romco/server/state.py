@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate, groupby, pairwise, repeat, starmap
+from itertools import accumulate, groupby, pairwise, starmap
 from math import log
 from typing import Any
 
@@ -241,9 +241,10 @@ class ServedModel:
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
-                made = list(map(engine.predict_event, rows, tasks, offsets or repeat(None)))
-                if NotImplemented not in made:  # compiled, without arrays
-                    return made, None
+                if len(rows) == 1:  # compiled, without arrays; several are predicted together
+                    made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
+                    if made is not NotImplemented:
+                        return [made], None
                 margins = engine.margins(rows, tasks, offsets)
         except ValueError as error:
             raise blame(error, self.model.features.read, rows) from None

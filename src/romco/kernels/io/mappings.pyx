@@ -303,11 +303,12 @@ cdef class NamedMappings(Mappings):
             self.new = None
         elif self.new is None:
             self.new = {}
-        else:
+        elif self.new:
             self.new.clear()
 
     cdef int commit(self) except -1:
-        self.known.update(self.new)
+        if self.new:
+            self.known.update(self.new)
         return 0
 
     cdef bint adopts(self) except -1:
