@@ -211,7 +211,6 @@ def test_the_service_reads_the_same_rows(learned, tmp_path):
     running = Running(tmp_path, Settings(), new=lambda: romco.load(folder / "m.romco"))
     try:
         events = [{"task": task, "x": row} for row, task in zip(rows, TASKS, strict=True)]
-        running.client.predict(events)  # after 100 without an answer, recent events count no more
         found = [answer["margin"] for answer in running.client.predict(events)]
         one = running.client.predict(events[3])["margin"]
         before = romco.load(folder / "m.romco")
