@@ -39,7 +39,7 @@ def errors(seed, learner, task=None, new_task="mean"):
 
 def test_below_the_personal_and_the_impersonal_model_from_the_first_minute_on():
     def mean(*given, **more):
-        wrong = np.mean([errors(seed, *given, **more) for seed in range(4)], axis=(0, 1))
+        wrong = np.mean([errors(seed, *given, **more) for seed in range(16)], axis=(0, 1))
         return np.array([wrong[a:b].mean() for a, b in ((0, 6), (6, 12), (12, 30), (30, 120))])
 
     together = mean("romco-auto")
