@@ -68,20 +68,40 @@ def intervals() -> Iterator[str]:
                 yield f"| {name} | {sd} | {each} | {m2 or ''} | {' '.join(key)} | {share:.1f} |"
 
 
-def _covered(seed: int, number: bool, sd: float, each: int, m2: int) -> Iterator[tuple[Any, Any]]:
-    m, n = 100, 100 * each
+def simulate(
+    seed: int, number: bool, n: int = 4000, m: int = 100, m2: int = 0, sd: float = 1.0
+) -> tuple[list[dict[str, Any]], list[Any], list[str], dict[tuple[str, str], Numbers]]:
+    """Return rows, answers and pupils of n events, and the true effects.
+
+    m pupils differ in intercept and slope, m2 schools in their intercept.
+    """
     rng = np.random.default_rng(seed)
     x, task, other = rng.normal(size=n), rng.integers(0, m, n), rng.integers(0, max(m2, 1), n)
     level, slope = sd * rng.normal(size=m), 0.5 * sd * rng.normal(size=m)
     second = 0.8 * rng.normal(size=max(m2, 1)) * (m2 > 0)
     score = 0.3 + level[task] + (1.0 + slope[task]) * x + second[other]
     y = score + rng.normal(size=n) if number else score + rng.logistic(size=n) > 0.0
+    rows = [{"x": a, "school": f"s{b}"} for a, b in zip(x.tolist(), other.tolist(), strict=True)]
+    if not m2:
+        rows = [{"x": row["x"]} for row in rows]
+    true = {("pupil", "intercept"): level, ("pupil", "x"): slope, ("school", "intercept"): second}
+    return rows, y.tolist(), [f"p{k}" for k in task], true
+
+
+def learned(
+    seed: int, number: bool, n: int = 4000, m2: int = 0, sd: float = 1.0
+) -> tuple[romco.Model, dict[tuple[str, str], Numbers]]:
+    """Return a model of simulated events, and the true effects."""
+    rows, y, task, true = simulate(seed, number, n, m2=m2, sd=sd)
     kinds = {"x": "number", **({"school": "category"} if m2 else {})}
     schema = romco.Schema(kinds, task=["pupil", "school"] if m2 else ["pupil"])
-    rows = [{"x": a, "school": f"s{b}"} for a, b in zip(x.tolist(), other.tolist(), strict=True)]
     model = romco.Model(target="number" if number else None, schema=schema)
-    model.learn([{name: row[name] for name in kinds} for row in rows], y, [f"p{k}" for k in task])
-    true = {("pupil", "intercept"): level, ("pupil", "x"): slope, ("school", "intercept"): second}
+    model.learn(rows, y, task)
+    return model, true
+
+
+def _covered(seed: int, number: bool, sd: float, each: int, m2: int) -> Iterator[tuple[Any, Any]]:
+    model, true = learned(seed, number, 100 * each, m2, sd)
     for key, found in romco.effects(model).levels.groupby(["grouping", "term"]):
         effect = np.array([true[key][int(name[1:])] for name in found.level])
         effect -= effect.mean()

@@ -8,35 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 import romco
+from benchmarks.mixed_simulations import learned, simulate
 from romco.cli.main import app
 
 pytest.importorskip("pandas")
-
-
-def simulated(seed, number, n=4000, m=100, m2=0, sd=1.0):
-    """A random intercept and slope of 100 tasks, and the intercepts of a second grouping."""
-    rng = np.random.default_rng(seed)
-    x, task, other = rng.normal(size=n), rng.integers(0, m, n), rng.integers(0, max(m2, 1), n)
-    level, slope = sd * rng.normal(size=m), 0.5 * sd * rng.normal(size=m)
-    second = 0.8 * rng.normal(size=max(m2, 1)) * (m2 > 0)
-    score = 0.3 + level[task] + (1.0 + slope[task]) * x + second[other]
-    y = score + rng.normal(size=n) if number else score + rng.logistic(size=n) > 0.0
-    rows = [{"x": a, "school": f"s{b}"} for a, b in zip(x.tolist(), other.tolist(), strict=True)]
-    if not m2:
-        rows = [{"x": row["x"]} for row in rows]
-    truth = {("pupil", "intercept"): level, ("pupil", "x"): slope}
-    return rows, y.tolist(), [f"p{k}" for k in task], truth | {("school", "intercept"): second}
-
-
-def learned(seed, number, m2=0, sd=1.0):
-    rows, y, task, truth = simulated(seed, number, m2=m2, sd=sd)
-    kinds = {"x": "number", **({"school": "category"} if m2 else {})}
-    groupings = ["pupil", "school"] if m2 else ["pupil"]
-    model = romco.Model(
-        target="number" if number else None, schema=romco.Schema(kinds, task=groupings)
-    )
-    model.learn(rows, y, task)
-    return model, truth
 
 
 @pytest.mark.parametrize(("m2", "sd"), [(0, 1.0), (100, 1.0), (0, 0.3)])
@@ -45,7 +20,7 @@ def test_intervals_cover(number, m2, sd):
     """90 % intervals hold 85 to 95 % of the true effects, about as many of each term."""
     inside, sds = {}, {}
     for seed in range(200, 206):  # other seeds than those that constants were chosen by
-        model, truth = learned(seed, number, m2, sd)
+        model, truth = learned(seed, number, m2=m2, sd=sd)
         found = romco.effects(model)
         for (grouping, term), rows in found.levels.groupby(["grouping", "term"]):
             true = np.array([truth[grouping, term][int(level[1:])] for level in rows.level])
@@ -107,7 +82,7 @@ def test_effects_of_estimators_and_layers():
 
 
 def test_command_line_with_two_groupings(tmp_path):
-    rows, y, task, _ = simulated(0, number=True, m2=20)
+    rows, y, task, _ = simulate(0, number=True, m2=20)
     file, source = tmp_path / "m.romco", tmp_path / "events.csv"
     lines = [f"{t},{r['school']},{r['x']},{v}" for t, r, v in zip(task, rows, y, strict=True)]
     source.write_text("\n".join(["pupil,school,x,points", *lines]) + "\n")
@@ -133,7 +108,7 @@ def test_command_line_with_two_groupings(tmp_path):
 
 
 def test_a_nested_grouping_in_a_file_is_that_of_rows(tmp_path):
-    rows, y, task, _ = simulated(0, number=True, n=600, m=12, m2=3)
+    rows, y, task, _ = simulate(0, number=True, n=600, m=12, m2=3)
     rows = [{"class": t, **row} for t, row in zip(task, rows, strict=True)]
     source, file = tmp_path / "events.csv", tmp_path / "m.romco"
     lines = [f"{r['class']},{r['x']},{r['school']},{v}" for r, v in zip(rows, y, strict=True)]
@@ -156,7 +131,7 @@ def test_a_nested_grouping_in_a_file_is_that_of_rows(tmp_path):
 
 
 def test_effects_do_not_depend_on_the_label_that_came_first():
-    rows, y, task, _ = simulated(3, number=False, sd=0.3)
+    rows, y, task, _ = simulate(3, number=False, sd=0.3)
     found = []
     for first in (y.index(True), y.index(False)):
         model = romco.Model()
