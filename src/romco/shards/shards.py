@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.durable import Closing
-from romco.io.modelfile import load_state, save_state
-from romco.io.validation import refusing
+from romco.io.modelfile import load_state, refusing, save_state
 from romco.learners.capabilities import UpdatesSubspace
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
