@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.kernels.core.events import Events
+from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import (
     Column,
     CopyRule,
@@ -27,7 +28,6 @@ from romco.learners.merging import (
     apply_merged,
     collect_change,
     merge,
-    merge_gaussians,
     shared_values,
 )
 from tests.reference import merging as plain
@@ -231,11 +231,6 @@ def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():
     np.testing.assert_array_equal(apart, plain.merge_steps(np.zeros(2), [[1.0, 0.0], [0.0, 2.0]]))
 
 
-def stacked(parts):
-    """Means and covariances of shards as arrays."""
-    return tuple(np.stack(own) for own in zip(*parts, strict=True))
-
-
 def test_full_gaussians_are_merged_as_the_formula_says():
     rng = np.random.default_rng(6)
 
@@ -246,7 +241,7 @@ def test_full_gaussians_are_merged_as_the_formula_says():
     mean, start = rng.normal(size=4), covariance(2.0)
     parts = [(mean + rng.normal(size=4) / 9, 0.3 * covariance(1.0)) for _ in range(3)]
     renewal = np.full(4, 3e-3)
-    got = merge_gaussians(mean, start, *stacked(parts), [5, 70, 9], renewal, 3.0)
+    got = merge_gaussians(mean, start, parts, [5, 70, 9], renewal, 3.0)
     expected = plain.merge_full(mean, start, parts, [5, 70, 9], renewal, 3.0)
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
@@ -263,18 +258,18 @@ def test_full_gaussians_of_any_size_and_spread_are_merged_as_the_formula_says(n)
         mean = rng.normal(size=n)
         parts = [(mean + rng.normal(size=n) / 9, 0.6 * start), (mean, 0.9 * start)]
         renewal = np.full(n, 1e-9)
-        got = merge_gaussians(mean, start, *stacked(parts), [5, 70], renewal, 3.0)
+        got = merge_gaussians(mean, start, parts, [5, 70], renewal, 3.0)
         expected = plain.merge_full(mean, start, parts, [5, 70], renewal, 3.0)
         for a, b in zip(got, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
 def test_a_gaussian_without_any_doubt_is_refused_as_by_numpy():
-    start, none = (np.zeros(2), np.eye(2)), np.zeros((1, 2, 2))
+    none = np.zeros((2, 2))
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
-        merge_gaussians(*start, np.zeros((1, 2)), none, [1], np.zeros(2), 3.0)
-    with pytest.raises(ValueError, match="broadcast"):
-        merge_gaussians(*start, np.zeros((1, 3)), none + np.eye(2), [1], np.zeros(2), 3.0)
+        merge_gaussians(np.zeros(2), np.eye(2), [(np.zeros(2), none)], [1], np.zeros(2), 3.0)
+    with pytest.raises(ValueError, match="different sizes"):
+        merge_gaussians(np.zeros(2), np.eye(2), [(np.zeros(3), none)], [1], np.zeros(2), 3.0)
 
 
 def test_independent_data_give_the_belief_that_one_learner_of_all_would_have():
@@ -467,6 +462,6 @@ def test_features_that_are_not_there_are_no_news():
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
     start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
     _, merged = merge_gaussians(
-        np.zeros(3), start, np.zeros((2, 3)), np.stack([start] * 2), [0, 0], np.zeros(3), 3
+        np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
     )
     np.testing.assert_allclose(merged, start, atol=1e-14)

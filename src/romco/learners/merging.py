@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.merge import rows as kernel
+from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
 from romco.learners.base import Learner
 from romco.learners.sharing import (
@@ -350,41 +351,13 @@ def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]])
 def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:
     if len(active) == 1:
         return {name: active[0][1][name] for name in line.arrays}
-    mean, covariance = (arrays[name] for name in line.arrays)
-    own_mean, own = (np.stack([values[name] for _, values in active]) for name in line.arrays)
-    renewal = np.zeros_like(mean) if line.renewal is None else arrays[line.renewal]
+    start = {name: arrays[name].copy() for name in line.arrays}
+    means, covariances = line.view(start)
+    parts = [line.view(own) for _, own in active]
     events = [n for n, _ in active]
-    merged = merge_gaussians(mean, covariance, own_mean, own, events, renewal, line.ceiling)
-    return dict(zip(line.arrays, merged, strict=True))
-
-
-def merge_gaussians(
-    mean: Floats,
-    covariance: Floats,
-    own_mean: Floats,
-    own_covariance: Floats,
-    events: Sequence[int],
-    renewal: Floats,
-    ceiling: float,
-) -> tuple[Floats, Floats]:
-    """Return mean (..., n) and covariance (..., n, n) merged from K shards that started at these.
-
-    The shards' own are (K, ..., n) and (K, ..., n, n). Each event adds ``renewal`` (..., n) to the
-    variances up to ``ceiling``: the start is aged by a shard's events when its change of precision
-    is formed, and by all events in the total. No direction becomes less certain than at the start,
-    or than ``ceiling``.
-    """
-    k, d = len(events), mean.shape[-1]
-    ages = np.reshape([sum(events), *events], (k + 1, *(1,) * mean.ndim))
-    variances = np.diagonal(covariance, axis1=-2, axis2=-1)
-    added = np.minimum(np.maximum(0.0, ceiling - variances), ages * renewal)
-    aged = covariance + added[..., None] * np.eye(d)
-    inverse = np.linalg.inv(np.concatenate([aged, own_covariance]))
-    total, starts, precisions = inverse[0], inverse[1 : k + 1], inverse[k + 1 :]
-    total = total + (precisions - starts).sum(axis=0)
-    step = (precisions @ (own_mean - mean)[..., None]).sum(axis=0)
-    least = 1.0 / np.abs(np.linalg.eigvalsh(covariance)).max(axis=-1, initial=ceiling)
-    values, vectors = np.linalg.eigh(0.5 * (total + total.mT))
-    merged = (vectors / np.maximum(values, least[..., None])[..., None, :]) @ vectors.mT
-    merged = 0.5 * (merged + merged.mT)
-    return mean + (merged @ step)[..., 0], merged
+    for k in range(len(means)):
+        own = [(mean[k], covariance[k]) for mean, covariance in parts]
+        means[k], covariances[k] = merge_gaussians(
+            means[k], covariances[k], own, events, line.renewed(arrays, k), line.ceiling
+        )
+    return start

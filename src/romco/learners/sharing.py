@@ -108,6 +108,19 @@ class Full:
     def __init__(self, mean: str, covariance: str, renewal: str | None, ceiling: float) -> None:
         self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
 
+    def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+        """Live means (k, n) and covariances (k, n, n)."""
+        mean, covariance = (arrays[name] for name in self.arrays)
+        n = mean.shape[-1]
+        return mean.reshape(-1, n), covariance.reshape(-1, n, n)
+
+    def renewed(self, arrays: dict[str, NDArray[Any]], k: int) -> Floats:
+        """Return what each event adds to the variances (n,) of the k-th Gaussian."""
+        n = arrays[self.arrays[0]].shape[-1]
+        if self.renewal is None:
+            return np.zeros(n)
+        return arrays[self.renewal].reshape(-1, n)[k]
+
 
 class PerPair:
     """Values per task and feature, owned by one shard and never merged."""

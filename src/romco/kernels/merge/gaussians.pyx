@@ -1,0 +1,135 @@
+"""Merge of small Gaussians with full covariance.
+
+They have ten numbers or two, and every barrier merges several: LAPACK is called without NumPy, whose
+checks would cost twenty times the computation.
+"""
+
+import numpy as np
+from libc.math cimport fabs
+from scipy.linalg.cython_lapack cimport dgesv, dsyev
+
+
+def merge_gaussians(
+    const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts,
+    const double[::1] renewal not None, double ceiling,
+):
+    """Return mean (n,) and covariance (n, n) merged from parts that started at the given ones.
+
+    ``parts`` are pairs of mean and covariance, ``counts`` the events of each. The change of each
+    part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``:
+    the start's covariance is aged by a part's events when its change is formed, and by all events in
+    the total. No direction becomes less certain than at the start, or than ``ceiling``.
+    """
+    means, covariances = [part[0] for part in parts], [part[1] for part in parts]
+    cdef const long long[::1] events = np.array(counts, dtype=np.int64)
+    cdef Py_ssize_t n = mean.shape[0], k
+    cdef long long total = 0
+    cdef double least
+    check(n, covariance, means, covariances, events, renewal)
+    cdef double[:, :, ::1] room = np.empty((3, n, n))
+    cdef double[:, ::1] precision = room[0], start = room[1], own = room[2]
+    cdef double[:, ::1] merged = np.empty((n, n))
+    cdef double[::1] step = np.zeros(n), value = np.empty(n), moved = np.array(mean)
+    cdef const double[:, ::1] given
+    for k in range(events.shape[0]):
+        total += events[k]
+    invert(aged(covariance, total, renewal, ceiling, own), precision)
+    for k in range(events.shape[0]):
+        invert(aged(covariance, events[k], renewal, ceiling, own), start)
+        given = covariances[k]
+        own[:, :] = given
+        invert(own, merged)
+        change(precision, start, merged, step, mean, means[k])
+    own[:, :] = covariance
+    decompose(own, value)
+    least = 1.0 / max(ceiling, fabs(value[0]), fabs(value[n - 1]))
+    symmetrise(precision)
+    decompose(precision, value)
+    compose(precision, value, least, merged)
+    add_product(merged, step, moved)
+    return np.asarray(moved), np.asarray(merged)
+
+
+cdef check(Py_ssize_t n, covariance, means, covariances, events, renewal):
+    """Raise ValueError where sizes differ."""
+    fits = covariance.shape[0] == covariance.shape[1] == renewal.shape[0] == n
+    fits = fits and len(means) == events.shape[0]
+    fits = fits and all(own.shape == (n,) for own in means)
+    if not fits or not all(own.shape == (n, n) for own in covariances):
+        raise ValueError(f"Gaussians of different sizes; the first has {n} numbers")
+
+
+cdef double[:, ::1] aged(
+    const double[:, ::1] covariance, long long events, const double[::1] renewal, double ceiling,
+    double[:, ::1] place,
+):
+    """What the renewal of so many events makes of a covariance."""
+    cdef Py_ssize_t i
+    place[:, :] = covariance
+    for i in range(renewal.shape[0]):
+        place[i, i] += min(max(0.0, ceiling - covariance[i, i]), renewal[i] * events)
+    return place
+
+
+cdef invert(double[:, ::1] a, double[:, ::1] inverse):
+    """The inverse of a symmetric matrix, which is spent."""
+    cdef int n = a.shape[0], info = 0, i
+    cdef int[::1] pivots = np.empty(n, dtype=np.intc)
+    inverse[:, :] = 0.0
+    for i in range(n):
+        inverse[i, i] = 1.0
+    dgesv(&n, &n, &a[0, 0], &n, &pivots[0], &inverse[0, 0], &n, &info)
+    if info != 0:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+
+cdef change(
+    double[:, ::1] precision, const double[:, ::1] start, const double[:, ::1] own, double[::1] step,
+    const double[::1] mean, const double[::1] own_mean,
+):
+    """Add what a part learned: its precision less the start's, and that of what it moved."""
+    cdef Py_ssize_t n = mean.shape[0], i, j
+    cdef double moved
+    for i in range(n):
+        moved = 0.0
+        for j in range(n):
+            precision[i, j] += own[i, j] - start[i, j]
+            moved += own[i, j] * (own_mean[j] - mean[j])
+        step[i] += moved
+
+
+cdef void symmetrise(double[:, ::1] a) noexcept:
+    cdef Py_ssize_t i, j
+    for i in range(a.shape[0]):
+        for j in range(i):
+            a[i, j] = a[j, i] = 0.5 * (a[i, j] + a[j, i])
+
+
+cdef decompose(double[:, ::1] a, double[::1] value):
+    """Eigenvalues, from small to large, of a symmetric matrix, whose rows become its eigenvectors."""
+    cdef int n = a.shape[0], size = 8 * n, info = 0
+    cdef double[::1] work = np.empty(size)
+    dsyev("V", "U", &n, &a[0, 0], &n, &value[0], &work[0], &size, &info)
+    if info != 0:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+
+cdef void compose(
+    const double[:, ::1] vector, const double[::1] value, double least, double[:, ::1] inverse
+) noexcept:
+    """The inverse of what was decomposed, with eigenvectors in rows, never less sure than ``least``."""
+    cdef Py_ssize_t n = value.shape[0], i, j, k
+    cdef double total
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(n):
+                total += vector[k, i] * vector[k, j] / max(value[k], least)
+            inverse[i, j] = inverse[j, i] = total
+
+
+cdef void add_product(const double[:, ::1] a, const double[::1] x, double[::1] place) noexcept:
+    cdef Py_ssize_t i, j
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            place[i] += a[i, j] * x[j]
