@@ -57,7 +57,7 @@ from romco.shards.shard import (
 )
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
-CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
+CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
