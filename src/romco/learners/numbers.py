@@ -25,7 +25,7 @@ from romco.learners.base import (
     replay_in_turn,
     with_labels,
 )
-from romco.learners.capabilities import Posterior
+from romco.learners.capabilities import Decomposed, Posterior
 from romco.learners.contributions import (
     Contributions,
     factor_in_use,
@@ -321,7 +321,7 @@ def of_inner(upgrade: Upgrade) -> Upgrade:
     return upgraded
 
 
-class DecomposedNumbers(Learner):
+class DecomposedNumbers(Learner, Decomposed):
     r"""ROMCO's U + V for numbers: the same steps and penalties on another loss.
 
     Answers are measured from their running mean in units of their running spread, rows in units
@@ -434,9 +434,7 @@ class DecomposedNumbers(Learner):
 
     def _count(self, round: Round) -> None:
         """Running mean and spread of the answers (Welford), and the rows' mean square length."""
-        x = round.x
-        squares = np.asarray((x.multiply(x) if isinstance(x, csr_array) else x * x).sum(axis=1))
-        for y, square in zip(np.asarray(round.y).tolist(), squares.tolist(), strict=True):
+        for y, square in zip(np.asarray(round.y).tolist(), _squares(round.x).tolist(), strict=True):
             self._clock[COUNT] += 1.0
             step = y - self._clock[MEAN]
             self._clock[MEAN] += step / self._clock[COUNT]
@@ -454,14 +452,16 @@ class DecomposedNumbers(Learner):
 
     def _scaled(self, x: Features) -> Any:
         """Rows after a constant, none longer than three usual ones."""
+        lengths = np.sqrt(_squares(x)) / self._length()
+        cut = (1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST))[:, None]
         if isinstance(x, csr_array):
-            lengths = np.sqrt(np.asarray(x.multiply(x).sum(axis=1))) / self._length()
-            cut = 1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST)
-            return csr_array(hstack([np.ones((x.shape[0], 1)), x.multiply(cut[:, None])]))
-        x = np.asarray(x, dtype=np.float64)
-        lengths = np.sqrt(np.square(x).sum(axis=1, keepdims=True)) / self._length()
-        cut = 1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST)
+            return csr_array(hstack([np.ones((x.shape[0], 1)), x.multiply(cut)]))
         return np.hstack([np.ones((len(x), 1)), x * cut])
+
+
+def _squares(x: Features) -> Numbers:
+    """Squared lengths (n,) of rows."""
+    return np.asarray((x.multiply(x) if isinstance(x, csr_array) else np.square(x)).sum(axis=1))
 
 
 Models = Literal["unique", "global"]

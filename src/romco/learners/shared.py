@@ -19,26 +19,9 @@ if TYPE_CHECKING:
     from romco.kernels.auto.auto import AutoKernel
     from romco.kernels.auto.numbers import AutoNumberKernel
 
-ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
-
-
-def spectrum(left: Numbers, right: Numbers) -> Numbers:
-    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2)."""
-    if not left.size or not right.size:
-        return np.empty(0)
-    small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))
-    s = np.linalg.svd(small, compute_uv=False)
-    return s[s > ROUNDING * s.max(initial=0.0)]
-
-
-def column_lengths(own: "csc_array") -> Numbers:
-    """Length (m,) of each column of V (d, m)."""
-    column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
-    return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
-
 
 class DecomposedLearner(CompiledLearner, Decomposed):
-    """W = U + V, from ``shared_factors`` and ``personal_sparse`` of the learner (abstract)."""
+    """A compiled learner of W = U + V (abstract)."""
 
     def weights(self) -> Numbers:
         return self.shared() + self.personal()
@@ -50,12 +33,6 @@ class DecomposedLearner(CompiledLearner, Decomposed):
     def personal(self) -> Numbers:
         """V (d, m), what is personal to single tasks."""
         return personal_of(self)
-
-    def singular_values(self) -> Numbers:
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> Numbers:
-        return column_lengths(self.personal_sparse())
 
 
 OWN = PerPair("personal", "personal_keys")
