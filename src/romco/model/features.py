@@ -5,7 +5,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 """
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Dense = NDArray[np.float64]
 New = dict[Id, int]
+Pairs = Sequence[tuple[Id, int]]  # new names and their columns, in order
 
 
 class Sparse(NamedTuple):
@@ -55,7 +56,7 @@ class Features(Protocol):
     def add(self, new: New) -> None:
         """Adopt the new names that :meth:`read` found."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         """Return the actions that adopt the new names whose columns are below ``top``."""
 
     def name(self, column: int) -> Id:
@@ -103,7 +104,7 @@ class Columns:
     def add(self, new: New) -> None:
         """Do nothing: columns are fixed."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         return []
 
     def name(self, column: int) -> Id:
@@ -208,9 +209,9 @@ class Names(NamedFeatures):
     def add(self, new: New) -> None:
         self._column.update(new)
 
-    def actions(self, new: New, top: int) -> list[Action]:
-        known, first = self.width, next(iter(new.values()), 0)
-        names = dict(islice(new.items(), known - first, max(top, known) - first))
+    def actions(self, new: Pairs, top: int) -> list[Action]:
+        known, first = self.width, new[0][1] if new else 0
+        names = dict(new[known - first : max(top, known) - first])
         return [(self._column.update, names)] if names else []
 
     def mappings(self, new: New | None = None) -> Mappings:
@@ -249,7 +250,7 @@ class Hashed(NamedFeatures):
     def add(self, new: New) -> None:
         """Do nothing: no name is stored."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         return []
 
     def mappings(self, new: New | None = None) -> Mappings:
