@@ -60,10 +60,12 @@ class Connection(HttpToolsProtocol):
         self._timer: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock of the first request."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
         self._stop_timer()
         super().connection_lost(exc)
 
@@ -93,11 +95,13 @@ class Connection(HttpToolsProtocol):
     # Parser callbacks
 
     def on_message_begin(self) -> None:
+        """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = True
         self._number, self._received_bytes = self._number + 1, 0
 
     def on_headers_complete(self) -> None:
+        """Begin the response."""
         self._in_head = False
         size = sum(map(len, chain.from_iterable(self.headers)))
         if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
@@ -110,6 +114,7 @@ class Connection(HttpToolsProtocol):
         self._open += 1
 
     def on_message_complete(self) -> None:
+        """End a request."""
         self._in_request = False
         self._stop_timer()
         super().on_message_complete()

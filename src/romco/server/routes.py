@@ -186,18 +186,16 @@ class Access:
 
     def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise RequestError where a request for a route of a scope is refused."""
-        host, origin, authorization = (
-            headers.get(name, b"").decode("latin-1") for name in ACCESS_HEADERS
-        )
+        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
         name = host[1:].partition("]")[0] if host[:1] == "[" else host.rpartition(":")[0] or host
         if self._hosts is not None and name.lower() not in self._hosts:
             raise RequestError("the service is not known by this Host", status=421)
-        foreign = b"origin" in headers and origin.partition("://")[2] != host
+        foreign = origin is not None and origin.decode("latin-1").partition("://")[2] != host
         if foreign and method not in ("GET", "HEAD"):
             raise RequestError("requests from other sites are refused", status=403)
         if self._tokens is None or scope == "public":
             return
-        kind, _, secret = authorization.partition(" ")
+        kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         scopes = self._tokens.get(_digest(secret.strip()))
         if scopes is None or kind.lower() != "bearer":
             bearer = [(b"www-authenticate", b"Bearer")]
