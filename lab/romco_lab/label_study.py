@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from romco.cli.options import parse_label_budget
-from romco.compare.plan import Run, complete
 from romco.compare.results import Finished, read
-from romco.compare.run import place
+from romco.compare.run import Run, complete, place
 from romco.compare.sources import digest_of, stream_of
 from romco.labels import POLICIES
 from romco.presentation import page

@@ -14,9 +14,8 @@ from scipy.stats import t as student
 
 from romco.compare import run as runs_
 from romco.compare.controls import title_of
-from romco.compare.plan import Run
 from romco.compare.results import Finished, read
-from romco.compare.run import Done, Lines, place, shortened, versions
+from romco.compare.run import Done, Lines, Run, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Confusion, Delay, MeanLoss, Metric, Score, Structure, prequential
 from romco.labels import policy

@@ -3,7 +3,8 @@
 Three protocols. *Prequential*: train students first, then test students; everything learns.
 *Personal*: each test student has a copy of the model after the train students, which learns from
 that student alone. *Frozen*: the weights are those after the train students; only the history of a
-test student is updated. Files are those of Gervet et al. (2020): part, user, timestamp, item, skill, correct.
+test student is updated. Files are those of Gervet et al. (2020): part, user, timestamp, item,
+skill, correct.
 """
 
 import csv
@@ -13,6 +14,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -105,14 +107,13 @@ def unseen_students(answers: Answers) -> tuple[Floats, Floats]:
     model.learn(answers.rows[:first], answers.correct[:first], answers.students[:first])
 
     def learn(at: Sequence[int], weight: float) -> Floats:
-        parts = [[part[i] for i in at] for part in (answers.rows, answers.correct)]
-        students = [answers.students[i] for i in at]
-        weights = np.full(len(at), weight)
-        return model.engine.predict_and_learn(*parts, students, weight=weights).probabilities
+        rows, correct = [answers.rows[i] for i in at], [answers.correct[i] for i in at]
+        students, weights = [answers.students[i] for i in at], np.full(len(at), weight)
+        return model.engine.predict_and_learn(rows, correct, students, weight=weights).probabilities
 
     test = range(first, len(answers.rows))
     alone = [list(run) for _, run in groupby(test, key=lambda i: answers.students[i])]
-    personal = [in_copy(lambda at=at: learn(at, 1.0)) for at in alone]
+    personal = [in_copy(partial(learn, at, 1.0)) for at in alone]
     return learn(test, 0.0), np.concatenate(personal)
 
 

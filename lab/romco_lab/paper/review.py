@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.compare.plan import Run
+from romco.compare.run import Run
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown, mean_and_spread
 from romco_lab.learner_runs import Outcome

@@ -60,13 +60,10 @@ def compare(
     Prints a table and a verdict: what knowing the task is worth, and what sharing adds to that.
     Writes a page with a picture and the tasks that gain most.
     """
-    from romco.compare.plan import Comparison, chosen_learners, chosen_settings
     from romco.compare.report import compare
-    from romco.compare.run import performing
+    from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
     from romco.presentation import screen
 
-    if source.offset is not None:
-        raise ValueError("compare knows no offsets: most of what it compares takes none")
     dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
     check_known("order", order, ORDERS)
     comparison = Comparison(

@@ -21,7 +21,7 @@ from romco.cli.options import (
     HashBits,
     History,
     Ids,
-    LabelBudget,
+    Labels,
     LearnerName,
     ModelOptions,
     ModelPath,
@@ -51,7 +51,7 @@ from romco.model.engine import personal_tasks
 from romco.model.features import Features
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
-from romco.runs.ask import BudgetedModel
+from romco.runs.ask import LabelBudget
 from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
@@ -107,7 +107,7 @@ def learn(
     every: Annotated[
         int | None, typer.Option(min=1, help="and after so many events per shard; else 10,000.")
     ] = None,
-    labels: LabelBudget = None,
+    labels: Labels = None,
     asked: Annotated[
         Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
     ] = None,
@@ -184,10 +184,10 @@ def _learn_one(
             learner, options = _new_model(source, options, threads)
         if threads is not None:
             learner = _on_threads(path, _read_threads(threads), options, source)
-        if labels is not None:
-            learner = _under_budget(labels, source, learner)
+        budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
-        steps = learn_into(learner, source, path, predictions, checkpoint_every, stop=stop)
+        given = source, path, predictions, checkpoint_every
+        steps = learn_into(learner, *given, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
@@ -341,8 +341,8 @@ def _describe_run(progress: Progress, seconds: float) -> str:
 
 
 def _describe_progress(progress: Progress) -> str:
-    model = progress.model
-    parts = [f"{progress.events - progress.refused:,} events learned"]
+    verb = "learned" if progress.budget is None else "predicted"
+    parts = [f"{progress.events - progress.refused:,} events {verb}"]
     if progress.score.events:
         parts.append(progress.score.line())
     if progress.error_by_tasks is not None:
@@ -351,12 +351,10 @@ def _describe_progress(progress: Progress) -> str:
         number = progress.late.target == "number"
         error = f"RMSE {progress.late.error:.4g}" if number else f"error {progress.late.error:.2%}"
         parts.append(f"{error} with answers up to {BLOCK_EVENTS:,} events late")
-    if isinstance(model, BudgetedModel):
-        parts[0] = f"{progress.events - progress.refused:,} events predicted"
-        parts.append(model.summary())
-        model = model.model
-    if isinstance(model, Model):
-        parts += _describe_tasks(model)
+    if progress.budget is not None:
+        parts.append(progress.budget.summary())
+    if isinstance(progress.model, Model):
+        parts += _describe_tasks(progress.model)
     if progress.skipped:
         parts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
@@ -455,7 +453,7 @@ def ask(
     source: Source,
     model: ModelPath,
     out: Annotated[Path, typer.Option(help="File of the events to label: .csv or .jsonl.")],
-    labels: LabelBudget = "5%",
+    labels: Labels = "5%",
     id: Ids = None,
     floor: Annotated[int, typer.Option(min=0, help="So many of each task come first.")] = 0,
     audit: Annotated[float, typer.Option(help="Share of the labels drawn at random.")] = 0.1,
@@ -477,8 +475,8 @@ def ask(
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     budget = parse_label_budget(labels or "5%")
     asked = requests.choose_requests(found, known, budget, id, **options)
-    requests.write_requests(asked, out, known.schema.label)
-    chance = sum(request.why == requests.BY_CHANCE for request in asked)
+    requests.write_requests(asked, out)
+    chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in asked)
     note(
         f"{len(asked):,} events to label, {chance:,} of them at random to estimate the error: {out}"
     )
@@ -500,21 +498,21 @@ def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> N
         note(f"error of all predictions by audit: {error}")
 
 
-def _under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
-    """Return a model that learns a part of the labels; one that has a policy keeps it."""
+def _under_budget(text: str, source: Source, model: Any) -> LabelBudget:
+    """Let a model learn a part of the labels; one that has a policy keeps it."""
     if not isinstance(model, Model) or model.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
     if model.labels is None:
-        model.labels = _policy(parse_label_budget(text), source, seed)
-    return BudgetedModel(model)
+        model.labels = _policy(parse_label_budget(text), source)
+    return LabelBudget(model)
 
 
-def _policy(labels: float | int, source: Source, seed: int) -> Budget:
+def _policy(labels: float | int, source: Source) -> Budget:
     """Return the policy of a share, or of a number of labels among the events of a file."""
     if isinstance(labels, float):
-        return Budget(labels, seed=seed)
+        return Budget(labels, seed=0)
     if source.path == "-":
         raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
     with replace(source, skip_bad=True).open() as reader:
         events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
-    return Budget.of(min(labels, events), events, seed=seed)
+    return Budget.of(min(labels, events), events, seed=0)

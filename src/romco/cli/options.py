@@ -58,7 +58,7 @@ Time = Annotated[
     str | None, typer.Option("--time", help="Column of the time, for --history; no feature.")
 ]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of the events' weights.")]
-LabelBudget = Annotated[
+Labels = Annotated[
     str | None, typer.Option("--labels", help="Label budget: a share (5%, 0.05) or a number (500).")
 ]
 Ids = Annotated[str | None, typer.Option("--id", help="Column of ids; else line numbers.")]

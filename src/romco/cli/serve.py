@@ -10,7 +10,7 @@ from romco.cli.options import (
     Classes,
     HashBits,
     History,
-    LabelBudget,
+    Labels,
     LearnerName,
     ModelOptions,
     Settings,
@@ -46,7 +46,7 @@ def serve(
     classes: Classes = None,
     history: History = None,
     time: Time = None,
-    labels: LabelBudget = None,
+    labels: Labels = None,
     from_: Annotated[
         str | None,
         typer.Option(
