@@ -205,9 +205,13 @@ class ModelOptions:
 
     def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
         """Return a model or shards; a history goes with the schema of its columns."""
-        given = {"classes": self.classes, "positive": self.positive, **self.settings, **more}
+        given = {"classes": self.classes, "positive": self.positive, **self.parameters(schema)}
+        return kind(self.learner or "romco-auto", *parts, **given, **more)
+
+    def parameters(self, schema: Schema | None) -> dict[str, Any]:
+        """Return the learner's parameters, and the history with the schema of its columns."""
         past = {} if self.history is None else {"history": self.history, "schema": schema}
-        return kind(self.learner or "romco-auto", *parts, **given, **past)
+        return self.settings | past
 
     def check(self, path: Path, model: Model) -> None:
         """Raise ValueError where options contradict the model that is there."""
