@@ -17,9 +17,10 @@ from romco.learners.capabilities import (
     DescribesFindings,
     FindsGroups,
     KnowsFeatures,
+    column_lengths,
+    spectrum,
 )
 from romco.learners.classes import Classes
-from romco.learners.shared import column_lengths, spectrum
 from romco.model import Model
 from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
 from romco.model.features import Sparse
