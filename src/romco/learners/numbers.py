@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
-from romco.kernels.auto.scales import Scales, columns
+from romco.kernels.auto.scales import Scales, aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.linear import (
     GaussianNumber,
@@ -190,7 +190,7 @@ class AutoNumber(DecomposedLearner):
             "pair_covariance": np.full((2, 1, 1), WEIGHT_VARIANCE),
             "drift_weight": np.zeros(3),
             "drift_covariance": WEIGHT_VARIANCE * np.eye(3),
-            "units": columns(n_features),
+            "units": aligned_zeros(n_features, 8),
             "typical": np.zeros(5),
             "evidence": np.zeros((n_tasks, 3)),
             "belief": np.zeros((n_tasks, 3)),
