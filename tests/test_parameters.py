@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.cli.options import parse_settings
-from romco.compare.plan import chosen_settings
+from romco.compare.run import chosen_settings
 from romco.parameters import not_negative, positive, setting, truth, whole
 
 

@@ -51,8 +51,7 @@ def paper(
     out: ResultsFolder = Path("results/paper"),
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
-    from romco.compare.plan import chosen_learners
-    from romco.compare.run import performing
+    from romco.compare.run import chosen_learners, performing
     from romco.presentation import screen
     from romco_lab.paper.experiment import Experiment, sources_for
     from romco_lab.paper.measure import measure

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from romco import LEARNERS
-from romco.compare.plan import Run, complete
 from romco.compare.results import read
+from romco.compare.run import Run, complete
 from romco.compare.sources import digest_of
 from romco_lab import learner_runs as running
 from romco_lab.learner_runs import PAPER_GRID, equal_trials, execute, grid_trials

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from romco import LEARNERS, Learner, Method
-from romco.compare.plan import Run
 from romco.compare.results import Finished
+from romco.compare.run import Run
 from romco_lab.learner_runs import Outcome, paired
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.verdict import Sweep, losses, overall, verdicts

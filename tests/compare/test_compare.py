@@ -9,10 +9,9 @@ from romco.cli.compare import read_file
 from romco.cli.main import app
 from romco.compare import sources
 from romco.compare.controls import CONTROLS, title_of
-from romco.compare.plan import Comparison, chosen_learners, chosen_settings
 from romco.compare.report import compare, report
 from romco.compare.results import read
-from romco.compare.run import place
+from romco.compare.run import Comparison, chosen_learners, chosen_settings, place
 from romco.runs import Source
 from romco.streams import Stream
 from tests.io.helpers import read_blocks
@@ -288,3 +287,41 @@ def test_a_data_set_without_another_target_says_so(tmp_path):
     done = runner.invoke(app, ["compare", "simulated", *given])
     assert done.exit_code != 0
     assert "simulated has no target number" in str(done.exception) + done.output
+
+
+@pytest.mark.parametrize("target", ["two-classes", "number"])
+def test_every_row_knows_the_offset(tmp_path, target):
+    rng = np.random.default_rng(0)
+    base, a = 4.0 * rng.normal(size=300), rng.normal(size=300)
+    y = base if target == "number" else np.where(base + rng.logistic(size=300) > 0, "yes", "no")
+    rows = [f"u{i % 5},{y[i]},{a[i]:.3f},{base[i]:.6f}" for i in range(300)]
+    (tmp_path / "f.csv").write_text("\n".join(["who,answer,a,base", *rows]))
+    given = ["--task", "who", "--label", "answer", "--target", target, "--offset", "base"]
+    where = ["--shuffles", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
+    more = ["--learners", "ogd-unique"]
+    done = runner.invoke(app, ["compare", str(tmp_path / "f.csv"), *given, *where, *more])
+    assert done.exit_code == 0, done.output
+    assert sources.OFFSET_NOTE in done.output
+    table = (tmp_path / "out" / "f.csv" / "table.md").read_text()
+    figures = [
+        float(line.split("|")[2].strip(" *"))
+        for line in table.splitlines()[4:]
+        if line.startswith("| ") and "failed" not in line
+    ]
+    if target == "number":  # the offset is the answer
+        assert len(figures) == len(CONTROLS) + 2
+        assert max(figures) < 1e-6
+    else:  # nearly the entropy of the true probabilities; log 2 would be no offset
+        chance = 1.0 / (1.0 + np.exp(-base))
+        entropy = -np.mean(chance * np.log(chance) + (1.0 - chance) * np.log1p(-chance))
+        assert len(figures) == len(CONTROLS) + 1  # OGD takes no offset, and the table says so
+        assert "broke down" in table
+        np.testing.assert_allclose(figures, entropy, atol=0.06)
+
+
+def test_many_classes_have_no_offset(tmp_path):
+    rows = [f"u{i % 5},{'xyz'[i % 3]},{i},{i}" for i in range(30)]
+    (tmp_path / "f.csv").write_text("\n".join(["who,answer,a,base", *rows]))
+    given = ["--task", "who", "--label", "answer", "--offset", "base", "--out", str(tmp_path)]
+    done = runner.invoke(app, ["compare", str(tmp_path / "f.csv"), *given])
+    assert "an offset is of two classes or of a number" in str(done.exception)

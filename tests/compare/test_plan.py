@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from romco.compare.plan import Run, complete
+from romco.compare.run import Run, complete
 
 RUN = Run("simulated", "abc", "ogd-unique", (("eta", 1.0),), "synchronous", 0)
 

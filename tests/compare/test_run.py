@@ -5,9 +5,8 @@ import pytest
 
 from romco.compare import results, run
 from romco.compare.controls import ALONE, FREQUENCY
-from romco.compare.plan import Run, complete
 from romco.compare.results import read, records
-from romco.compare.run import place
+from romco.compare.run import Run, complete, place
 from romco.compare.sources import digest_of
 from romco.learners import Method
 from romco.learners.linear import Gradient

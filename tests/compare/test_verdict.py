@@ -7,8 +7,7 @@ import pytest
 
 import romco
 from romco.compare import controls, results
-from romco.compare.controls import ALONE, CONTROLS, ENGINE, FREQUENCY, HISTORY, POOLED
-from romco.compare.regression import regress
+from romco.compare.controls import ALONE, CONTROLS, ENGINE, FREQUENCY, HISTORY, POOLED, regress
 from romco.compare.results import Finished, Row
 from romco.compare.verdict import ONE_TASK, gain, task_gains, verdict
 from romco.streams import Stream

@@ -322,4 +322,3 @@ def test_command_line(tmp_path, suffix, more):
     made.learn(x, labels, WHO, offset=offset)
     found = romco.load(shards).margins(x, WHO, offset=offset)
     np.testing.assert_allclose(found, made.margins(x, WHO, offset=offset), atol=1e-9)
-    assert "compare knows no offsets" in run("compare", source, *columns, fails=True)

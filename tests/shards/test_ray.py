@@ -10,9 +10,8 @@ import pytest
 
 import romco
 from benchmarks.scaling_speed import watched, wide_files
-from romco.compare.plan import Run, complete
 from romco.compare.results import records
-from romco.compare.run import perform, performing, place
+from romco.compare.run import Run, complete, perform, performing, place
 from romco.io.formats import BadRow
 from romco.shards import Shards
 from romco.shards import files as shard_files

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.compare.plan import Parameters, Run, complete
 from romco.compare.results import Finished, read
-from romco.compare.run import Progress, place
+from romco.compare.run import Parameters, Progress, Run, complete, place
 from romco.learners import LEARNERS
 from romco_lab.beyond.ablations import ABLATIONS, SINGLE, VARIANTS
 from romco_lab.beyond.probes import probe

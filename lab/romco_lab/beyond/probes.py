@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.plan import Run
-from romco.compare.run import versions
+from romco.compare.run import Run, versions
 from romco.evaluation.metrics import Confusion
 from romco.learners import LEARNERS, Learner
 from romco.learners.auto import Auto

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.plan import Run, complete
 from romco.compare.results import Finished, read
-from romco.compare.run import place
+from romco.compare.run import Run, complete, place
 from romco.compare.sources import digest_of, stream_of
 from romco.learners import LEARNERS
 from romco.streams.datasets import DATASETS, VARIANT_MARK, present

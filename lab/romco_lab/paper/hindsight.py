@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from romco.compare.controls import title_of
-from romco.compare.plan import Run, complete
 from romco.compare.results import read
-from romco.compare.run import place
+from romco.compare.run import Run, complete, place
 from romco.presentation.tables import Table, mark_best
 from romco_lab.learner_runs import Outcome, in_common, outcomes, paired
 from romco_lab.paper.experiment import ROMCO, Chosen, Experiment, PaperData

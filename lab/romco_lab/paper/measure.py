@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from romco.compare.plan import Run
-from romco.compare.run import Progress
+from romco.compare.run import Progress, Run
 from romco_lab.learner_runs import perform
 from romco_lab.paper.experiment import Experiment
 from romco_lab.paper.report import findings, write

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.compare.controls import title_of
-from romco.compare.plan import Run, complete
 from romco.compare.results import read
-from romco.compare.run import Progress, place
+from romco.compare.run import Progress, Run, complete, place
 from romco.compare.sources import stream_of
 from romco.presentation.tables import Table, mark_best, markdown
 from romco.streams.datasets import DATASETS

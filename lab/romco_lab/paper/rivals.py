@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from romco.compare.controls import title_of
-from romco.compare.plan import Run
 from romco.compare.results import read
-from romco.compare.run import place
+from romco.compare.run import Run, place
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best
 from romco_lab.paper.experiment import Experiment

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from romco.compare.controls import title_of
-from romco.compare.plan import Run, complete
 from romco.compare.results import read
-from romco.compare.run import place
+from romco.compare.run import Run, complete, place
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best
 from romco_lab.figures import canvas, save

@@ -16,8 +16,8 @@ from romco.cli.options import (
     Target,
     check_known,
     check_source,
+    expand_options,
     parse_target,
-    reads_source,
     resolve_target,
     typed_command,
 )
@@ -31,9 +31,9 @@ EVENTS_AT_A_TIME = 10_000
 console = Console()
 
 
-@reads_source
+@expand_options
 def compare(
-    source: Source = "simulated",  # type: ignore[assignment]  # replaced by reads_source
+    source: Source = "simulated",  # type: ignore[assignment]  # replaced by expand_options
     positive: Positive = None,
     target: Target = "auto",
     learners: Annotated[
@@ -60,13 +60,10 @@ def compare(
     Prints a table and a verdict: what knowing the task is worth, and what sharing adds to that.
     Writes a page with a picture and the tasks that gain most.
     """
-    from romco.compare.plan import Comparison, chosen_learners, chosen_settings
     from romco.compare.report import compare
-    from romco.compare.run import performing
+    from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
     from romco.presentation import screen
 
-    if source.offset is not None:
-        raise ValueError("compare knows no offsets: most of what it compares takes none")
     dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
     check_known("order", order, ORDERS)
     comparison = Comparison(

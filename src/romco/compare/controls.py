@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from romco.compare.regression import regress
 from romco.evaluation import baselines
 from romco.learners import LEARNERS, Learner, learner
 from romco.learners.capabilities import GivesProbabilities
@@ -65,29 +64,36 @@ def title_of(row: str, number: bool = False) -> str:
 
 
 def predict(row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any]) -> Predictions:
-    """Predict all events of ``rounds`` in their order, each before it is learned."""
-    begin = time.process_time()
+    """Predict all events of ``rounds`` in their order, each before it is learned.
+
+    Every row knows the offset, if there is one: of numbers it predicts what the offset leaves.
+    """
+    begin, events, known = time.process_time(), rounds.events, np.zeros(())
+    if stream.answers == 0 and events.offset is not None:
+        known = events.offset
+        rounds = Rounds(events.task, events.x, events.y - known, rounds.starts - rounds.starts[0])
     values, model = _predict(row, stream, rounds, parameters)
-    return Predictions(values, time.process_time() - begin, model)
+    return Predictions(values + known, time.process_time() - begin, model)
 
 
 def _predict(
     row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any]
 ) -> tuple[Numbers, Learner | None]:
-    task, x, y, *_ = rounds.events
+    task, x, y, _, offset = rounds.events
+    group = np.zeros_like(task) if row in IGNORE_TASK else task
     if row in (FREQUENCY, HISTORY):
+        if offset is not None:  # and an intercept
+            return _regression(stream, group, np.empty((len(y), 0)), y, offset), None
         return _from_answers(row, stream, task, y), None
-    if row == POOLED:
-        return _regression(stream, np.zeros_like(task), x, y), None
-    if row == ALONE:
-        return _regression(stream, task, x, y), None
-    if row == WITHOUT_TASK:
-        return _learned(ENGINE, stream, 1, _singly(np.zeros_like(task), x, y), parameters)
+    if row in (POOLED, ALONE):
+        return _regression(stream, group, x, y, offset), None
+    if row not in (WITHOUT_TASK, TASK_COLUMN):
+        return _learned(row, stream, stream.n_tasks, rounds, parameters)
     if row == TASK_COLUMN:
         one_hot = (np.ones(len(y)), (np.arange(len(y)), task))
-        wide = csr_array(hstack([csr_array(x), csr_array(one_hot, shape=(len(y), stream.n_tasks))]))
-        return _learned(ENGINE, stream, 1, _singly(np.zeros_like(task), wide, y), parameters)
-    return _learned(row, stream, stream.n_tasks, rounds, parameters)
+        x = csr_array(hstack([csr_array(x), csr_array(one_hot, shape=(len(y), stream.n_tasks))]))
+    singly = Rounds(np.zeros_like(task), x, y, np.arange(len(y) + 1), offset=offset)
+    return _learned(ENGINE, stream, 1, singly, parameters)
 
 
 def class_numbers(stream: Stream, y: Numbers) -> NDArray[np.intp]:
@@ -104,8 +110,14 @@ def _from_answers(row: str, stream: Stream, task: NDArray[np.int64], y: Numbers)
     return baselines.task_class_rates(classes, task, n_classes)
 
 
-def _regression(stream: Stream, group: NDArray[np.int64], x: Features, y: Numbers) -> Numbers:
-    """Regression of each group on its own, on columns scaled by their spread in the whole file."""
+def _regression(
+    stream: Stream,
+    group: NDArray[np.int64],
+    x: Features,
+    y: Numbers,
+    offset: Numbers | None,
+) -> Numbers:
+    """Regression of each group on its own; it begins with the offset, else the overall rate."""
     if stream.answers == 0:
         origin, unit = y[0], float(y.std()) or 1.0  # one answer tells the level
         z = (y - origin) / unit
@@ -113,8 +125,8 @@ def _regression(stream: Stream, group: NDArray[np.int64], x: Features, y: Number
     classes, n_classes = class_numbers(stream, y), max(stream.answers, 2)
     log_rates = np.log(baselines.class_rates(classes, n_classes))
     if stream.answers == 1:
-        offset = log_rates[:, 1:] - log_rates[:, :1]
-        positive = regress(group, x, classes.astype(float), offset, "two classes")
+        odds = log_rates[:, 1] - log_rates[:, 0] if offset is None else offset
+        positive = regress(group, x, classes.astype(float), odds[:, None], "two classes")
         return np.column_stack([1.0 - positive, positive])
     return regress(group, x, classes.astype(float), log_rates, "classes")
 
@@ -148,5 +160,138 @@ def _platt_scaled(margins: Numbers, y: Numbers) -> Numbers:
     return np.exp(factors) * margins
 
 
-def _singly(task: NDArray[np.int64], x: Features, y: Numbers) -> Rounds:
-    return Rounds(task, x, y, np.arange(len(y) + 1))
+# Bayesian online regression on scaled columns: the control that a sceptic would fit.
+
+PRIOR_VARIANCES = np.array([0.003, 0.03, 0.3, 3.0, 30.0])  # averaged by their past likelihood
+INTERCEPT_VARIANCE = 1.0
+MAX_DENSE_COLUMNS = 256
+MAX_COVARIANCE_ENTRIES = 200_000  # of all classes and priors; beyond, only variances are kept
+EVIDENCE_DECAY = 0.999
+PROBIT = np.pi / 8.0  # MacKay's factor: margins shrink by their variance
+
+
+def regress(
+    group: NDArray[np.int64], x: Features, y: Numbers, offset: Numbers, target: str
+) -> Numbers:
+    """Predict each event from the earlier events of its group, one regression per group.
+
+    Logistic regression for "two classes", softmax regression for "classes" and linear regression
+    for "number", with a Gaussian posterior. Columns are centred and scaled by their mean and
+    standard deviation over all rows (wide sparse ones by their root mean square): hindsight that
+    can only help.
+
+    ``y`` (n,) is 0 or 1, class numbers, or numbers; ``offset`` (n, K) the scores before anything of
+    the group is known. Returns P(1) (n, 1), probabilities (n, K), or numbers (n, 1).
+    """
+    predicted = np.empty_like(offset)
+    rows = _scaled(x)
+    for members in groups(group):
+        part = rows[members]
+        fit = _dense if isinstance(part, np.ndarray) else _sparse
+        predicted[members] = fit(part, y[members], offset[members], target)
+    return predicted
+
+
+def groups(group: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Return the numbers of the events of each group, in their order."""
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def _scaled(x: Features) -> Numbers | csr_array:
+    """Scaled columns and a last one of ones."""
+    n, d = x.shape
+    if d <= MAX_DENSE_COLUMNS:
+        dense = np.asarray(x if isinstance(x, np.ndarray) else x.toarray(), dtype=np.float64)
+        spread = dense.std(axis=0)
+        centred = (dense - dense.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+        return np.column_stack([centred, np.ones(n)])
+    sparse = csr_array(x)
+    squares = np.bincount(sparse.indices, sparse.data**2, minlength=d)
+    counts = np.bincount(sparse.indices, minlength=d)
+    size = np.sqrt(squares / np.maximum(counts, 1))
+    values = sparse.data / np.where(size > 0.0, size, 1.0)[sparse.indices]
+    scaled = csr_array((values, sparse.indices, sparse.indptr), shape=(n, d))
+    return csr_array(hstack([scaled, np.ones((n, 1))]))
+
+
+class _Mixture:
+    """Predictions of all priors, averaged by how likely they made the past of this group."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.evidence = np.zeros(len(PRIOR_VARIANCES))
+
+    def predict(self, margins: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:
+        """Return predictions of each prior (S, K), and their average (K,)."""
+        each = margins
+        if self.target != "number":
+            each = margins / np.sqrt(1.0 + PROBIT * variances)
+        if self.target == "two classes":
+            each = 0.5 * (1.0 + np.tanh(0.5 * each))
+        elif self.target == "classes":
+            each = np.exp(each - each.max(axis=1, keepdims=True))
+            each /= each.sum(axis=1, keepdims=True)
+        weight = np.exp(self.evidence - self.evidence.max())
+        return each, (weight / weight.sum()) @ each
+
+    def learn(self, each: Numbers, y: float) -> tuple[Numbers, Numbers]:
+        """Update the evidence; return gradients and curvatures (S, K) at the true answer."""
+        if self.target == "number":
+            error = each - y
+            self.evidence = EVIDENCE_DECAY * self.evidence - np.square(error[:, 0])
+            return error, np.ones_like(error)
+        gradient = each.copy()
+        if self.target == "two classes":
+            gradient -= y
+            true = 1.0 - np.abs(gradient[:, 0])
+        else:
+            gradient[:, int(y)] -= 1.0
+            true = each[:, int(y)]
+        self.evidence = EVIDENCE_DECAY * self.evidence + np.log(np.maximum(true, 1e-15))
+        return gradient, each * (1.0 - each)
+
+
+def _dense(z: Numbers, y: Numbers, offset: Numbers, target: str) -> Numbers:
+    """One regression with a full covariance matrix, where it is small enough."""
+    n, d = z.shape
+    k, s = offset.shape[1], len(PRIOR_VARIANCES)
+    if s * k * d * d > MAX_COVARIANCE_ENTRIES:
+        return _sparse(csr_array(z), y, offset, target)
+    w = np.zeros((s, k, d))
+    prior = np.tile(PRIOR_VARIANCES[:, None], (1, d))
+    prior[:, -1] = INTERCEPT_VARIANCE
+    covariance = np.repeat((prior[:, :, None] * np.eye(d))[:, None], k, axis=1)
+    predicted, mixture = np.empty((n, k)), _Mixture(target)
+    for e in range(n):
+        direction = covariance @ z[e]  # (s, k, d)
+        variance = direction @ z[e]
+        each, predicted[e] = mixture.predict(offset[e] + w @ z[e], variance)
+        gradient, curvature = mixture.learn(each, y[e])
+        gain = 1.0 / (1.0 + curvature * variance)
+        w -= (gain * gradient)[..., None] * direction
+        covariance -= (curvature * gain)[..., None, None] * (
+            direction[..., :, None] * direction[..., None, :]
+        )
+    return predicted
+
+
+def _sparse(z: csr_array, y: Numbers, offset: Numbers, target: str) -> Numbers:
+    """One regression with the variances of the weights alone, on the columns that occur."""
+    columns, place = np.unique(z.indices, return_inverse=True)
+    n, k, s, d = len(y), offset.shape[1], len(PRIOR_VARIANCES), len(columns)
+    w = np.zeros((s, k, d))
+    v = np.tile(PRIOR_VARIANCES[:, None, None], (1, k, d))
+    v[..., columns == z.shape[1] - 1] = INTERCEPT_VARIANCE
+    predicted, mixture = np.empty((n, k)), _Mixture(target)
+    starts = z.indptr.tolist()
+    for e in range(n):
+        at, values = place[starts[e] : starts[e + 1]], z.data[starts[e] : starts[e + 1]]
+        weights, variances = w[..., at], v[..., at]
+        squares = values * values
+        each, predicted[e] = mixture.predict(offset[e] + weights @ values, variances @ squares)
+        gradient, curvature = mixture.learn(each, y[e])
+        variances /= 1.0 + curvature[..., None] * variances * squares
+        v[..., at] = variances
+        w[..., at] = weights - variances * gradient[..., None] * values
+    return predicted

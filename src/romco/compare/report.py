@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from romco.compare.controls import ENGINE, MEANINGS
-from romco.compare.plan import Comparison
 from romco.compare.results import UNSCORED_NUMBERS, Row, records, rows
-from romco.compare.run import Done, perform
+from romco.compare.run import Comparison, Done, perform
 from romco.compare.sources import stream_of
 from romco.compare.verdict import MIN_TASK_EVENTS, TaskGain, Verdict, gain, task_gains, verdict
 from romco.presentation import page

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.compare.controls import ENGINE, Predictions, class_numbers, predict, title_of
-from romco.compare.plan import Run
-from romco.compare.run import place, shortened, versions
+from romco.compare.run import Run, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Coverage, Score, Structure
 from romco.evaluation.score import log_loss
@@ -22,6 +21,7 @@ from romco.learners.capabilities import Decomposed, GivesIntervals
 from romco.learners.registry import number_learner
 from romco.rounds import Round, Rounds
 from romco.streams import ORDERS, Stream
+from romco.streams.orders import count_earlier
 
 Numbers = NDArray[np.float64]
 UNSCORED_NUMBERS = 5  # first events of a stream of numbers: nobody knows their level yet
@@ -142,8 +142,8 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
     events, values = rounds.events, predictions.values
     losses, wrong = event_losses(stream, events.y, values)
     scored = ~np.isnan(losses)
-    by_task = _sums(events.task, np.where(scored, wrong, 0.0), stream.n_tasks)
-    counts = _sums(events.task, scored.astype(float), stream.n_tasks)
+    by_task = np.bincount(events.task[scored], wrong[scored], stream.n_tasks)
+    counts = np.bincount(events.task[scored], minlength=stream.n_tasks)
     figures = _score(stream, events, values)
     if stream.answers:
         some = counts > 0
@@ -211,16 +211,7 @@ def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
 
 def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[float]]:
     """Events and summed losses by how many events of the task came before: 0, 1, 2-3, 4-7 ..."""
-    order = np.argsort(task, kind="stable")
-    first = np.flatnonzero(np.diff(task[order], prepend=-1))
-    before = np.empty(len(task), dtype=np.intp)
-    before[order] = np.arange(len(task)) - np.repeat(first, np.diff(np.append(first, len(task))))
-    bins = np.where(before > 0, np.floor(np.log2(np.maximum(before, 1))) + 1, 0).astype(np.intp)
-    scored = ~np.isnan(losses)
-    n = int(bins.max(initial=0)) + 1
-    sums = _sums(bins, np.where(scored, losses, 0.0), n)
-    return {"events": _sums(bins, scored.astype(float), n).tolist(), "loss": sums.tolist()}
-
-
-def _sums(group: NDArray[Any], values: Numbers, n: int) -> Numbers:
-    return np.bincount(group, weights=values, minlength=n).astype(np.float64)
+    bins = np.frexp(count_earlier(task))[1]
+    scored, n = ~np.isnan(losses), int(bins.max(initial=0)) + 1
+    events, sums = np.bincount(bins[scored], None, n), np.bincount(bins, np.nan_to_num(losses), n)
+    return {"events": events.tolist(), "loss": sums.tolist()}

@@ -1,5 +1,6 @@
-"""Execution of runs: each becomes one file of JSON lines, written once, on any process."""
+"""Runs: planned, named by a digest of all their fields, executed once into a file each."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -7,25 +8,161 @@ import pickle
 import platform
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-from romco.compare.plan import Run
-from romco.learners import LEARNERS, Method
+from romco.compare.controls import CONTROLS, ENGINE
+from romco.compare.sources import digest_of, stream_of
+from romco.learners import LEARNERS, Method, known, learner
+from romco.learners.registry import number_learner
+from romco.parameters import setting
 from romco.plugins import connect_ray
+from romco.version import __version__
+
+Parameters = Mapping[str, Any]
+MAX_SHUFFLES = 5
+SHUFFLED_EVENTS = 100_000  # larger files are read in fewer orders
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row of a table, or one learner with one setting, on one shuffle of one data set."""
+
+    dataset: str
+    digest: str  # of the data set's events
+    learner: str
+    parameters: tuple[tuple[str, Any], ...]  # all of them, defaults too, by name
+    order: str
+    seed: int
+    rounds: int | None = None  # only the first so many; None for all
+    records: int = 60  # about so many points along the stream; 0 in a comparison
+    labels: tuple[tuple[str, Any], ...] = ()  # label policy: name, share, ...
+    delay: int | str = 0  # events until a label is known; "true": as the data set has it
+    version: str = __version__
+
+    @property
+    def name(self) -> str:
+        """File name: readable, and different as soon as any field differs."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"{self.dataset}.{self.learner}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 Done = Callable[[Run], None]
-Cluster = Callable[[list[tuple[Any, ...]]], Iterator[int]]  # runs by arguments of ``execute``
+Cluster = Callable[[list[tuple[Any, ...]]], Generator[int]]  # runs by arguments of ``execute``
 Lines = Callable[[Run, Path | None], Iterator[dict[str, Any]]]  # contents of a run's file
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows to compare on one data set, fixed before anything runs."""
+
+    dataset: str
+    learners: tuple[str, ...] = ()  # rows beside the controls and ROMCO-Auto
+    shuffles: int | None = None  # None: 5, fewer for large files
+    order: str = "interleaved"
+    settings: Mapping[str, Parameters] | None = None
+    data_dir: Path | None = None
+
+    @property
+    def seeds(self) -> range:
+        """Seeds of the shuffles; one where the order is as recorded."""
+        if self.order == "recorded":
+            return range(1)
+        events = stream_of(self.dataset, self.data_dir).n_events
+        usual = max(1, min(MAX_SHUFFLES, SHUFFLED_EVENTS // events))
+        return range(self.shuffles or usual)
+
+    def runs(self) -> list[Run]:
+        """All runs, shuffle by shuffle."""
+        digest = digest_of(self.dataset, self.data_dir)
+        answers = stream_of(self.dataset, self.data_dir).answers
+        given = self.settings or {}
+        rows = dict.fromkeys((*CONTROLS, *self.learners, ENGINE))
+        parameters = {
+            row: () if row in CONTROLS else complete(_method_of(row, answers), given.get(row, {}))
+            for row in rows
+        }
+        return [
+            Run(self.dataset, digest, row, parameters[row], self.order, seed, records=0)
+            for seed in self.seeds
+            for row in rows
+        ]
+
+
+def complete(name: str, parameters: Parameters) -> tuple[tuple[str, Any], ...]:
+    """Return all parameters of a learner by name, defaults where none are given."""
+    whole = known(name).complete(parameters).items()
+    plain = ((k, v.tolist() if isinstance(v, np.generic | np.ndarray) else v) for k, v in whole)
+    return tuple(sorted(plain))
+
+
+def chosen_learners(text: str | None, answers: int = 1) -> tuple[str, ...]:
+    """Return learner names from ``a,b``, ``all`` or ``paper``; none for None.
+
+    ``answers`` is the stream's: learners that cannot answer so are refused by name.
+
+    >>> chosen_learners("ogd-unique, romco-nucl")
+    ('ogd-unique', 'romco-nucl')
+    """
+    if text is None:
+        return ()
+    if text == "all":
+        return tuple(name for name in LEARNERS if _can_answer(name, answers))
+    if text == "paper":
+        return tuple(name for name, method in LEARNERS.items() if method.role == "paper")
+    names = dict.fromkeys(part.strip().removesuffix("-number") for part in text.split(","))
+    for name in filter(None, names):
+        known(name)
+        _make_small(name, answers)
+    return tuple(known(name).name for name in names if name)
+
+
+def chosen_settings(texts: Sequence[str], answers: int = 1) -> dict[str, dict[str, Any]]:
+    """Return settings from texts such as ``ogd-unique.eta=0.5``, checked against the learner.
+
+    >>> chosen_settings(["ogd-unique.eta=0.5", "ogd-unique.step=inverse-sqrt"])
+    {'ogd-unique': {'eta': 0.5, 'step': 'inverse-sqrt'}}
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        name, value = setting(text, "learner.parameter=value")
+        short, dot, parameter = name.rpartition(".")
+        if not dot:
+            raise ValueError(f"--set {text}: expected learner.parameter=value")
+        settings.setdefault(known(short.removesuffix("-number")).name, {})[parameter] = value
+    for short, parameters in settings.items():
+        known(_method_of(short, answers))(2, 2, **parameters)  # refuses a value out of range
+    return settings
+
+
+def _method_of(name: str, answers: int) -> str:
+    """Return the learner whose parameters count for these answers (0: numbers)."""
+    return number_learner(name) if answers == 0 else name
+
+
+def _make_small(name: str, answers: int) -> None:
+    if answers > 1:
+        learner("classes", 2, 2, inner=name)
+    _method_of(name, answers)
+
+
+def _can_answer(name: str, answers: int) -> bool:
+    try:
+        _make_small(name, answers)
+    except ValueError:
+        return False
+    return True
 
 
 def execute(run: Run, results: Path, data_dir: Path | None, lines: Lines) -> Path:
@@ -62,20 +199,11 @@ def perform(
         else:
             unfinished.append(run)
     unfinished.sort(key=lambda run: not _is_slow(run))  # no core waits for a long run at the end
-    cluster = _CLUSTER.get()
-    if cluster is not None:
-        arguments = [(run, results.absolute(), data_dir, lines) for run in unfinished]
-        for at in cluster(arguments):
+    arguments = [(run, results.absolute(), data_dir, lines) for run in unfinished]
+    cluster = _CLUSTER.get() or partial(_in_processes, jobs or os.cpu_count() or 1)
+    with threadpool_limits(1), closing(cluster(arguments)) as numbers:
+        for at in numbers:
             done(unfinished[at])
-        return
-    jobs = min(jobs or os.cpu_count() or 1, len(unfinished))
-    if jobs <= 1 or not _can_be_pickled(LEARNERS.added):
-        with threadpool_limits(1):
-            for run in unfinished:
-                execute(run, results, data_dir, lines)
-                done(run)
-    else:
-        _in_processes(unfinished, results, data_dir, jobs, done, lines)
 
 
 @cache
@@ -95,10 +223,62 @@ def shortened(value: Any) -> Any:
     return [shortened(part) for part in value] if isinstance(value, list) else value
 
 
-def _on_ray(address: str | None, arguments: list[tuple[Any, ...]]) -> Iterator[int]:
-    """Call :func:`execute` with each of the arguments; yield their numbers as they finish.
+def _is_slow(run: Run) -> bool:
+    method = LEARNERS.get(run.learner)
+    return method is not None and method.keeps_events
 
-    On the cluster at an address, or one that is started here; its workers see the same folders.
+
+def _in_processes(jobs: int, arguments: list[tuple[Any, ...]]) -> Generator[int]:
+    """Call :func:`execute` with each of the arguments; yield their numbers as they finish."""
+    jobs = min(jobs, len(arguments))
+    if jobs <= 1 or not _can_be_pickled(LEARNERS.added):
+        for at, one in enumerate(arguments):
+            execute(*one)
+            yield at
+        return
+    context = multiprocessing.get_context("spawn")  # no half-copied threads of the parent
+    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (LEARNERS.added,))
+    try:
+        futures = {pool.submit(execute, *one): at for at, one in enumerate(arguments)}
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future]
+    except BaseException:  # an interrupt too: leave no process behind
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    pool.shutdown()
+
+
+def _can_be_pickled(added: Mapping[str, Method]) -> bool:
+    """Return True if another process can load these learners: not from ``__main__``."""
+    try:
+        pickle.dumps(added)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return all(method.make.__module__ != "__main__" for method in added.values())
+
+
+def _begin_worker(added: Mapping[str, Method]) -> None:
+    """Set up a process: one BLAS thread, the parent's learners, no Ctrl-C, end with the parent."""
+    threadpool_limits(1)
+    LEARNERS.update(added)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _on_ray(address: str | None, arguments: list[tuple[Any, ...]]) -> Generator[int]:
+    """Do as :func:`_in_processes` on the cluster at an address, or one that is started here.
+
+    Its workers see the same folders.
     """
     ray, owned = connect_ray(address)
     remote = ray.remote(max_retries=0)(_on_worker)
@@ -118,6 +298,13 @@ def _on_ray(address: str | None, arguments: list[tuple[Any, ...]]) -> Iterator[i
             ray.shutdown()
 
 
+def _on_worker(added: Mapping[str, Method], *arguments: Any) -> None:
+    """Execute a run on a Ray worker, with the driver's learners and one BLAS thread."""
+    LEARNERS.update(added)
+    with threadpool_limits(1):
+        execute(*arguments)
+
+
 _CLUSTER: ContextVar[Cluster | None] = ContextVar("cluster", default=None)
 
 
@@ -131,59 +318,3 @@ def performing(engine: str | None, address: str | None = None) -> Iterator[None]
         yield
     finally:
         _CLUSTER.reset(token)
-
-
-def _on_worker(added: Mapping[str, Method], *arguments: Any) -> None:
-    """Execute a run on a Ray worker, with the driver's learners and one BLAS thread."""
-    LEARNERS.update(added)
-    with threadpool_limits(1):
-        execute(*arguments)
-
-
-def _is_slow(run: Run) -> bool:
-    method = LEARNERS.get(run.learner)
-    return method is not None and method.keeps_events
-
-
-def _can_be_pickled(added: Mapping[str, Method]) -> bool:
-    """Return True if another process can load these learners: not from ``__main__``."""
-    try:
-        pickle.dumps(added)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
-    return all(method.make.__module__ != "__main__" for method in added.values())
-
-
-def _in_processes(
-    runs: list[Run], results: Path, data_dir: Path | None, jobs: int, done: Done, lines: Lines
-) -> None:
-    context = multiprocessing.get_context("spawn")  # no half-copied threads of the parent
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_begin_worker, initargs=(LEARNERS.added,)
-    )
-    try:
-        futures = {pool.submit(execute, run, results, data_dir, lines): run for run in runs}
-        for future in as_completed(futures):
-            future.result()
-            done(futures[future])
-    except BaseException:  # an interrupt too: leave no process behind
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise
-    pool.shutdown()
-
-
-def _begin_worker(added: Mapping[str, Method]) -> None:
-    """Set up a process: one BLAS thread, the parent's learners, no Ctrl-C, end with the parent."""
-    threadpool_limits(1)
-    LEARNERS.update(added)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -18,6 +18,8 @@ from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
 
+OFFSET_NOTE = "every row adds the offset; the first two, an intercept besides"
+
 
 @lru_cache(maxsize=8)
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
@@ -40,6 +42,7 @@ def digest_of(dataset: str, data_dir: Path | None = None) -> str:
     stream = stream_of(dataset, data_dir)
     x = stream.x
     parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
+    parts += [] if stream.offset is None else [stream.offset]
     total = hashlib.sha256(repr(x.shape).encode())
     for part in [stream.task, stream.y, *parts]:
         total.update(np.ascontiguousarray(part).data)
@@ -69,12 +72,14 @@ def gather(
 ) -> Stream:
     """Make a stream of all events of a file, in memory.
 
-    Raises ValueError where labels are not two, or do not match ``target``.
+    Raises ValueError where labels are not two, or do not match ``target``, and where offsets
+    come with many classes.
     """
     names, tasks, labels = Names(), TaskTable(), make_target(target, None, positive)
     parts: list[Sparse] = []
     task: list[int] = []
     y: list[np.ndarray[Any, Any]] = []
+    offsets: list[np.ndarray[Any, Any]] = []
     for block in blocks:
         new: dict[Any, int] = {}
         rows = names.read(block.features, new)
@@ -85,8 +90,11 @@ def gather(
         signs, side = labels.read(block.labels)
         labels.adopt(side)
         y.append(signs)
+        offsets += [] if block.offsets is None else [block.offsets]
     if not y or (labels.kind != "number" and len(labels.classes) < 2):
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
+    if offsets and labels.kind == "classes":
+        raise ValueError(f"{name}: an offset is of two classes or of a number, not of many classes")
     return Stream(
         name,
         np.array(task, dtype=np.int64),
@@ -94,26 +102,21 @@ def gather(
         labels.turn * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
         tuple(map(str, labels.classes)),
+        (OFFSET_NOTE,) if offsets else (),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
+        offset=np.concatenate(offsets) if offsets else None,
     )
 
 
 def save_stream(stream: Stream, folder: Path) -> None:
     """Write a stream as plain arrays, for :func:`stream_of`."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = json.dumps([stream.tasks, stream.labels, stream.notes]).encode()
     x = csr_array(stream.x)
-    np.savez_compressed(
-        folder / f"{stream.name}.npz",
-        task=stream.task,
-        y=stream.y,
-        data=x.data,
-        indices=x.indices,
-        indptr=x.indptr,
-        width=np.int64(x.shape[1]),
-        answers=np.int64(stream.answers),
-        words=np.frombuffer(words, dtype=np.uint8),
-    )
+    arrays: dict[str, Any] = {"task": stream.task, "y": stream.y}
+    arrays |= {"data": x.data, "indices": x.indices, "indptr": x.indptr}
+    arrays |= {} if stream.offset is None else {"offset": stream.offset}
+    words = json.dumps([x.shape, stream.tasks, stream.labels, stream.notes, stream.answers])
+    np.savez_compressed(folder / f"{stream.name}.npz", words=np.array(words), **arrays)
 
 
 def saved_stream(name: str, folder: Path | None) -> Stream | None:
@@ -121,8 +124,7 @@ def saved_stream(name: str, folder: Path | None) -> Stream | None:
     if folder is None or not (path := folder / f"{name}.npz").exists():
         return None
     with np.load(path) as kept:
-        tasks, labels, notes = (tuple(one) for one in json.loads(kept["words"].tobytes()))
-        shape = (len(kept["y"]), int(kept["width"]))
-        x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=shape)
-        answers = int(kept["answers"])
-        return Stream(name, kept["task"], x, kept["y"], tasks, labels, notes, answers=answers)
+        shape, tasks, labels, notes, answers = json.loads(str(kept["words"]))
+        x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=tuple(shape))
+        words = tuple(tasks), tuple(labels), tuple(notes)
+        return Stream(name, kept["task"], x, kept["y"], *words, None, answers, kept.get("offset"))

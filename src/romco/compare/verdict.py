@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK
-from romco.compare.regression import groups
+from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK, groups
 from romco.compare.results import Row
 
 Numbers = NDArray[np.float64]
@@ -38,14 +37,10 @@ class Gain:
     high: float
 
     @property
-    def is_clear(self) -> bool:
-        """True if the interval excludes 0 and the gain is at least 1 % either way."""
-        return (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
-
-    @property
     def sign(self) -> int:
-        """1 for a clear gain, -1 for a clear loss, else 0."""
-        return int(np.sign(self.value)) if self.is_clear else 0
+        """1 or -1 if the interval excludes 0 and the difference is at least 1 %, else 0."""
+        clear = (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
+        return int(np.sign(self.value)) if clear else 0
 
     def __str__(self) -> str:
         low, high = sorted((abs(self.low), abs(self.high)))
@@ -110,7 +105,7 @@ def gain(new: Row, old: Row) -> Gain:
 def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, float]:
     """Mean and half the width of its 95 % interval, from differences (shuffles, n)."""
     by_shuffle = np.nanmean(differences, axis=1)
-    each = np.nanmean(differences, axis=0)
+    each = _over_shuffles(differences)
     scored = ~np.isnan(each)
     each = np.where(scored, each, 0.0)
     unit, n = _units(task)
@@ -121,6 +116,11 @@ def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, flo
     if len(by_shuffle) > 1:
         variance += by_shuffle.var(ddof=1) / len(by_shuffle)
     return mean, float(student.ppf(0.975, max(n - 1, 1)) * np.sqrt(variance))
+
+
+def _over_shuffles(losses: Numbers) -> Numbers:
+    """Mean (n,) over shuffles; NaN where none counts."""
+    return np.ma.masked_invalid(losses).mean(axis=0).filled(np.nan)
 
 
 def _units(task: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
@@ -166,7 +166,7 @@ def task_gains(found: Verdict) -> list[TaskGain]:
     """Gain of each task with at least 20 events, the largest part of its loss first."""
     before, after = found.reference, found.sharing
     task = before.task
-    old, new = (np.nanmean(row.losses, axis=0) for row in (before, after))
+    old, new = (_over_shuffles(row.losses) for row in (before, after))
     gains = []
     for members in groups(task):
         members = members[~np.isnan(old[members])]

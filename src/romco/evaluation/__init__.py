@@ -8,9 +8,7 @@ from romco.evaluation.metrics import (
     Coverage,
     MeanLoss,
     Metric,
-    Seconds,
     Structure,
-    answers,
 )
 from romco.evaluation.prequential import Record, prequential
 from romco.evaluation.score import Score
@@ -24,9 +22,7 @@ __all__ = [
     "Metric",
     "Record",
     "Score",
-    "Seconds",
     "Structure",
-    "answers",
     "baselines",
     "prequential",
 ]

@@ -1,6 +1,5 @@
 """Metrics of a stream, updated event by event; each has ``add`` and ``value``."""
 
-import time
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,15 +37,6 @@ class Metric(Protocol):
 
     def value(self) -> Any:
         """Current value, as JSON holds it."""
-
-
-def answers(scores: Numbers) -> Numbers:
-    """-1 or +1 for margins of any shape; a margin of exactly 0 answers +1.
-
-    >>> answers(np.array([0.0, -2.0]))
-    array([ 1., -1.])
-    """
-    return np.where(scores >= 0.0, 1.0, -1.0)
 
 
 class Confusion:
@@ -185,24 +175,6 @@ class Structure:
             "personal_norms": _json_list(norms),
             "shared_share": shared / (shared + personal) if shared + personal > 0 else 0.0,
         }
-
-
-class Seconds:
-    """Wall time since the metric was made.
-
-    >>> Seconds().value() < 60.0
-    True
-    """
-
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-
-    def add(self, round: Round, scores: Numbers) -> None:
-        """Do nothing: the clock runs by itself."""
-
-    def value(self) -> float:
-        """Seconds so far."""
-        return time.perf_counter() - self.begin
 
 
 def _ratio(over: Any, under: Any, empty: float) -> Numbers:

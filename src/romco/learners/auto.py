@@ -1,7 +1,7 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,29 +28,18 @@ from romco.learners.contributions import (
     side_in_use,
     with_second_side,
 )
-from romco.learners.shared import (
-    PAIRS,
-    DecomposedLearner,
-    feature_moments,
-    load_with_store,
-    personal_store,
-    stored_columns,
-)
+from romco.learners.shared import KIND_PRIOR, OWN, PAIRS, SCALED, BaseAuto
 from romco.learners.sharing import (
     Belief,
     Fixed,
     Full,
     Latest,
     PerFeature,
-    PerPair,
     Sharing,
     Sum,
     Whole,
 )
 from romco.rounds import Round
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
 
 INPUTS = (
     "global margin",
@@ -71,12 +60,10 @@ LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must
 DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
-SCALED = ("units", "typical")
 OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
-COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -102,7 +89,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
         *("joint", "frequent"),  # a shard keeps no covariances of features,
         "progress",  # and does not recompute the subspace by itself
     ),
-    PerPair("personal", "personal_keys"),
+    OWN,
 )
 
 
@@ -203,7 +190,7 @@ def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     return np.asarray(INPUT_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
 
 
-class Auto(DecomposedLearner):
+class Auto(BaseAuto):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
@@ -239,11 +226,6 @@ class Auto(DecomposedLearner):
     True
     """
 
-    supports_sample_weight = True
-    supports_offset = True
-    space: ClassVar = {}
-    linear: ClassVar = False
-    one_pass = True
     uses_unlabelled: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
     # 6: forgetting by a learner that is weighed; 7: covariances of frequent features;
@@ -263,9 +245,8 @@ class Auto(DecomposedLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        self.pair_store = self._personal = personal_store(n_features, n_tasks, 6)
         inputs, places = len(INPUTS), 1 + min(n_features, FREQUENT)
-        self._arrays = {
+        arrays = {
             "shared": aligned_zeros(n_features, 16),  # means, spent variances, B, forgetting, B
             "factor": np.zeros((n_tasks, 8)),  # F, of both sides
             "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
@@ -280,7 +261,7 @@ class Auto(DecomposedLearner):
             "pair_renewal": np.full((2, 2), RENEWAL),
             "evidence": np.zeros((n_tasks, 3)),  # log-likelihood of each kind, 0 for the best
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
-            "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
+            "kinds": KIND_PRIOR.copy(),  # one task, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
@@ -291,16 +272,17 @@ class Auto(DecomposedLearner):
                 [0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4
             ),  # a StreamState of the kernel
         }
-        self._arrays["covariance"][-1, -1] = LEVEL_DOUBT
+        arrays["covariance"][-1, -1] = LEVEL_DOUBT
+        self._keep(6, arrays)
         self._lent: tuple[str, ...] = ()  # arrays that are another's
-        self.kernel = self._kernel(Scales(self._arrays["units"], self._arrays["typical"]))
+        self.kernel = self._kernel(Scales(arrays["units"], arrays["typical"]))
 
     def _kernel(self, units: Units) -> AutoKernel:
         a = self._arrays
         pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
         like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
-            personal=self._personal,
+            personal=self.pair_store,
             scales=units,
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
@@ -317,12 +299,7 @@ class Auto(DecomposedLearner):
             related * weight[5:9] * factor_in_use(self._arrays),
         ]
         vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[side_in_use(self._arrays)]]]
-        return self._units()[:, None] * vectors, np.hstack(parts)
-
-    def personal_sparse(self) -> "csc_array":
-        columns = stored_columns(self._personal, self._own_trust())
-        columns.data *= self._units()[columns.indices]
-        return columns
+        return self.units()[:, None] * vectors, np.hstack(parts)
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
@@ -330,14 +307,9 @@ class Auto(DecomposedLearner):
         """Return posteriors of the tasks' intercepts and weights, of the logistic learner alone."""
         own, one = self._arrays["own_intercept"][tasks], np.ones(len(tasks))
         found = [Posterior(own[:, 0], 1.0 - own[:, 1], one, self._arrays["intercept"][1, 0], 1.0)]
-        mean, spent = (
-            stored_columns(self._personal, np.tile(lane, (self.n_tasks, 1))).tocsr()[features][
-                :, tasks
-            ]
-            for lane in np.eye(6)[[1, 4]]
-        )
-        for j, m, s in zip(features, mean.toarray(), spent.toarray(), strict=True):
-            unit = self._units()[j]
+        mean, spent = (self.stored_numbers(k, features, tasks) for k in (1, 4))
+        for j, m, s in zip(features, mean, spent, strict=True):
+            unit = self.units()[j]
             found.append(Posterior(unit * m, unit**2 * (1.0 - s), unit**2 * one, 0.0, 1.0))
         return found
 
@@ -348,11 +320,6 @@ class Auto(DecomposedLearner):
         """Return the first stacking model's weight of each input."""
         return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
 
-    def chances(self) -> NDArray[np.float64]:
-        """Probability (m, 3) that each task is related, like all others, on its own."""
-        chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
-        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
-
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """The kind of each of some tasks: on its own if one of :meth:`personal_tasks`.
 
@@ -362,17 +329,9 @@ class Auto(DecomposedLearner):
         alone = np.isin(tasks, self.personal_tasks())
         return [KINDS[k] for k in np.where(alone, KINDS.index("on their own"), likelier)]
 
-    def independence(self) -> NDArray[np.float64]:
-        """Probability (m,) that each task is better off alone."""
-        return self.chances()[:, KINDS.index("on their own")]
-
-    def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
-        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
-        return np.flatnonzero(self.independence() >= sure)
-
     def similarity(self) -> NDArray[np.float64]:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
-        w = self._personal.lane(1)
+        w = self.pair_store.lane(1)
         length = np.linalg.norm(w, axis=1, keepdims=True)
         w = w / np.where(length > 0.0, length, 1.0)
         cosine = w @ w.T
@@ -448,15 +407,6 @@ class Auto(DecomposedLearner):
             )
         return lines
 
-    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return feature_moments(self._arrays)
-
-    def forget_task(self, task: int) -> None:
-        self.kernel.check_idle()
-        for name in PER_TASK:
-            self._arrays[name][task] = 0.0
-        self._personal.clear(task)
-
     # In pairs of classes
 
     def own_units(self) -> Arrays:
@@ -499,27 +449,21 @@ class Auto(DecomposedLearner):
         """Replace B, and project the own tasks on it: F = W'B."""
         self.kernel.put_directions(subspace.rows, subspace.values)
 
-    def arrays(self) -> Arrays:
-        return {**self._own(), **self._personal.arrays()}
-
     def load(self, arrays: Arrays) -> None:
         self.kernel.others_change()
-        load_with_store(self._own(), self._personal, arrays)
-        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
-            self.kernel.restart_subspace()
+        super().load(arrays)
 
-    def _own(self) -> Arrays:
+    def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
-    def _own_trust(self) -> NDArray[np.float64]:
+    def own_shares(self) -> NDArray[np.float64]:
         """Weight (m, 3) of each task's own margin, logistic and together vectors in W."""
         related, _, alone = self.chances().T[:, :, None]
         trust = related * self._arrays["weight"][2:5]
         trust[:, :2] += alone * self._arrays["pair_weight"][1]
         return np.asarray(trust)
 
-    def _units(self) -> NDArray[np.float64]:
-        """Return the factor (d,) that brings each feature to the learners' units."""
+    def units(self) -> NDArray[np.float64]:
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])

@@ -145,10 +145,14 @@ class Learner(ABC):
 
 
 class CompiledLearner(Learner):
-    """A learner whose two verbs are those of a kernel (abstract)."""
+    """A learner whose two verbs are those of a kernel (abstract).
+
+    Its state is in ``_arrays``, which the kernel changes, and in ``pair_store``, if it has one.
+    """
 
     kernel: Kernel
-    pair_store: Pairs | None = None  # the store behind its array "personal", if it has one
+    pair_store: Pairs | None = None  # the store behind its array "personal"
+    _arrays: Arrays
 
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(self.events_of(round))
@@ -181,6 +185,32 @@ class CompiledLearner(Learner):
             self._unlabelled(every) if self.uses_unlabelled else None,
             starts - before,
         )
+
+    def arrays(self) -> Arrays:
+        own = self.kept_arrays()
+        return own if self.pair_store is None else own | self.pair_store.arrays()
+
+    def load(self, arrays: Arrays) -> None:
+        """Copy arrays; ``arrays["personal"]`` may be another store, which is taken over."""
+        own, store = self.kept_arrays(), self.pair_store
+        if store is None:
+            copy_arrays(own, arrays)
+            return
+        if "personal" not in arrays:
+            raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
+        others = {name: array for name, array in arrays.items() if not name.startswith("personal")}
+        personal: Any = arrays["personal"]
+        if isinstance(personal, Pairs):
+            copy_arrays(own, others)
+            store.take(personal)
+        else:
+            store.check(arrays.get("personal_keys"), np.asarray(personal))
+            copy_arrays(own, others)
+            store.load(arrays)
+
+    def kept_arrays(self) -> Arrays:
+        """Return the live arrays by name, without those of the store."""
+        return dict(self._arrays)
 
     def _unlabelled(self, round: Round) -> Events:
         return self.events_of(chosen(round, np.isnan(round.y)))

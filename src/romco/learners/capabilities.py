@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from romco.learners.contributions import Contributions
 
 Numbers = NDArray[np.float64]
+ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
 
 
 @runtime_checkable
 class Decomposed(Protocol):
     """W = U + V is kept by its parts: U low rank and shared, V personal.
+
+    A class that derives from it needs ``shared_factors`` and ``personal_sparse`` only.
 
     >>> import romco
     >>> isinstance(romco.learner("romco-auto", 3, 2), Decomposed)
@@ -41,9 +44,11 @@ class Decomposed(Protocol):
 
     def singular_values(self) -> Numbers:
         """Singular values of U above rounding, largest first."""
+        return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> Numbers:
         """Length (m,) of each task's column of V."""
+        return column_lengths(self.personal_sparse())
 
 
 def shared_of(learner: Decomposed) -> Numbers:
@@ -56,6 +61,21 @@ def personal_of(learner: Decomposed) -> Numbers:
     """V (d, m) as a dense array."""
     dense: Numbers = learner.personal_sparse().toarray()
     return dense
+
+
+def spectrum(left: Numbers, right: Numbers) -> Numbers:
+    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2)."""
+    if not left.size or not right.size:
+        return np.empty(0)
+    small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))
+    s = np.linalg.svd(small, compute_uv=False)
+    return s[s > ROUNDING * s.max(initial=0.0)]
+
+
+def column_lengths(own: "csc_array") -> Numbers:
+    """Length (m,) of each column of V (d, m)."""
+    column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
+    return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
 
 
 @runtime_checkable

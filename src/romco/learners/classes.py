@@ -23,7 +23,7 @@ from romco.learners.capabilities import (
 )
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
-from romco.learners.states import forget
+from romco.learners.states import forget, split_members
 from romco.parameters import choice, whole
 from romco.rounds import Round
 
@@ -372,15 +372,13 @@ class Classes(CompiledLearner):
         )
         if "1.units" in arrays:  # of before pairs had units in common
             fresh._part()
-        parts: dict[str, Arrays] = {str(n): {} for n in range(len(fresh._members))}
-        for name, array in arrays.items():
-            number, dot, rest = name.partition(".")
-            if dot:
-                if number not in parts:
-                    raise ValueError(f"state array {name!r} belongs to no pair of classes")
-                parts[number][rest] = array
-        for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
+        _, parts = split_members(arrays)
+        for number in parts.keys() - {str(n) for n in range(len(fresh._members))}:
+            name = f"{number}.{next(iter(parts[number]))}"
+            raise ValueError(f"state array {name!r} belongs to no pair of classes")
+        for n, member in enumerate(fresh._members):
             if "1.scale" in arrays or not fresh._has_very_many():  # they had none in version 4
+                part = parts.get(str(n), {})
                 fresh._scales[n][:] = part.pop("scale")
                 member.load(part)
         if fresh._units is not None and ("1.scale" in arrays or not fresh._has_very_many()):

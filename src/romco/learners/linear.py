@@ -14,21 +14,18 @@ from romco.kernels.baselines.linear import (
     GradientKernel,
     PassiveAggressiveKernel,
 )
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import Start, Started
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing, Steps, Sum, Whole
 from romco.parameters import choice, not_negative, positive
 
 
-class LinearLearner(CompiledLearner):
+class ModelLearner(CompiledLearner):
     """A compiled learner that predicts with one row of ``w`` per task, or one for all (abstract).
 
     A subclass gets ``w`` from ``_keep``, which takes all other arrays that its kernel changes, and
-    names in ``shapes`` those that grow. ``u`` (d,) is a model of all tasks, towards which they are
-    drawn, and ``G`` (m, m) are the inner products of the rows of ``w``.
+    names in ``shapes`` those that grow.
     """
-
-    shapes: ClassVar = {"w": "kd", "u": "d"}
 
     def _keep(self, models: str = "unique", **others: NDArray[np.generic]) -> NDArray[np.float64]:
         """Return ``w``, zeros, one row per task or one for all; keep it and the others."""
@@ -36,12 +33,21 @@ class LinearLearner(CompiledLearner):
         if self.one_for_all:
             self.task_axes = {}
         w = np.zeros((1 if self.one_for_all else self.n_tasks, self.n_features))
-        self._arrays: Arrays = {"w": w, **others}
+        self._arrays = {"w": w, **others}
         return w
 
     def weights(self) -> NDArray[np.float64]:
-        w = self._arrays["w"]
-        return np.broadcast_to(w, (self.n_tasks, self.n_features)).T.copy()
+        return np.broadcast_to(self._arrays["w"], (self.n_tasks, self.n_features)).T.copy()
+
+
+class LinearLearner(ModelLearner):
+    """A learner of two classes whose new tasks start from the others (abstract).
+
+    ``u`` (d,) is a model of all tasks, towards which they are drawn, and ``G`` (m, m) are the inner
+    products of the rows of ``w``.
+    """
+
+    shapes: ClassVar = {"w": "kd", "u": "d"}
 
     def common(self, started: Started) -> Start | None:
         """The model of all tasks, else the mean of their weights; O(m d)."""
@@ -57,12 +63,6 @@ class LinearLearner(CompiledLearner):
             w[task] = start.weights
             if "G" in self._arrays:
                 self._arrays["G"][task] = self._arrays["G"][:, task] = w @ w[task]
-
-    def arrays(self) -> Arrays:
-        return dict(self._arrays)
-
-    def load(self, arrays: Arrays) -> None:
-        copy_arrays(self._arrays, arrays)
 
 
 def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:

@@ -124,23 +124,17 @@ class InPlaceMerge:
     def __init__(self, common: Learner, shards: Sequence[Learner]) -> None:
         self._learners = [common, *shards]
         arrays = [learner.arrays() for learner in self._learners]
-        self._names = [
-            name
-            for line in common.sharing()
-            if isinstance(line, PerFeature | Whole)
-            for name in line.arrays
-        ]
+        lines = [line for line in common.sharing() if isinstance(line, PerFeature)]
+        self._names = [name for line in lines for name in line.arrays]
         self._arrays = [[own[name] for name in self._names] for own in arrays]
         self._rules: list[Rule] = []
-        self._whole: list[tuple[int, list[Rule]]] = []  # rows and rules of small arrays
-        for line in common.sharing():
-            if isinstance(line, PerFeature):
-                views = [line.view(own, common.n_features) for own in arrays]
-                self._rules += _rules(line.parts, _live_columns(views, line.columns))
-            elif isinstance(line, Whole) and line.view(arrays[0]).dtype == np.float64:
-                views = [[line.view(own)] for own in arrays]
-                rules = _rules(line.parts, _live_columns(views, line.columns.tolist()))
-                self._whole.append((len(views[0][0]), rules))
+        for line in lines:
+            first, *others = (line.view(own, common.n_features) for own in arrays)
+            columns = {
+                c: Column(_column(first, c), [_column(own, c) for own in others], True)
+                for c in line.columns
+            }
+            self._rules += _rules(line.parts, columns)
 
     def is_current(self, common: Learner, shards: Sequence[Learner]) -> bool:
         """Return whether these are the learners, and their arrays the same as before."""
@@ -157,15 +151,8 @@ class InPlaceMerge:
         rows, seen = [one.rows for one in periods], [one.seen for one in periods]
         touched = TouchedRows(rows, seen, common.n_features)
         _merge_rows(touched, self._rules, True, ranges)
-        for n, rules in self._whole:
-            every = [np.arange(n if one.events else 0, dtype=np.int32) for one in periods]
-            counts = [
-                np.full(len(own), one.events, np.int32)
-                for own, one in zip(every, periods, strict=True)
-            ]
-            _merge_rows(TouchedRows(every, counts, n), rules, True, run_at_once)
-        active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
-        small = _merged_small(common, [(events, _small(shard)) for events, shard in active], True)
+        active = [(p.events, _small(s)) for p, s in zip(periods, shards, strict=True) if p.events]
+        small = _merged_small(common, active)
         changed = touched.union()
         for learner in self._learners:
             _put_small(learner, small)
@@ -219,14 +206,6 @@ def _column(views: list[Floats], column: int) -> Floats:
             return view[:, column]
         column -= view.shape[1]
     raise IndexError(column)
-
-
-def _live_columns(views: list[list[Floats]], columns: Iterable[int]) -> dict[int, Column]:
-    """Return columns of live arrays; the first are those of the common learner."""
-    common, *shards = views
-    return {
-        c: Column(_column(common, c), [_column(own, c) for own in shards], True) for c in columns
-    }
 
 
 def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
@@ -310,28 +289,20 @@ def _small(learner: Learner) -> Values:
 def _put_small(learner: Learner, values: Values) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
-        if isinstance(line, Whole) and line.name in values:
+        if isinstance(line, Whole):
             line.view(arrays)[:, line.columns] = values[line.name][:, line.columns]
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
 
 
-def _merged_small(
-    common: Learner, active: Sequence[tuple[int, Values]], in_place: bool = False
-) -> Values:
-    """Return the merged small arrays; ``active`` are events and arrays of shards that had any.
-
-    With ``in_place`` only those that are not merged in place: of other numbers than float64.
-    """
+def _merged_small(common: Learner, active: Sequence[tuple[int, Values]]) -> Values:
+    """Return the merged small arrays; ``active`` are events and arrays of shards that had any."""
     values, arrays = _small(common), common.arrays()
-    for line in common.sharing():
+    for line in common.sharing() if active else ():
         if isinstance(line, Whole):
-            if in_place and arrays[line.name].dtype == np.float64:
-                del values[line.name]
-            elif active:
-                _merge_whole(line, values[line.name], active)
-        elif isinstance(line, Full) and active:
+            _merge_whole(line, values[line.name], active)
+        elif isinstance(line, Full):
             values |= _merge_full(line, arrays, active)
     return values
 

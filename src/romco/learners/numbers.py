@@ -18,31 +18,23 @@ from romco.kernels.baselines.linear import (
 )
 from romco.learners.base import (
     Arrays,
-    CompiledLearner,
     Learner,
     State,
     Upgrade,
     check_weights,
-    copy_arrays,
     replay_in_turn,
     with_labels,
 )
-from romco.learners.capabilities import Posterior
+from romco.learners.capabilities import Decomposed, Posterior
 from romco.learners.contributions import (
     Contributions,
     factor_in_use,
     side_in_use,
     with_second_side,
 )
+from romco.learners.linear import ModelLearner
 from romco.learners.romco import Romco
-from romco.learners.shared import (
-    PAIRS,
-    DecomposedLearner,
-    feature_moments,
-    load_with_store,
-    personal_store,
-    stored_columns,
-)
+from romco.learners.shared import KIND_PRIOR, PAIRS, SCALED, BaseAuto, stored_columns
 from romco.learners.states import forget
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
@@ -56,7 +48,7 @@ MAX_FULL_FEATURES = 64  # up to which the shared vectors keep their full covaria
 PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0)  # of the inputs; together has the rest of 1
 PAIR_PRIOR_WEIGHTS = ((0.0,), (0.5,))  # shared part of together, not global; level, not alone
 WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
-KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
+PER_TASK = ("own", "factor", "evidence", "belief")  # arrays with a row per task
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 PERSONAL_PRIOR = 0.3  # prior variance of a task's weight
 NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
@@ -121,7 +113,7 @@ def with_sides(state: State) -> State:
     return {**state, "arrays": with_second_side(state["arrays"], "directions", at=0)}
 
 
-class AutoNumber(DecomposedLearner):
+class AutoNumber(BaseAuto):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
     No parameters. *Global* is one vector for all tasks, *alone* one for each task, *level* an
@@ -148,12 +140,7 @@ class AutoNumber(DecomposedLearner):
     True
     """
 
-    supports_sample_weight = True
-    supports_offset = True
-    one_pass = True
-    space: ClassVar = {}
     answers = 0
-    linear: ClassVar = False  # a feature that is 0 is absent, and not at a distance from its mean
     # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
     version: ClassVar = 4
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
@@ -161,21 +148,13 @@ class AutoNumber(DecomposedLearner):
         2: with_units,
         3: with_sides,
     }
-    shapes: ClassVar = {
-        "own": "m*",
-        "factor": "m*",
-        "evidence": "m*",
-        "belief": "m*",
-        "directions": "d*",
-        "units": "d*",
-        **PAIRS,
-    }
+    shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
+    kernel: AutoNumberKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         k = n_features + 1
-        self.pair_store = self._personal = personal_store(n_features, n_tasks, 4)
-        self._arrays: Arrays = {
+        a: Arrays = {
             "mean": np.zeros((2, k)),
             "spent": np.zeros((2, k, k) if n_features <= MAX_FULL_FEATURES else (2, k)),
             "own": np.zeros((n_tasks, 8)),
@@ -198,7 +177,7 @@ class AutoNumber(DecomposedLearner):
             "clock": np.array([0.0, 0.0, 32.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
             "residuals": _normal_residuals(),
         }
-        a = self._arrays
+        self._keep(4, a)
         related, like_all, on_its_own, drift = (
             NumberCombiner(weight, covariance, WEIGHT_VARIANCE)
             for weight, covariance in (
@@ -207,26 +186,15 @@ class AutoNumber(DecomposedLearner):
                 (a["drift_weight"], a["drift_covariance"]),
             )
         )
-        self.kernel: AutoNumberKernel = AutoNumberKernel(
-            mean=a["mean"],
-            spent=a["spent"],
-            personal=self._personal,
-            own=a["own"],
-            common=a["common"],
-            noise=a["noise"],
-            factor=a["factor"],
-            directions=a["directions"],
+        apart = ("weight", "covariance", "pair_", "drift_", *SCALED)
+        self.kernel = AutoNumberKernel(
+            personal=self.pair_store,
+            scales=Scales(a["units"], a["typical"]),
             related=related,
             like_all=like_all,
             on_its_own=on_its_own,
             drift=drift,
-            scales=Scales(a["units"], a["typical"]),
-            evidence=a["evidence"],
-            belief=a["belief"],
-            kinds=a["kinds"],
-            clock=a["clock"],
-            residuals=a["residuals"],
-            progress=a["progress"],
+            **{name: a[name] for name in a if not name.startswith(apart)},
         )
 
     def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
@@ -243,12 +211,7 @@ class AutoNumber(DecomposedLearner):
         return float(np.interp(level * reached[-1], reached, EDGES))
 
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._units()[:, None] * self._vectors(), self._shares()
-
-    def personal_sparse(self) -> csc_array:
-        found = stored_columns(self._personal, self._own_shares())
-        found.data *= self._units()[found.indices]
-        return found
+        return self.units()[:, None] * self._vectors(), self._shares()
 
     def contributions(self, round: Round) -> Contributions:
         events = self.events_of(round)
@@ -259,7 +222,7 @@ class AutoNumber(DecomposedLearner):
         row = np.repeat(np.arange(events.n), np.diff(starts))
         shared = x.copy()
         shared.data = values * (self._vectors()[features] * self._shares()[task[row]]).sum(axis=1)
-        personal = x * stored_columns(self._personal, self._own_shares()).T.tocsr()[task]
+        personal = x * stored_columns(self.pair_store, self.own_shares()).T.tocsr()[task]
         total = shared.sum(axis=1) + personal.sum(axis=1)
         return Contributions(shared, csr_array(personal), self.kernel.predict(events) - total)
 
@@ -278,7 +241,7 @@ class AutoNumber(DecomposedLearner):
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
         return np.hstack([everybody, together, related * weight[3:] * factor_in_use(self._arrays)])
 
-    def _own_shares(self) -> NDArray[np.float64]:
+    def own_shares(self) -> NDArray[np.float64]:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
         related, _, alone = self.chances().T[:, :, None]
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
@@ -291,30 +254,14 @@ class AutoNumber(DecomposedLearner):
         found["together"] = 1.0 - sum(self._arrays["weight"][:3].tolist())
         return found | dict(zip(RECENT, self._arrays["drift_weight"].tolist(), strict=True))
 
-    def chances(self) -> NDArray[np.float64]:
-        """Probability (m, 3) that each task is related, like all others, on its own."""
-        chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
-        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
-
-    def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
-        return np.flatnonzero(self.chances()[:, 2] >= sure)
-
-    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return feature_moments(self._arrays)
-
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
     ) -> list[Posterior]:
         own, shared = self._arrays["own"][tasks], self._arrays["mean"][1]
-        one, units = np.ones(len(tasks)), self._units()
+        one, units = np.ones(len(tasks)), self.units()
         level = self._arrays["clock"][4] + shared[0]
         found = [self._posterior(own[:, 4], own[:, 5], one, level)]
-        lanes = np.zeros((2, self.n_tasks, 4))
-        lanes[0, :, 2] = lanes[1, :, 3] = 1.0
-        mean, spent = (
-            stored_columns(self._personal, lane).tocsr()[features][:, tasks].toarray()
-            for lane in lanes
-        )
+        mean, spent = (self.stored_numbers(k, features, tasks) for k in (2, 3))
         for row, j in enumerate(features.tolist()):
             unit = units[j]
             belief = unit * mean[row], unit**2 * spent[row], PERSONAL_PRIOR * unit**2 * one
@@ -322,7 +269,7 @@ class AutoNumber(DecomposedLearner):
         return found
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
-        spent, units, at = self._arrays["spent"][1], self._units()[features], features + 1
+        spent, units, at = self._arrays["spent"][1], self.units()[features], features + 1
         spent = spent[at, at] if spent.ndim == 2 else spent[at]
         return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
 
@@ -341,26 +288,14 @@ class AutoNumber(DecomposedLearner):
         events, squares = self._arrays["clock"][[3, 6]]
         return float(squares / events) if events else 0.0
 
-    def forget_task(self, task: int) -> None:
-        self.kernel.check_idle()
-        for name in ("own", "factor", "evidence", "belief"):
-            self._arrays[name][task] = 0.0
-        self._personal.clear(task)
-
-    def arrays(self) -> Arrays:
-        return {**self._arrays, **self._personal.arrays()}
-
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays; covariances end where features become many."""
         spent = np.asarray(arrays.get("spent"))
         if spent.ndim == 3 and self._arrays["spent"].ndim == 2:
             arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
-        load_with_store(self._arrays, self._personal, arrays)
-        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
-            self.kernel.restart_subspace()
+        super().load(arrays)
 
-    def _units(self) -> NDArray[np.float64]:
-        """Factors (d,) by which features are multiplied."""
+    def units(self) -> NDArray[np.float64]:
         return np.asarray(self._arrays["clock"][8] * self._arrays["units"][:, 5])
 
 
@@ -386,7 +321,7 @@ def of_inner(upgrade: Upgrade) -> Upgrade:
     return upgraded
 
 
-class DecomposedNumbers(Learner):
+class DecomposedNumbers(Learner, Decomposed):
     r"""ROMCO's U + V for numbers: the same steps and penalties on another loss.
 
     Answers are measured from their running mean in units of their running spread, rows in units
@@ -499,9 +434,7 @@ class DecomposedNumbers(Learner):
 
     def _count(self, round: Round) -> None:
         """Running mean and spread of the answers (Welford), and the rows' mean square length."""
-        x = round.x
-        squares = np.asarray((x.multiply(x) if isinstance(x, csr_array) else x * x).sum(axis=1))
-        for y, square in zip(np.asarray(round.y).tolist(), squares.tolist(), strict=True):
+        for y, square in zip(np.asarray(round.y).tolist(), _squares(round.x).tolist(), strict=True):
             self._clock[COUNT] += 1.0
             step = y - self._clock[MEAN]
             self._clock[MEAN] += step / self._clock[COUNT]
@@ -519,21 +452,23 @@ class DecomposedNumbers(Learner):
 
     def _scaled(self, x: Features) -> Any:
         """Rows after a constant, none longer than three usual ones."""
+        lengths = np.sqrt(_squares(x)) / self._length()
+        cut = (1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST))[:, None]
         if isinstance(x, csr_array):
-            lengths = np.sqrt(np.asarray(x.multiply(x).sum(axis=1))) / self._length()
-            cut = 1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST)
-            return csr_array(hstack([np.ones((x.shape[0], 1)), x.multiply(cut[:, None])]))
-        x = np.asarray(x, dtype=np.float64)
-        lengths = np.sqrt(np.square(x).sum(axis=1, keepdims=True)) / self._length()
-        cut = 1.0 / self._length() / np.maximum(1.0, lengths / FARTHEST)
+            return csr_array(hstack([np.ones((x.shape[0], 1)), x.multiply(cut)]))
         return np.hstack([np.ones((len(x), 1)), x * cut])
+
+
+def _squares(x: Features) -> Numbers:
+    """Squared lengths (n,) of rows."""
+    return np.asarray((x.multiply(x) if isinstance(x, csr_array) else np.square(x)).sum(axis=1))
 
 
 Models = Literal["unique", "global"]
 Kept = tuple[Numbers, Numbers, Numbers]
 
 
-class NumberLearner(CompiledLearner):
+class NumberLearner(ModelLearner):
     """prediction = mean of the answers + w_i . x + b_i, one (w, b) per task or for all (abstract).
 
     Answers are measured from their running mean and in units of their running spread, so their
@@ -545,27 +480,10 @@ class NumberLearner(CompiledLearner):
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
-    def _keep(self, models: Models, **others: NDArray[np.float64]) -> Kept:
-        self.one_for_all = models == "global"
-        if self.one_for_all:
-            self.task_axes = {}  # nothing is a task's own
-        k = 1 if self.one_for_all else self.n_tasks
-        self._arrays: Arrays = {
-            "w": np.zeros((k, self.n_features)),
-            "b": np.zeros(k),
-            "clock": np.zeros(4),
-            **others,
-        }
-        return self._arrays["w"], self._arrays["b"], self._arrays["clock"]
-
-    def weights(self) -> NDArray[np.float64]:
-        return np.broadcast_to(self._arrays["w"], (self.n_tasks, self.n_features)).T.copy()
-
-    def arrays(self) -> Arrays:
-        return dict(self._arrays)
-
-    def load(self, arrays: Arrays) -> None:
-        copy_arrays(self._arrays, arrays)
+    def _keep_all(self, models: Models, **others: NDArray[np.float64]) -> Kept:
+        """Return ``w``, ``b`` and ``clock``; keep them and the others."""
+        b, clock = np.zeros(1 if models == "global" else self.n_tasks), np.zeros(4)
+        return self._keep(models, b=b, clock=clock, **others), b, clock
 
 
 class PassiveAggressiveNumbers(NumberLearner):
@@ -585,7 +503,7 @@ class PassiveAggressiveNumbers(NumberLearner):
         self, n_features: int, n_tasks: int, *, models: Models, C: float = 0.1, epsilon: float = 0.1
     ) -> None:
         super().__init__(n_features, n_tasks)
-        kept = self._keep(models)
+        kept = self._keep_all(models)
         self.kernel = PassiveAggressiveNumber(
             *kept, positive("C", C), not_negative("epsilon", epsilon)
         )
@@ -602,7 +520,7 @@ class GradientNumbers(NumberLearner):
 
     def __init__(self, n_features: int, n_tasks: int, *, models: Models, eta: float = 0.03) -> None:
         super().__init__(n_features, n_tasks)
-        self.kernel = GradientNumber(*self._keep(models), positive("eta", eta))
+        self.kernel = GradientNumber(*self._keep_all(models), positive("eta", eta))
 
 
 class GaussianNumbers(NumberLearner):
@@ -616,5 +534,5 @@ class GaussianNumbers(NumberLearner):
     def __init__(self, n_features: int, n_tasks: int, *, models: Models, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         s = np.ones((1 if models == "global" else n_tasks, n_features + 1))
-        kept = self._keep(models, s=s)
+        kept = self._keep_all(models, s=s)
         self.kernel = GaussianNumber(*kept, s, positive("r", r))

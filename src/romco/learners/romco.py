@@ -23,7 +23,7 @@ from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import Arrays, State, Upgrade, check_finite, copy_arrays
-from romco.learners.capabilities import Started
+from romco.learners.capabilities import ROUNDING, Started
 from romco.learners.shared import DecomposedLearner
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
@@ -208,7 +208,7 @@ class Romco(DecomposedLearner):
     def singular_values(self) -> NDArray[np.float64]:
         """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
         s = np.linalg.svd(self.kernel.core_matrix(), compute_uv=False)
-        return s[s > 1e-12 * s.max(initial=0.0)]
+        return s[s > ROUNDING * s.max(initial=0.0)]
 
     def personal_norms(self) -> NDArray[np.float64]:
         return self.kernel.personal_norms()

@@ -1,5 +1,6 @@
 """A weight vector that all tasks share plus one of each task's own."""
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.capabilities import Decomposed, Numbers, personal_of, shared_of
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 from romco.parameters import positive
@@ -15,37 +16,12 @@ from romco.parameters import positive
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
-ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
-
-
-def spectrum(left: Numbers, right: Numbers) -> Numbers:
-    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2)."""
-    if not left.size or not right.size:
-        return np.empty(0)
-    small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))
-    s = np.linalg.svd(small, compute_uv=False)
-    return s[s > ROUNDING * s.max(initial=0.0)]
-
-
-def feature_moments(arrays: Arrays) -> tuple[Numbers, Numbers]:
-    """Mean and standard deviation (d,) of each feature over all rows, from ``Scales``' sums.
-
-    A feature that is absent from a row counts as 0.
-    """
-    rows = max(float(arrays["typical"][0]), 1.0)
-    _, total, squares = arrays["units"][:, :3].T
-    mean = total / rows
-    return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
-
-
-def column_lengths(own: "csc_array") -> Numbers:
-    """Length (m,) of each column of V (d, m)."""
-    column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
-    return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
+    from romco.kernels.auto.auto import AutoKernel
+    from romco.kernels.auto.numbers import AutoNumberKernel
 
 
 class DecomposedLearner(CompiledLearner, Decomposed):
-    """W = U + V, from ``shared_factors`` and ``personal_sparse`` of the learner (abstract)."""
+    """A compiled learner of W = U + V (abstract)."""
 
     def weights(self) -> Numbers:
         return self.shared() + self.personal()
@@ -58,40 +34,13 @@ class DecomposedLearner(CompiledLearner, Decomposed):
         """V (d, m), what is personal to single tasks."""
         return personal_of(self)
 
-    def singular_values(self) -> Numbers:
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> Numbers:
-        return column_lengths(self.personal_sparse())
-
 
 OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
+SCALED = ("units", "typical")  # arrays of the features' scales
+KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
 PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
-
-
-def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
-    """Room for ``width`` numbers per task and feature: dense where that is small."""
-    return Pairs(n_tasks, n_features, width, n_tasks * n_features <= DENSE)
-
-
-def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> None:
-    """Take over ``arrays``, part of which belong to the store; check all before touching any.
-
-    ``arrays["personal"]`` may be another store, which is taken over as it is.
-    """
-    kept = {name: array for name, array in arrays.items() if not name.startswith("personal")}
-    if "personal" not in arrays:
-        raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
-    personal: Any = arrays["personal"]
-    if isinstance(personal, Pairs):
-        copy_arrays(learner_arrays, kept)
-        store.take(personal)
-        return
-    store.check(arrays.get("personal_keys"), np.asarray(personal))
-    copy_arrays(learner_arrays, kept)
-    store.load(arrays)
 
 
 def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
@@ -112,32 +61,89 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class SharedAndPersonal(DecomposedLearner):
-    """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
+class PairLearner(DecomposedLearner):
+    """U + V, where V is in ``pair_store`` (abstract).
 
-    ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
+    Other arrays with a row per task, as ``shapes`` has them, begin with zeros.
     """
 
+    pair_store: Pairs
     supports_sample_weight = True
-    _u: NDArray[np.float64]
-    _v: Pairs
 
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        u = self._u.reshape(self.n_features, -1)[:, :1]
-        return u.copy(), np.ones((self.n_tasks, 1))
-
-    def personal_sparse(self) -> "csc_array":
-        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
+    def _keep(self, width: int, arrays: Arrays) -> None:
+        """Keep the arrays, and a store of ``width`` numbers per task and feature."""
+        m, d = self.n_tasks, self.n_features
+        self.pair_store, self._arrays = Pairs(m, d, width, m * d <= DENSE), arrays
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
-        self._v.clear(task)
+        for name in self.task_axes or ():
+            self._arrays[name][task] = 0.0
+        self.pair_store.clear(task)
 
-    def arrays(self) -> Arrays:
-        return {"u": self._u, **self._v.arrays()}
+
+class BaseAuto(PairLearner):
+    """What ``romco-auto`` has in common for two classes and for numbers (abstract)."""
+
+    kernel: "AutoKernel | AutoNumberKernel"
+    supports_offset = True
+    one_pass = True
+    linear: ClassVar = False
+
+    @abstractmethod
+    def own_shares(self) -> Numbers:
+        """Weights (m, k) of the first k numbers of a task's pairs in its predictions."""
+
+    @abstractmethod
+    def units(self) -> Numbers:
+        """Factors (d,) that bring each feature to the learners' units."""
+
+    def personal_sparse(self) -> "csc_array":
+        found = stored_columns(self.pair_store, self.own_shares())
+        found.data *= self.units()[found.indices]
+        return found
+
+    def stored_numbers(
+        self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
+    ) -> Numbers:
+        """Number k of pairs, of some features and tasks."""
+        lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
+        found: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
+        return np.asarray(found.toarray())
+
+    def chances(self) -> Numbers:
+        """Probability (m, 3) that each task is related, like all others, on its own."""
+        chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
+        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
+        return np.flatnonzero(self.chances()[:, 2] >= sure)
+
+    def feature_moments(self) -> tuple[Numbers, Numbers]:
+        rows = max(float(self._arrays["typical"][0]), 1.0)
+        _, total, squares = self._arrays["units"][:, :3].T
+        mean = total / rows
+        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
 
     def load(self, arrays: Arrays) -> None:
-        load_with_store({"u": self._u}, self._v, arrays)
+        super().load(arrays)
+        if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
+
+
+class SharedAndPersonal(PairLearner):
+    """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
+
+    The array "u" holds u, with whatever else is kept of a feature beside it; pairs hold the same.
+    """
+
+    def shared_factors(self) -> tuple[Numbers, Numbers]:
+        u = self._arrays["u"].reshape(self.n_features, -1)[:, :1]
+        return u.copy(), np.ones((self.n_tasks, 1))
+
+    def personal_sparse(self) -> "csc_array":
+        return stored_columns(self.pair_store, np.ones((self.n_tasks, 1)))
 
 
 class PassiveAggressiveShared(SharedAndPersonal):
@@ -157,9 +163,9 @@ class PassiveAggressiveShared(SharedAndPersonal):
 
     def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
-        self._u = np.zeros(n_features)
-        self.pair_store = self._v = personal_store(n_features, n_tasks, 1)
-        self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
+        u = np.zeros(n_features)
+        self._keep(1, {"u": u})
+        self.kernel = SharedPassiveAggressive(u.reshape(-1, 1), self.pair_store, positive("C", C))
 
     def sharing(self) -> Sharing:
         return PerFeature("u", Steps()), OWN
@@ -182,9 +188,9 @@ class ArowShared(SharedAndPersonal):
 
     def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
-        self._u = np.zeros((n_features, 2))
-        self.pair_store = self._v = personal_store(n_features, n_tasks, 2)
-        self.kernel = SharedArow(self._u, self._v, positive("r", r))
+        u = np.zeros((n_features, 2))
+        self._keep(2, {"u": u})
+        self.kernel = SharedArow(u, self.pair_store, positive("r", r))
 
     def sharing(self) -> Sharing:
         return PerFeature("u", Belief(0, 1)), OWN

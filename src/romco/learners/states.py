@@ -61,7 +61,7 @@ def with_inner_upgraded(state: State) -> State:
     method, version = known(outer["inner"]), whole("inner_version", state["inner_version"])
     if method.kind is None or version == method.kind.version:
         return state
-    arrays, members = _parted(state["arrays"])
+    arrays, members = split_members(state["arrays"])
     settings = {"version": version, "parameters": dict(outer["parameters"] or {})}
     sizes = {size: state[size] for size in ("n_features", "n_tasks")}
     first = members.get("0", {})
@@ -76,8 +76,8 @@ def with_inner_upgraded(state: State) -> State:
     return {**state, "inner_version": method.kind.version, "parameters": outer, "arrays": arrays}
 
 
-def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
-    """Those of the learner itself, and those of each inner learner."""
+def split_members(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
+    """Return the arrays of the learner itself, and those of each inner learner, "0.x", "1.x"."""
     own: Arrays = {}
     members: dict[str, Arrays] = {}
     for name, array in arrays.items():

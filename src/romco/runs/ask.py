@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from romco.io import durable
 from romco.io.formats import BadRow, OpenFile, format_of
-from romco.io.modelfile import save
 from romco.io.reader import Block, Source
 from romco.io.schema import Column
 from romco.kernels.io.encoded import Encoded
@@ -18,7 +17,6 @@ from romco.labels import Budget
 from romco.labels.audit import AUDIT_KEY, Audit
 from romco.labels.policy import doubt
 from romco.model import Model
-from romco.model.names import Id
 from romco.model.target import Predictions
 from romco.runs.predict import usable_blocks, write_csv
 from romco.runs.resume import STDIN
@@ -29,17 +27,16 @@ DOUBTFUL, BY_CHANCE = "doubtful", "by chance"
 ANSWERED = "answered"  # under which a model's session keeps the ids that were learned
 
 
-class BudgetedModel:
-    """Model that learns only the labels that its policy asks for; of other rows their sizes.
+class LabelBudget:
+    """Learning of only the labels that a model's policy asks for; of other rows their sizes.
 
     Events are predicted, asked for and learned one after the other. Labels that were asked for by
     chance alone are an audit: what they say of all predictions is kept in the model's session.
 
-    >>> policy = Budget(0.5, advance=0, seed=0)
-    >>> budgeted = BudgetedModel(Model(classes=("no", "yes"), labels=policy))
+    >>> model = Model(classes=("no", "yes"), labels=Budget(0.5, advance=0, seed=0))
     >>> rows = [{"a": 1.0}, {"b": 1.0}] * 20
-    >>> answers = budgeted.predict_and_learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
-    >>> budgeted.model.events == budgeted.policy.spent <= 21
+    >>> answers = LabelBudget(model).predict_and_learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
+    >>> model.events == model.labels.spent <= 21
     True
     """
 
@@ -48,34 +45,6 @@ class BudgetedModel:
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
         self.audit = Audit.of(model.session)
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """Contents of the file to resume by."""
-        return self.model.session
-
-    @property
-    def engine(self) -> "BudgetedModel":
-        """Itself: it has the methods of a model's engine that a run calls."""
-        return self
-
-    @property
-    def positive(self) -> Id | None:
-        """The label that a margin above 0 speaks for."""
-        return self.model.engine.positive
-
-    def label_of(self, margin: float) -> Id:
-        """Return the label that a margin predicts."""
-        label: Id = self.model.engine.label_of(margin)
-        return label
-
-    def side(self, label: Any) -> float:
-        """Return -1 or +1."""
-        return self.model.engine.side(label)
-
-    def save(self, path: Path) -> None:
-        """Write the model file."""
-        save(self.model, path)
 
     def predict_and_learn(
         self,
@@ -129,24 +98,16 @@ def _log_odds(chance: Any, margins: Any = None) -> Any:
     return odds if margins is None else np.where(margins >= 0.0, np.abs(odds), -np.abs(odds))
 
 
-class LabelRequest(NamedTuple):
-    """An event that somebody should label."""
-
-    id: str
-    error: float  # probability that the model is wrong
-    why: str  # doubtful, or by chance: one of those that estimate the error of all
-    margin: float  # as the model has it now
-    row: Mapping[str, Any]  # as the file has it
-
-
 def choose_requests(
     model: Model, source: Source, budget: float, id: str | None = None, **options: Any
-) -> list[LabelRequest]:
+) -> list[dict[str, Any]]:
     """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
 
-    ``budget`` is a number of labels (int) or a share of the events (float); ``id`` names the column
-    of ids, else the line is the id; ``options`` are those of ``Budget.of``. Events chosen by chance
-    are among them at the places that their probability of error gives.
+    Each has the columns of the file, an empty label, and the ``ADDED_COLUMNS``: its id, place,
+    probability that the model is wrong, why it is asked for, and margin. ``budget`` is a number of
+    labels (int) or a share of the events (float); ``id`` names the column of ids, else the line is
+    the id; ``options`` are those of ``Budget.of``. Events chosen by chance are among them at the
+    places that their probability of error gives.
     """
     known = source.resolve_to_predict(model.schema)
     events: list[tuple[int, str, float]] = []  # line, task, margin
@@ -169,38 +130,29 @@ def choose_requests(
     chosen[rest[: total - int(chosen.sum())]] = True
     order = sorted(np.flatnonzero(chosen).tolist(), key=lambda e: (-errors[e], tasks[e], e))
     rows = _rows_at(known, {lines[e] for e in order}, id)
+    label = (known.schema.label if known.schema else None) or "label"
     return [
-        LabelRequest(
-            str(rows[lines[e]][id] if id else lines[e]),
-            float(errors[e]),
-            BY_CHANCE if chance[e] else DOUBTFUL,
-            float(margins[e]),
-            rows[lines[e]],
-        )
-        for e in order
-    ]
-
-
-def write_requests(requests: list[LabelRequest], path: Path, label: str | None) -> None:
-    """Write the file's own columns, an empty label, and why it is asked for."""
-    head = {ID: "", PRIORITY: 0, ERROR: 0.0, WHY: "", MARGIN: 0.0, label or "label": ""}
-    rows = [
         {
-            **head,
-            **{name: value for name, value in request.row.items() if name != label},
-            ID: request.id,
+            **dict.fromkeys((*ADDED_COLUMNS, label), ""),
+            **rows[lines[e]],
+            label: "",
+            ID: str(rows[lines[e]][id] if id else lines[e]),
             PRIORITY: place,
-            ERROR: round(request.error, 6),
-            WHY: request.why,
-            MARGIN: request.margin,
+            ERROR: round(float(errors[e]), 6),
+            WHY: BY_CHANCE if chance[e] else DOUBTFUL,
+            MARGIN: float(margins[e]),
         }
-        for place, request in enumerate(requests, start=1)
+        for place, e in enumerate(order, start=1)
     ]
+
+
+def write_requests(requests: list[dict[str, Any]], path: Path) -> None:
+    """Write events to label as CSV or JSON lines, by the suffix."""
     if format_of(path.name) == "csv":
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        durable.replace(path, write_csv(rows, names))
+        names = list(dict.fromkeys(name for row in requests for name in row))
+        durable.replace(path, write_csv(requests, names))
     else:
-        lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+        lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in requests)
         durable.replace(path, lines)
 
 

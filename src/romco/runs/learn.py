@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
-from romco.runs.ask import BudgetedModel
+from romco.runs.ask import LabelBudget
 from romco.runs.predict import Learns, answers_of, predicted_labels, prediction_rows, target_of
 from romco.runs.resume import (
     STDIN,
@@ -51,9 +51,9 @@ class TaskErrors:
     counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
     _wrong: dict[tuple[Any, Any], bool] = field(default_factory=dict)  # by label and answer
 
-    def count(self, block: Block, predicted: Sequence[Any] | None) -> None:
-        """Count the predicted labels of a block; numbers have none."""
-        if self.counts is None or predicted is None:
+    def count(self, block: Block, predicted: Sequence[Any]) -> None:
+        """Count the predicted labels of a block."""
+        if self.counts is None:
             return
         pairs = list(zip(block.labels, predicted, strict=True))
         for both in set(pairs).difference(self._wrong):
@@ -97,6 +97,7 @@ class Progress:
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
     late: Score | None = None  # of blocks predicted before any of their labels was learned
+    budget: LabelBudget | None = None
 
     @property
     def error_by_tasks(self) -> float | None:
@@ -130,23 +131,15 @@ class SaveSchedule:
 
 
 def learn(
-    source: Source,
-    path: Path,
-    new: Learns,
-    predictions: Path | None = None,
-    every: int | None = None,
-    *,
-    stop: "Stop | None" = None,
+    source: Source, path: Path, new: Learns, *given: Any, **options: Any
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
     ``new`` is the model to begin with if there is no file at ``path``; without any event none is
-    made. Each event is predicted, into ``predictions`` (JSON lines), then learned. ``every`` events
-    the model is saved; by default so seldom that it takes at most a twentieth of the time. Once a
-    ``stop`` is wanted, what was learned is saved, and that was all.
+    made. What else is given goes to :func:`learn_into`.
     """
     with locked_model(path) as known:
-        yield from learn_into(known or new, source, path, predictions, every, stop=stop)
+        yield from learn_into(known or new, source, path, *given, **options)
 
 
 def learn_into(
@@ -156,9 +149,15 @@ def learn_into(
     predictions: Path | None = None,
     every: int | None = None,
     *,
+    budget: LabelBudget | None = None,
     stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
-    """Learn a source into a model whose file is locked; see :func:`learn`."""
+    """Learn a source into a model whose file is locked.
+
+    Each event is predicted, into ``predictions`` (JSON lines), then learned, or only the labels of
+    a ``budget``. ``every`` events the model is saved; by default so seldom that it takes at most a
+    twentieth of the time. Once a ``stop`` is wanted, what was learned is saved, and that was all.
+    """
     if every is not None and every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
     source = source.resolve(Schema.from_session(model.session))
@@ -166,9 +165,8 @@ def learn_into(
     with OpenFile(source.path, source.format) as file:
         with explain_bad_session(path.name):
             source.schema.store(model.session, path.name)
-            inner = model.model if isinstance(model, BudgetedModel) else model
-            if isinstance(inner, Model):
-                inner.schema = source.schema
+            if isinstance(model, Model):
+                model.schema = source.schema
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
@@ -179,7 +177,7 @@ def learn_into(
             source.open(record.events, file=file) as reader,
             PredictionLog(predictions, record.written) as log,
         ):
-            run = Run(model, source, reader, path, score, tasks, log, record)
+            run = Run(model, source, reader, path, score, tasks, log, record, budget)
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
 
@@ -198,6 +196,7 @@ class Run:
     tasks: TaskErrors
     log: PredictionLog
     record: SourceRecord
+    budget: LabelBudget | None = None
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
     def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
@@ -246,15 +245,16 @@ class Run:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
         late = self._predict_late(block)
-        answers: Predictions = self.model.engine.predict_and_learn(
-            *given, weight=block.weights, offset=block.offsets
-        )
+        learner: Any = self.budget or self.model.engine
+        numbers = {"weight": block.weights, "offset": block.offsets}
+        answers: Predictions = learner.predict_and_learn(*given, **numbers)
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:
             self.late = self.late or Score.of(self.model)
             self.late.count(self.model, block.labels, late)
-        self.tasks.count(block, predicted_labels(self.model, answers))
+        if self.score.target != "number":
+            self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
             for row in prediction_rows(self.model, block, answers):
                 self.log.write(row)
@@ -262,14 +262,15 @@ class Run:
     def _predict_late(self, block: Block) -> Predictions | None:
         """Predict one block in eight as a whole: its labels come up to a block late."""
         number, rest = divmod(self.record.events, BLOCK_EVENTS)
-        if rest or len(block) < BLOCK_EVENTS or number % LATE_EVERY != 1:
+        due = not rest and len(block) == BLOCK_EVENTS and number % LATE_EVERY == 1
+        if not due or self.budget is not None or not isinstance(self.model, Model):
             return None
-        return answers_of(self.model, block) if isinstance(self.model, Model) else None
+        return answers_of(self.model, block)
 
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks, self.late
+        place = self.reader.progress(), self.tasks, self.late, self.budget
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
@@ -353,14 +354,10 @@ def _labels_ahead(source: Source) -> dict[Id, str]:
     bare = replace(source, schema=Schema(**roles, features=()), skip_bad=True)  # type: ignore[arg-type]
     try:
         with bare.open() as reader:
-            events = 0
-            for block in reader.blocks():
-                for label in block.labels:
-                    labels.setdefault(canonical_name(label), str(label))
-                    if len(labels) == 2:
-                        return labels
-                events += len(block)
-                if events >= LOOK_AHEAD_EVENTS:
+            ahead = (label for block in reader.blocks() for label in block.labels)
+            for label in islice(ahead, LOOK_AHEAD_EVENTS):
+                labels.setdefault(canonical_name(label), str(label))
+                if len(labels) == 2:
                     break
     except (ValueError, OSError):
         pass

@@ -1,9 +1,10 @@
-"""Predict the events of a file, and write predictions as CSV, Parquet or JSON lines."""
+"""Predict the events of a file, write predictions as CSV, Parquet or JSON lines, score them."""
 
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.evaluation import Score
 from romco.explanations import Reasons, reasons
 from romco.io import durable
 from romco.io.formats import BadRow
@@ -19,7 +21,9 @@ from romco.io.schema import encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
+from romco.model.names import canonical_name
 from romco.model.target import Kind, Predictions
+from romco.runs.resume import events_learned
 
 INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
@@ -72,12 +76,9 @@ def answers_of(model: Model, block: Block) -> Predictions:
     return Predictions(margins, model.engine.probability_of(margins))
 
 
-def predicted_labels(model: Learns, answers: Predictions) -> list[Any] | None:
-    """Return the label that each answer predicts; None for numbers."""
-    kind = target_of(model)
-    if kind == "number":
-        return None
-    if kind == "classes":
+def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
+    """Return the label, or number, that each answer predicts."""
+    if target_of(model) != "two classes":
         labels: list[Any] = model.engine.labels_of(answers.margins).tolist()
         return labels
     negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
@@ -132,48 +133,20 @@ def prediction_rows(
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    kind = target_of(model)
-    if kind == "two classes":
-        rows = _two_class_rows(model, answers)
-    elif kind == "classes":
-        rows = _class_rows(model, answers)
-    else:
-        rows = _number_rows(model, answers, bounds)
-    for line, task, label, answer in zip(
-        events.lines, events.tasks, events.labels, rows, strict=True
-    ):
-        row = {"line": line, "task": task, **answer}
+    kind, predicted = target_of(model), predicted_labels(model, answers)
+    names = list(map(str, getattr(model, "classes", ())))
+    margins, chances = (part.tolist() for part in answers)
+    for at, label in enumerate(events.labels):
+        row = {"line": events.lines[at], "task": events.tasks[at], "predicted": predicted[at]}
+        if kind == "two classes":
+            row |= {"probability": chances[at], "positive": model.engine.positive}
+            row["margin"] = margins[at]
+        elif kind == "classes":
+            row["probabilities"] = dict(zip(names, chances[at], strict=False))
+        elif bounds is not None:
+            row["low"], row["high"] = bounds[at].tolist()
         if label is not None:
             row["label"] = _as_number(label) if kind == "number" else label
-        yield row
-
-
-def _two_class_rows(model: Learns, answers: Predictions) -> Iterator[dict[str, Any]]:
-    labels = predicted_labels(model, answers) or []
-    parts = (labels, *(part.tolist() for part in answers))
-    for label, margin, chance in zip(*parts, strict=True):
-        yield {
-            "predicted": label,
-            "probability": chance,
-            "positive": model.engine.positive,
-            "margin": margin,
-        }
-
-
-def _class_rows(model: Any, answers: Predictions) -> Iterator[dict[str, Any]]:
-    names = list(map(str, model.classes))
-    predicted = model.engine.labels_of(answers.margins).tolist()
-    for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
-        yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
-
-
-def _number_rows(
-    model: Any, answers: Predictions, bounds: Numbers | None
-) -> Iterator[dict[str, Any]]:
-    for at, predicted in enumerate(model.engine.labels_of(answers.margins).tolist()):
-        row = {"predicted": predicted}
-        if bounds is not None:
-            row["low"], row["high"] = bounds[at].tolist()
         yield row
 
 
@@ -266,3 +239,110 @@ def _parquet(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         for chunk in chain([first], iter(lambda: list(islice(rows, WRITTEN_ROWS)), [])):
             writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
     yield buffer.getvalue()
+
+
+@dataclass
+class Evaluation:
+    """Scores of answers to labelled events, of all events and by task."""
+
+    model: Model
+    whole: Any = None  # the score of all
+    tasks: dict[str, Any] = field(default_factory=dict)  # without curves, which take memory
+    skipped: int = 0  # bad rows
+    learned: int = 0  # of the file's first events: learned by the model before
+    weight_sum: float = 0.0
+    weighted_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.whole = Score.of(self.model)
+
+    def add(self, events: Block, answers: Predictions, known: Sequence[int]) -> None:
+        """Count the ``known`` events: those whose label is one of the model's."""
+        self._count(self.whole, events, answers, known)
+        if events.weights is not None and known:
+            self._add_weights(events, answers, known, events.weights[known])
+        places: dict[str, list[int]] = {}
+        for at in known:
+            places.setdefault(events.tasks[at], []).append(at)
+        for task, some in places.items():
+            if task not in self.tasks:
+                self.tasks[task] = Score.of(self.model, curve=False)
+            self._count(self.tasks[task], events, answers, some)
+
+    def summary(self) -> dict[str, Any]:
+        """Return all numbers by name; ``error`` is by events, ``error_by_tasks`` over tasks."""
+        whole = self.whole.summary()
+        name = "rmse" if self.model.engine.target.kind == "number" else "error"
+        tasks = {task: score.summary() for task, score in self.tasks.items()}
+        by_tasks = float(np.mean([score[name] for score in tasks.values()])) if tasks else None
+        learned = {"events_learned_before": self.learned}
+        return {**whole, f"{name}_by_tasks": by_tasks, **self.weighted(), **learned, "tasks": tasks}
+
+    def weighted(self) -> dict[str, float]:
+        """Return the error, or root mean squared error, by weight; nothing without weights."""
+        if not self.weight_sum:
+            return {}
+        mean = self.weighted_loss / self.weight_sum
+        if self.model.engine.target.kind == "number":
+            return {"weighted_rmse": float(np.sqrt(mean))}
+        return {"weighted_error": mean}
+
+    def _add_weights(
+        self, events: Block, answers: Predictions, known: Sequence[int], weight: Numbers
+    ) -> None:
+        good = np.isfinite(weight) & (weight >= 0.0)
+        if not good.all():
+            line = events.lines[known[int(np.argmin(good))]]
+            raise ValueError(f"line {line}: a weight must be 0 or a positive number")
+        labels = [events.labels[at] for at in known]
+        if self.model.engine.target.kind == "number":
+            truth = np.array([self.model.engine.number_of(label) for label in labels])
+            losses = np.square(answers.margins[known] - truth)
+        else:
+            predicted = self.model.engine.labels_of(answers.margins[known]).tolist()
+            pairs = zip(predicted, labels, strict=True)
+            losses = np.array([float(canonical_name(a) != canonical_name(b)) for a, b in pairs])
+        self.weight_sum += float(weight.sum())
+        self.weighted_loss += float(weight @ losses)
+
+    def _count(self, score: Score, events: Block, answers: Predictions, at: Sequence[int]) -> None:
+        if at:
+            some = Predictions(answers.margins[at], answers.probabilities[at])
+            score.count(self.model, [events.labels[i] for i in at], some)
+
+
+def evaluate(model: Model, source: Source) -> Evaluation:
+    """Return scores of a labelled source, of all events and by task; learns nothing."""
+    source = source.resolve_to_predict(model.schema)
+    found = Evaluation(model, learned=events_learned(model.session, source.path))
+    with source.open() as reader:
+        for block in usable_blocks(reader, source):
+            known = _known(model, source, block)
+            found.add(block, _answers(model, block), known)
+            found.skipped += len(block) - len(known)
+        found.skipped += reader.skipped
+        return found
+
+
+def _answers(model: Model, block: Block) -> Predictions:
+    """Predict a block; with a history, each label enters it once its event is predicted."""
+    if model.engine.history is None:
+        return answers_of(model, block)
+    return model.engine.predict_and_observe(
+        block.features, block.tasks, block.offsets, block.labels
+    )
+
+
+def _known(model: Model, source: Source, block: Block) -> list[int]:
+    """Return where a block has labels that the model knows; BadRow if others are not skipped."""
+    unknown = set()
+    for label in dict.fromkeys(block.labels):
+        try:
+            model.engine.number_of(label)
+        except ValueError as error:
+            if not source.skip_bad:
+                column = source.schema.label if source.schema else None
+                line = block.lines[list(block.labels).index(label)]
+                raise BadRow(source.path, line, column, str(error)) from None
+            unknown.add(label)
+    return [at for at, label in enumerate(block.labels) if label not in unknown]

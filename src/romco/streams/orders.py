@@ -21,7 +21,7 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
     5
     """
     shuffled = _shuffle(stream.n_events, seed)
-    turn = _turns(stream.task[shuffled])
+    turn = count_earlier(stream.task[shuffled])
     order = shuffled[np.lexsort((stream.task[shuffled], turn))]
     sizes = np.bincount(turn)
     return _arrange(stream, order, np.concatenate([[0], np.cumsum(sizes)]))
@@ -58,7 +58,7 @@ def _shuffle(n: int, seed: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, n]).permutation(n)
 
 
-def _turns(task: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_earlier(task: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of earlier events of the same task, for each event."""
     by_task = np.argsort(task, kind="stable")
     counts = np.bincount(task)
@@ -69,4 +69,5 @@ def _turns(task: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _arrange(stream: Stream, order: NDArray[np.int64], starts: NDArray[np.int64]) -> Rounds:
-    return Rounds(stream.task[order], stream.x[order], stream.y[order], starts)
+    offset = None if stream.offset is None else stream.offset[order]
+    return Rounds(stream.task[order], stream.x[order], stream.y[order], starts, offset=offset)

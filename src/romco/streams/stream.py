@@ -44,6 +44,7 @@ class Stream:
     notes: tuple[str, ...] = ()  # what the data cannot show; printed beside every result
     truth: Truth | None = None
     answers: int = 1  # as of a learner: 1 for -1 or +1, k for one of k classes, 0 for any number
+    offset: NDArray[np.float64] | None = None  # (n,) known part of the margin or of the number
 
     @property
     def n_tasks(self) -> int:
