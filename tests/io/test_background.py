@@ -24,7 +24,7 @@ TABLE = ("user,label,n,text,town\n" + "\n".join(ROWS) + "\n").encode()
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "romco-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("romco-ahead")]
 
 
 def taken(path, ahead, most=130, **options):

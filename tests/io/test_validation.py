@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import romco
-from romco.io import validation
-from romco.io.modelfile import ModelFileError, load, peek, save
-from romco.io.validation import FORMAT, MAGIC
+from romco.io import modelfile
+from romco.io.modelfile import FORMAT, MAGIC, ModelFileError, load, peek, save
 
 
 def headed(text: bytes, blocks: bytes = b"") -> bytes:
@@ -186,22 +185,22 @@ def test_the_text_of_a_header_counts_for_the_limit_before_it_is_read(tmp_path):
     text = b'{"state": {}}'
     path = tmp_path / "l.romco"
     path.write_bytes(headed(text))
-    needed = validation.TEXT_FACTOR * len(text)
+    needed = modelfile.TEXT_FACTOR * len(text)
     with path.open("rb") as file:
-        assert validation.read_header(file, path, 100, needed)["format"] == FORMAT
+        assert modelfile.read_header(file, path, 100, needed)["format"] == FORMAT
         file.seek(0)
         with pytest.raises(ModelFileError, match="MiB of memory"):
-            validation.read_header(file, path, 100, needed - 1)
+            modelfile.read_header(file, path, 100, needed - 1)
         assert file.tell() == len(MAGIC) + 12
 
 
 def test_without_a_limit_a_larger_file_may_take_more(tmp_path, monkeypatch):
     path = learner_file(tmp_path / "l.romco")
-    monkeypatch.setattr(validation, "DEFAULT_LIMIT_BYTES", 1)
-    monkeypatch.setattr(validation, "LIMIT_PER_FILE_BYTE", 1000)
+    monkeypatch.setattr(modelfile, "DEFAULT_LIMIT_BYTES", 1)
+    monkeypatch.setattr(modelfile, "LIMIT_PER_FILE_BYTE", 1000)
     assert load(path).n_features == 3
     assert peek(path)["kind"] == "learner"
-    monkeypatch.setattr(validation, "LIMIT_PER_FILE_BYTE", 1)
+    monkeypatch.setattr(modelfile, "LIMIT_PER_FILE_BYTE", 1)
     for read in (load, peek):
         with pytest.raises(ModelFileError, match="MiB of memory"):
             read(path)
@@ -215,20 +214,20 @@ def test_room_is_estimated_to_the_byte(inside, tmp_path):
     header = {"blocks": [block(*one, b"") for one in blocks], "state": state}
     arrays, text = 8 * 3 * 2 + 4 * 7, 5
     needed = (
-        validation.ARRAY_FACTOR * arrays
-        + validation.TEXT_FACTOR * text
-        + validation.FEATURE_BYTES * 4
-        + validation.TASK_BYTES * 2
+        modelfile.ARRAY_FACTOR * arrays
+        + modelfile.TEXT_FACTOR * text
+        + modelfile.FEATURE_BYTES * 4
+        + modelfile.TASK_BYTES * 2
     )
-    validation.check_room(tmp_path, header, 0, needed)
+    modelfile.check_room(tmp_path, header, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
-        validation.check_room(tmp_path, header, 0, needed - 1)
+        modelfile.check_room(tmp_path, header, needed - 1)
     sizes = {"n_features": -4, "n_tasks": -2}  # refused later; they make no room
     header["state"] = sizes
-    needed -= validation.FEATURE_BYTES * 4 + validation.TASK_BYTES * 2
-    validation.check_room(tmp_path, header, 0, needed)
+    needed -= modelfile.FEATURE_BYTES * 4 + modelfile.TASK_BYTES * 2
+    modelfile.check_room(tmp_path, header, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
-        validation.check_room(tmp_path, header, 0, needed - 1)
+        modelfile.check_room(tmp_path, header, needed - 1)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +237,14 @@ def test_what_is_no_block_is_told_as_such(change, tmp_path):
     header = {"blocks": [{**block("w", "<f8", [1], b""), **change}]}
     header["state"] = {"n_features": 1, "n_tasks": 1}
     with pytest.raises(ModelFileError, match=r"block .* is a .* array of shape"):
-        validation.check_room(tmp_path, header, 0, 2**60)
+        modelfile.check_room(tmp_path, header, 2**60)
 
 
 def test_shapes():
     for shape in ([], [0], [2**48 - 1], [1] * 8):
-        assert validation.is_shape(shape), shape
+        assert modelfile.is_shape(shape), shape
     for shape in ((1,), [-1], [2**48], [1] * 9, [True], [1.0], [1, None], "1", {}):
-        assert not validation.is_shape(shape), shape
+        assert not modelfile.is_shape(shape), shape
 
 
 def test_damaged_blocks_are_told_by_what_is_wrong_with_them(tmp_path):
@@ -284,7 +283,7 @@ def test_the_one_before_is_named_where_there_is_one(tmp_path):
 
 
 def test_numbers_come_back_in_the_order_of_this_machine_and_can_be_changed(tmp_path):
-    _, state = validation.read(learner_file(tmp_path / "l.romco"))
+    _, state = modelfile.read(learner_file(tmp_path / "l.romco"))
     for array in state["arrays"].values():
         assert array.dtype.isnative
         assert array.flags.writeable

@@ -55,6 +55,42 @@ def test_batch_single_and_frames_are_the_same(kind):
     assert batch.predict_one(rows[0], task[0]) == single.predict(rows[:1], task[:1])[0]
 
 
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("features", [romco.model.Names, lambda: romco.model.Hashed(64)])
+def test_one_event_takes_the_compiled_step_to_the_same_state(kind, features):
+    schema = romco.Schema({"at": "time", "x": "number", "note": "ignored"})
+    rows, y, task = labelled(kind)
+    rows = [{**row, "at": 60.0 * i, "note": "-"} for i, row in enumerate(rows)]
+    rows[70] |= {"item": "größer"}  # a new name that is not ASCII
+    batch, single = (model(kind, features=features(), schema=schema) for _ in range(2))
+    batch.learn(rows, y, task)
+    left = []
+    for i, event in enumerate(zip(rows, y, task, strict=True)):
+        score = single.engine.learn_event(*event)
+        if score is NotImplemented:
+            left.append(i)
+            single.learn_one(*event)
+    seen = [i for i in range(len(rows)) if y[i] not in y[:i] or task[i] not in task[:i]]
+    assert set(left) <= {*seen, 70}  # labels and tasks that are new, too
+    one, other = single.engine.state(), batch.engine.state()
+    for name, array in other.pop("arrays").items():
+        np.testing.assert_array_equal(one["arrays"][name], array)
+    assert {**one, "arrays": None} == {**other, "arrays": None}
+
+
+def test_a_single_bad_event_changes_nothing():
+    rows, y, task = stream(6)
+    made = model()
+    made.learn(rows, y, task)
+    before = made.engine.history.arrays(), made.margins(rows, task)
+    for more, label in (({"x": "much"}, "no"), ({"x": 1e200}, "no"), ({}, "maybe")):
+        with pytest.raises(ValueError, match=r"third|number"):
+            made.learn_one({**rows[0], **more}, label, task[0])
+        for name, array in made.engine.history.arrays().items():
+            np.testing.assert_array_equal(array, before[0][name])
+        np.testing.assert_array_equal(made.margins(rows, task), before[1])
+
+
 def test_a_prediction_is_the_margin_that_learning_returns():
     rows, y, task = stream(1)
     made = romco.Model("pa-unique", history=["skill"])

@@ -76,3 +76,15 @@ def test_a_probability_has_the_same_bits_alone():
         scale = Scale(log_a)
         alone = [scale.probability_of_one(margin) for margin in margins.tolist()]
         np.testing.assert_array_equal(alone, scale.probability(margins))
+
+
+def test_labels_and_offsets_of_numpy_stay_in_the_compiled_step():
+    model = Model(target="number")
+    model.learn_one({"a": 1.0}, np.float64(2.5), "ann", offset=np.float64(0.5))
+    step, row = model.engine, {"a": 0.5}
+    assert step.learn_event(row, np.float64(2.0), "ann", 1.0, np.float64(1.0)) is not NotImplemented
+    other = Model(target="number")
+    other.learn([{"a": 1.0}, row], [2.5, 2.0], ["ann", "ann"], offset=[0.5, 1.0])
+    assert model.margins([row], ["ann"], offset=[0.0]) == other.margins(
+        [row], ["ann"], offset=[0.0]
+    )

@@ -2,13 +2,15 @@ import threading
 
 import numpy as np
 import pytest
+from scipy.sparse import random_array
 
 import romco
+from romco.model.features import Sparse
 from romco.shards import Shards
 from romco.shards import shards as shards_module
 from romco.shards.reader import TaskCodes, task_owner
 from romco.shards.schedule import Schedule, choose_threads
-from romco.shards.shard import Shard
+from romco.shards.shard import Shard, take_rows
 from tests.learners.test_merging import SHARDED
 from tests.shards.streams import assert_same, events, learn
 
@@ -323,6 +325,20 @@ def test_other_targets_are_refused_with_the_reason(target):
         Shards("romco-auto", 2, target=target)
     with pytest.raises(ValueError, match=f"shards learn two classes, not '{target}'"):
         Shards.of(romco.Model("romco-auto", target=target), 2)
+
+
+def test_rows_are_taken_as_scipy_does():
+    x = random_array((9, 6), density=0.3, rng=np.random.default_rng(0), format="csr")
+    given = Sparse(x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32))
+    for places in ([], [3], [8, 0, 0, 5], range(9)):
+        expected = x[list(places)]
+        found = take_rows(given, np.array(places, dtype=np.int64))
+        for got, want in zip(
+            found, (expected.data, expected.indices, expected.indptr), strict=True
+        ):
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(IndexError):
+        take_rows(given, np.array([9]))
 
 
 def sizes(shards):

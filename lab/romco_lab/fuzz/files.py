@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.validation import FORMAT, MAGIC
+from romco.io.modelfile import FORMAT, MAGIC
 
 START = len(MAGIC) + 12
 

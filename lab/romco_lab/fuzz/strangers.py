@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import romco
-from romco.io.modelfile import ModelFileError
-from romco.io.validation import FORMAT, MAGIC
+from romco.io.modelfile import FORMAT, MAGIC, ModelFileError
 from romco.learners.registry import GIVEN
 from romco_lab.fuzz.acts import LIMIT, MOST, TOLD
 from romco_lab.fuzz.files import File, taken_apart

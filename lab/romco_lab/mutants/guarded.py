@@ -9,8 +9,7 @@ NAMES = ("tests/model/test_names.py", "tests/model/test_model.py")
 # Tests in the order in which they run: those that find most, and are quick, first.
 FILES: dict[str, tuple[str, ...]] = {
     "io/durable.py": ("tests/io/test_durable.py",),
-    "io/validation.py": ("tests/io/test_validation.py", "tests/io/test_modelfile.py"),
-    "io/modelfile.py": ("tests/io/test_modelfile.py", "tests/io/test_validation.py"),
+    "io/modelfile.py": ("tests/io/test_validation.py", "tests/io/test_modelfile.py"),
     "parameters.py": ("tests/test_parameters.py", "tests/learners/test_states.py"),
     "penalties.py": ("tests/test_penalties.py",),
     "learners/states.py": ("tests/learners/test_states.py",),

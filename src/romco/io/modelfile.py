@@ -16,23 +16,32 @@ SHA-256 of each. The block ``json`` is text: names of tasks and features, notes 
 
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
+from math import prod
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, BinaryIO, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io import durable, validation
-from romco.io.validation import DTYPES, FORMAT, JSON_PARTS, MAGIC
-from romco.io.validation import ModelFileError as ModelFileError
+from romco.io import durable
 from romco.learners import Learner, restore
 from romco.model import Model
-from romco.model.features import features_from_json
-from romco.model.target import TwoClasses
+from romco.model.target import target_from_json
 
+MAGIC = b"romco\r\n\x1a"
+FORMAT = 1
+DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
+# Parts of a state that may be long: not in the header.
+JSON_PARTS = ("tasks", "features", "notes", "session", "history")
+
+# Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
+TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
+DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
 # Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
@@ -41,6 +50,10 @@ ESTIMATORS = {
     "river number": "romco.adapters.river:ROMCORegressor",
     "personal layer": "romco.adapters.personal:PersonalLayer",
 }
+
+
+class ModelFileError(ValueError):
+    """A file that is damaged, of another format, or no model file at all."""
 
 
 @runtime_checkable
@@ -76,23 +89,21 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     ('ogd-unique', 1)
     """
     if isinstance(model, Model | Learner):
-        kind = "model" if isinstance(model, Model) else "learner"
-        summary, state = _summary(model), model.state()
+        save_state(model.state(), path, "model" if isinstance(model, Model) else "learner")
+    elif isinstance(model, Estimator):
+        state = {**model.fitted_model().state(), "estimator": model.file_settings()}
+        save_state(state, path, model.file_kind)
     else:
-        if not isinstance(model, Estimator):
-            kind = type(model).__name__
-            raise TypeError(
-                f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
-                "pipeline save the romco step, pipeline[-1], and the other steps with joblib"
-            )
-        kind, inner = model.file_kind, model.fitted_model()
-        summary, state = _summary(inner), {**inner.state(), "estimator": model.file_settings()}
-    durable.replace(path, _encode(kind, summary, state), keep_last=True)
+        kind = type(model).__name__
+        raise TypeError(
+            f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
+            "pipeline save the romco step, pipeline[-1], and the other steps with joblib"
+        )
 
 
-def save_state(state: dict[str, Any], path: str | Path) -> None:
-    """Write the state of a model, from which there may be no model in one piece."""
-    durable.replace(path, _encode("model", _summary_of(state), state), keep_last=True)
+def save_state(state: dict[str, Any], path: str | Path, kind: str = "model") -> None:
+    """Write the state of a model, of which there may be no model in one piece."""
+    durable.replace(path, _encode(kind, state), keep_last=True)
 
 
 def load(path: str | Path, limit: int | None = None) -> Any:
@@ -108,8 +119,8 @@ def load(path: str | Path, limit: int | None = None) -> Any:
     >>> load(path).tasks
     ['ann']
     """
-    kind, state = validation.read(Path(path), limit)
-    with validation.refusing(Path(path)):
+    kind, state = read(Path(path), limit)
+    with refusing(Path(path)):
         if kind == "model":
             return Model.from_state(state)
         if kind == "learner":
@@ -121,9 +132,9 @@ def load(path: str | Path, limit: int | None = None) -> Any:
 
 def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
     """Return the state of a model file, with what shards keep in it."""
-    kind, state = validation.read(Path(path), limit)
+    kind, state = read(Path(path), limit)
     if kind != "model":
-        raise validation.bad(Path(path), f"it holds no model with names, but a bare {kind}")
+        raise bad(Path(path), f"it holds no model with names, but a bare {kind}")
     return state
 
 
@@ -136,13 +147,15 @@ def peek(path: str | Path) -> dict[str, Any]:
     >>> peek(path)["kind"]
     'model'
     """
-    return validation.peek(Path(path))
+    with Path(path).open("rb") as file, refusing(Path(path)):
+        return read_header(file, Path(path), *_limits(file, None))
 
 
-def _encode(
-    kind: str, summary: dict[str, Any], state: dict[str, Any]
-) -> Iterator[bytes | memoryview]:
-    state = dict(state)
+# Writing
+
+
+def _encode(kind: str, state: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    summary, state = _summary(state), dict(state)
     arrays: dict[str, NDArray[Any]] = {
         name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         for name, array in state.pop("arrays").items()
@@ -183,28 +196,20 @@ def _content(array: NDArray[Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _summary(model: Model | Learner) -> dict[str, Any]:
-    if isinstance(model, Model):
-        return {
-            "learner": model.engine.learner.name,
-            "tasks": len(model.tasks),
-            "features": model.features.width,
-            "events": model.events,
-            "classes": [str(label) for label in model.classes],
-            "positive": None if model.engine.positive is None else str(model.engine.positive),
-        }
-    return {"learner": model.name, "tasks": model.n_tasks, "features": model.n_features}
-
-
-def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    labels = TwoClasses.from_json(state["labels"])
+def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes of a learner, or of a model with its names, for people."""
+    if "labels" not in state:
+        sizes = state["n_tasks"], state["n_features"]
+        return {"learner": state["learner"], "tasks": sizes[0], "features": sizes[1]}
+    features, target = state["features"], target_from_json(state["labels"])
+    positive = getattr(target, "positive", None)
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),
-        "features": features_from_json(state["features"]).width,
+        "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
-        "classes": [str(label) for label in labels.classes],
-        "positive": None if labels.positive is None else str(labels.positive),
+        "classes": [str(label) for label in target.classes],
+        "positive": None if positive is None else str(positive),
     }
 
 
@@ -226,3 +231,138 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("romco")
+
+
+# Reading: check everything, trust nothing, say what is wrong
+
+
+def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a file and its state."""
+    with path.open("rb") as file, refusing(path):
+        size, limit = _limits(file, limit)
+        header = read_header(file, path, size, limit)
+        check_room(path, header, limit)
+        blocks = dict(_blocks(file, path, header))
+        if file.read(1):
+            raise bad(path, "there is something after its end")
+        kind, state = header["kind"], {**header["state"], "arrays": blocks}
+        if kind != "learner":
+            long = _parsed(blocks.pop("json").tobytes())
+            state |= {part: long[part] for part in JSON_PARTS if part in long}
+        return kind, state
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Report every error within as the file's fault."""
+    try:
+        yield
+    except (ModelFileError, OSError):
+        raise
+    except MemoryError as error:
+        raise bad(path, "there is not enough memory for it") from error
+    except Exception as error:
+        raise bad(path, f"its content does not hold together: {error!r}") from error
+
+
+def bad(path: Path, why: str) -> ModelFileError:
+    """Return the error of a refused file, with the reason and the backup."""
+    spare = path.with_name(path.name + ".bak")
+    hint = f"; the one before it is {spare.name}" if spare.exists() else ""
+    return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
+
+
+def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]:
+    """Return the checked header of a model file of ``size`` bytes."""
+    start = file.read(len(MAGIC) + 12)
+    if start[: len(MAGIC)] != MAGIC:
+        raise bad(path, "it is no romco model file")
+    if len(start) < len(MAGIC) + 12:
+        raise bad(path, "it is cut short")
+    version, length = struct.unpack("<IQ", start[len(MAGIC) :])
+    if version != FORMAT:
+        raise bad(
+            path, f"it has format {version}, this library reads format {FORMAT}: update romco"
+        )
+    if length > size:
+        raise bad(path, "it is cut short, or the length of its header is wrong")
+    if TEXT_FACTOR * length > limit:
+        raise _too_large(path, TEXT_FACTOR * length, limit)
+    text, digest = file.read(length), file.read(32)
+    if hashlib.sha256(start + text).digest() != digest:
+        raise bad(path, "its header is damaged")
+    header = _parsed(text)
+    if not isinstance(header, dict) or not isinstance(header.get("state"), dict):
+        raise bad(path, "its header is no header")
+    return {**header, "format": version}
+
+
+def _limits(file: BinaryIO, limit: int | None) -> tuple[int, int]:
+    """Return the size of a file, and the bytes of memory that it may take."""
+    size = os.fstat(file.fileno()).st_size
+    return size, DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size if limit is None else limit
+
+
+def check_room(path: Path, header: Mapping[str, Any], limit: int) -> None:
+    """Refuse a file that would take more memory than it may, before any is asked for."""
+    arrays = text = 0
+    for block in header["blocks"]:
+        name, dtype, shape = block["name"], block["dtype"], block["shape"]
+        if dtype not in DTYPES or not isinstance(name, str) or not is_shape(shape):
+            raise bad(path, f"block {name!r} is a {dtype} array of shape {shape}")
+        room = prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize
+        arrays, text = (arrays, text + room) if name == "json" else (arrays + room, text)
+    inner = header["state"].get("learner")
+    sizes = inner if isinstance(inner, dict) else header["state"]
+    d, m = (int(sizes[name]) for name in ("n_features", "n_tasks"))
+    needed = ARRAY_FACTOR * arrays + TEXT_FACTOR * text
+    needed += FEATURE_BYTES * max(d, 0) + TASK_BYTES * max(m, 0)
+    if needed > limit:
+        raise _too_large(path, needed, limit)
+
+
+def is_shape(shape: Any) -> bool:
+    """Return True for a list of at most eight lengths."""
+    return (
+        isinstance(shape, list)
+        and len(shape) <= 8
+        and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    )
+
+
+def _blocks(
+    file: BinaryIO, path: Path, header: Mapping[str, Any]
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    left, seen = os.fstat(file.fileno()).st_size - file.tell(), set[str]()
+    for block in header["blocks"]:
+        name, dtype, shape = block["name"], block["dtype"], tuple(block["shape"])
+        if name in seen:
+            raise bad(path, f"it has two blocks {name!r}")
+        seen.add(name)
+        size = prod(shape) * np.dtype(dtype).itemsize
+        if size > left:
+            raise bad(path, f"it is cut short within block {name!r}")
+        data = file.read(size)
+        left -= size
+        if hashlib.sha256(data).hexdigest() != block["sha256"]:
+            raise bad(path, f"block {name!r} is damaged")
+        array = np.frombuffer(data, dtype=dtype).reshape(shape)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise bad(path, f"block {name!r} holds numbers that are not finite")
+        yield name, array.astype(array.dtype.newbyteorder("="))
+
+
+def _parsed(text: bytes) -> Any:
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number that JSON has")
+
+
+def _too_large(path: Path, needed: int, limit: int) -> ModelFileError:
+    return bad(
+        path,
+        f"it may take {needed / 2**20:,.0f} MiB of memory, more than the {limit / 2**20:,.0f} "
+        "that are allowed: romco.load(path, limit=...) says how many bytes",
+    )

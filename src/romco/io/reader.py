@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import stat
-import threading
 import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -253,7 +253,8 @@ class Reader(Closing):
         self.first_bad: BadRow | None = None
         self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
         self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
-        self._ahead: _Ahead | None = None
+        self._ahead: Future[_Read] | None = None
+        self._thread = ThreadPoolExecutor(1, "romco-ahead")  # starts with the first block
         try:
             if owns is not None and schema.one_task:
                 owns = partial(_constant, owns(ONLY_TASK))
@@ -288,7 +289,7 @@ class Reader(Closing):
         A pipe is left alone: whoever waits for it must be able to stop waiting.
         """
         if self._regular and self._ahead is None and not self._ended:
-            self._ahead = _Ahead(self, most)
+            self._ahead = self._thread.submit(self._read, most)
 
     def blocks(self, most: int = BLOCK_EVENTS) -> Iterator[Block]:
         """Yield blocks to the end; an error is raised after what came before it."""
@@ -331,8 +332,7 @@ class Reader(Closing):
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
-        if self._ahead is not None:
-            self._ahead.thread.join()
+        self._thread.shutdown()
         self._rows.close()
         self.file.close()
 
@@ -370,29 +370,6 @@ class Reader(Closing):
         block, weights = _without(block, self._weight)
         block, offsets = _without(block, self._offset)
         return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows, passed)
-
-
-class _Ahead:
-    """Read of a block that is under way in a thread of its own."""
-
-    def __init__(self, reader: Reader, most: int) -> None:
-        self._reader, self._most = reader, most
-        self._read: _Read | None = None
-        self._error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name="romco-ahead")
-        self.thread.start()
-
-    def result(self) -> _Read:
-        self.thread.join()
-        if self._read is None:
-            raise self._error or RuntimeError("the block was not read")
-        return self._read
-
-    def _run(self) -> None:
-        try:
-            self._read = self._reader._read(self._most)
-        except BaseException as error:
-            self._error = error
 
 
 def _constant(value: bool, _: object) -> bool:

@@ -486,15 +486,21 @@ def encode_rows(
     rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
 ) -> Encoded:
     """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
-    encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
-    for name, column in schema.columns.items():
-        encoder.column(name, column.kind)
+    encoder = make_encoder(schema, Lexicon() if lexicon is None else lexicon)
     try:
         ends = encoder.add_rows(rows, schema.roles, schema.features)
     except BadCell as bad:
         raise ValueError(f"row {encoder.rows_added}: {bad}") from None
     values, names = encoder.take()
     return Encoded(values, names, ends, encoder.lexicon)
+
+
+def make_encoder(schema: Schema, lexicon: Lexicon) -> Encoder:
+    """Return a compiled encoder that knows the columns of a schema."""
+    encoder = Encoder(encode_cell, lexicon)
+    for name, column in schema.columns.items():
+        encoder.column(name, column.kind)
+    return encoder
 
 
 KNOWN_NUMBER = Column("number", "number", "learned before")
@@ -518,6 +524,7 @@ class CellEncoder:
         self._reported: set[str] = set()  # unknown columns that were warned of
         self._added: list[str] = []  # columns that the last single row added
         self._by_one_event: set[str] = set()  # columns whose kind one event decided
+        self._of_one: tuple[Encoder, Container[str], Container[Any], Any] | None = None
 
     @property
     def schema(self) -> Schema | None:
@@ -526,7 +533,7 @@ class CellEncoder:
 
     @schema.setter
     def schema(self, schema: Schema | None) -> None:
-        self._schema = schema
+        self._schema, self._of_one = schema, None
         if schema is None:
             self.columns = None
             return
@@ -559,6 +566,19 @@ class CellEncoder:
                 if name not in known and column.kind == "ignored" and column.warning:
                     warnings.warn(column.warning, UserWarning, stacklevel=2)
         return encoded
+
+    def encoder_of_one(self) -> tuple[Encoder, Container[str], Container[Any], Any] | None:
+        """Return an encoder for single rows of known columns; None where there is no schema.
+
+        With it come the known columns, those that are no features, and those to use.
+        """
+        schema, columns = self._schema, self.columns
+        if schema is None or columns is None or len(self._lexicon) > MAX_NAMES:
+            return None
+        if self._of_one is None or self._of_one[0].lexicon is not self._lexicon:
+            encoder = make_encoder(schema, self._lexicon)
+            self._of_one = encoder, columns, schema.roles, schema.features
+        return self._of_one
 
     def encode(self, name: Any, value: Any, names: Container[Any], learning: bool) -> Values:
         """Return the features of a cell of a single row that is no plain number."""
@@ -606,7 +626,7 @@ class CellEncoder:
                 del self._schema.columns[name], self.columns[name]
         if self._added and self._schema is not None and not self._schema.columns:
             self.schema = None
-        self._added = []
+        self._added, self._of_one = [], None
 
     def _add(self, name: str, column: Column) -> None:
         if self._schema is None or self.columns is None:
@@ -615,6 +635,7 @@ class CellEncoder:
         assert self.columns is not None
         self._schema.add(name, column)
         self.columns[name] = column.kind in NUMBERS
+        self._of_one = None
         self._added.append(name)
         self._by_one_event.add(name)
 

@@ -15,6 +15,7 @@ class Step:
     tasks: Any
     body: Any
     locks: Any
+    history: Any
     scale: Scale
     starts_tasks: bool
     with_offset: bool

@@ -8,7 +8,7 @@ the way it is called so that it may be called again: see :func:`retry_idempotent
 import numpy as np
 cimport numpy as cnp
 from cpython.dict cimport PyDict_GetItemWithError
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from libc.math cimport fabs, isfinite
@@ -16,6 +16,7 @@ from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 from romco.kernels.core.counts cimport EventCounts, Scale
 from romco.kernels.core.memory cimport release, reserve
+from romco.kernels.io.encoder cimport Encoder
 from romco.kernels.io.mappings cimport Mappings
 
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
@@ -52,6 +53,7 @@ cdef class Step:
     """
 
     cdef public object features, target, tasks, body, locks
+    cdef public object history     # a ``romco.model.history.TaskHistory``, or None
     cdef public Scale scale
     cdef public bint starts_tasks  # whether the learner must start a new task
     cdef public bint with_offset   # whether events have a known part of their margin
@@ -104,6 +106,8 @@ cdef class Step:
             try:
                 return self.learn(x, y, task, weight, offset)
             finally:
+                if self.history is not None:
+                    self.history.kernel.rollback()  # what was not committed
                 step.release()
         finally:
             writing.release()
@@ -160,7 +164,7 @@ cdef class Step:
         number, actions = self.find(task), ()
         if number < 0:
             number, actions = self.offer(task)
-        if number < 0 or not self.read_label(y) or not self.read(x, True):
+        if number < 0 or not self.read_label(y) or not self.read(x, task, True):
             return NotImplemented
         if weight != 1.0 and not self.learner.supports_sample_weight:
             return NotImplemented
@@ -187,6 +191,8 @@ cdef class Step:
             self.scale.add(margin, self.y, weight)
         if self.reader is not None:
             self.reader.commit()
+        if self.history is not None:
+            self.history.kernel.commit(1)
         for act, argument in actions:
             act(argument)
         self.event.x = None
@@ -221,7 +227,7 @@ cdef class Step:
         number = self.find(task)
         if number < 0:
             number = self.next_number(task)
-        if number < 0 or not self.read(x, False) or not self.read_offset(offset) \
+        if number < 0 or not self.read(x, task, False) or not self.read_offset(offset) \
                 or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
@@ -294,7 +300,7 @@ cdef class Step:
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side
         if self.answers == 0:
-            if not PyFloat_CheckExact(y) and not PyLong_CheckExact(y):
+            if not PyFloat_Check(y) and not PyLong_CheckExact(y):  # NumPy's double is a float
                 return False
             try:
                 self.y = y
@@ -315,7 +321,7 @@ cdef class Step:
         self.event.offsets, self.event.shifted = NULL, False
         if offset is None:
             return not self.with_offset
-        if not self.with_offset or not PyFloat_CheckExact(offset):
+        if not self.with_offset or not PyFloat_Check(offset):
             return False
         self.offset = offset
         if not fabs(self.offset) <= LARGEST:  # nor NaN
@@ -327,12 +333,14 @@ cdef class Step:
 
     # Rows
 
-    cdef bint read(self, x, bint growing) except -1:
+    cdef bint read(self, x, task, bint growing) except -1:
         """Read a row if that can be done here; new names are kept where the row is to be learned."""
         if self.features is not self.read_by:
             return False
         if self.reader is None:
             return self.read_array(x)
+        if self.history is not None:
+            return self.read_with_history(x, task, growing)
         if type(x) is dict:
             self.reader.begin(growing)
             self.reader.read_row(x, 0)
@@ -343,6 +351,36 @@ cdef class Step:
                 raise ValueError(f"expected one row, got {(<Mappings> x).rows}")
             return self.take(x)
         return False
+
+    cdef bint read_with_history(self, x, task, bint growing) except -1:
+        """Read a row of known columns with its history features; observe its label if ``growing``."""
+        cdef Encoder encoder
+        past, single = self.history, self.features.cells.encoder_of_one()
+        if single is None or type(x) is not dict:
+            return False
+        encoder, columns, roles, chosen = single
+        for name in <dict> x:
+            if type(name) is not str or name not in columns:
+                return False
+        number = past.tasks.number.get(task)
+        if number is None:
+            if growing:
+                return False
+            number = past.tasks.find(task)
+        encoder.n = 0
+        try:
+            encoder.add_row(x, roles, chosen)
+        except ValueError:
+            return False
+        self.reader.begin(growing)
+        y = None
+        if growing:
+            past.kernel.make_classes(len(self.target.known))
+            y = 0.5 + 0.5 * self.y if self.answers == 1 else self.y
+        if not past.kernel.read_event(number, encoder, self.reader, y):
+            return False
+        self.reader.end_row()
+        return self.take(self.reader) and (not growing or self.reader.adopts())
 
     cdef bint take(self, Mappings read) except -1:
         """Take over the row that was read."""

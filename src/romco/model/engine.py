@@ -138,8 +138,7 @@ class Engine(Step):
         reader = features.mappings() if isinstance(features, NamedFeatures) else None
         body = Body(learner, empty)
         made_of = features, reader, target, tasks, body, Locks()
-        fast = CompiledLearner if history is None else type(None)  # one event without its history
-        super().__init__(*made_of, fast, PERSONAL_CHECK_EVENTS)
+        super().__init__(*made_of, CompiledLearner, PERSONAL_CHECK_EVENTS)
         self.history = history
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.starts_tasks = new_task == "mean" and isinstance(learner, StartsTasks)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.counts import MEMORY
 from romco.kernels.core.events import Events
-from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import ChunkStep
 from romco.learners import restore
@@ -394,7 +393,10 @@ def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
     """
     if not isinstance(rows, Sparse):
         return rows[index]
-    return Sparse(*pick_rows(rows.values, rows.columns, rows.starts, index))
+    sizes = np.diff(rows.starts)[index]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    entries = np.arange(starts[-1]) + np.repeat(rows.starts[index] - starts[:-1], sizes)
+    return Sparse(rows.values[entries], rows.columns[entries], starts)
 
 
 def scale_numbers(scale: Scale) -> ScaleNumbers:

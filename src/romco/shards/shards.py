@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.durable import Closing
-from romco.io.modelfile import load_state, save_state
-from romco.io.validation import refusing
+from romco.io.modelfile import load_state, refusing, save_state
 from romco.learners.capabilities import UpdatesSubspace
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
@@ -58,7 +57,7 @@ from romco.shards.shard import (
 )
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
-CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
+CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 

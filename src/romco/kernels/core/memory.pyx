@@ -19,11 +19,25 @@ cdef extern from *:
     #define romco_count(by) (romco_held += (by))
     #define romco_fails() (romco_left > 0 && --romco_left == 0)
     #endif
+
+    /* Lookups all over a large table miss the processor's translations of small pages. */
+    #ifdef __linux__
+    #include <sys/mman.h>
+    static void romco_prefer_huge_pages(void* block, size_t bytes) {
+        if (bytes >= ((size_t) 1 << 22)) {
+            size_t begin = ((size_t) block + 4095) & ~(size_t) 4095;
+            madvise((void*) begin, (size_t) block + bytes - begin, MADV_HUGEPAGE);
+        }
+    }
+    #else
+    #define romco_prefer_huge_pages(block, bytes) ((void) 0)
+    #endif
     """
     Py_ssize_t blocks "romco_held"
     Py_ssize_t left "romco_left"
     void count "romco_count" (Py_ssize_t by) noexcept nogil
     bint fails "romco_fails" () noexcept nogil
+    void prefer_huge_pages "romco_prefer_huge_pages" (void* block, size_t bytes) noexcept nogil
     Py_ssize_t MOST "PY_SSIZE_T_MAX"
 
 
@@ -59,6 +73,7 @@ cdef void* zeros(Py_ssize_t n, size_t size) except NULL nogil:
         new = calloc(max(1, n), size)
     if new == NULL:
         refuse(n, size)
+    prefer_huge_pages(new, n * size)
     count(1)
     return new
 

@@ -25,6 +25,7 @@ cdef class Encoder:
     cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
     cdef readonly Py_ssize_t rows_added
 
+    cdef int add_row(self, row, roles, features) except -1
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int plainly(self, Py_ssize_t column, value) except -1

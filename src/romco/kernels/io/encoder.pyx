@@ -118,26 +118,30 @@ cdef class Encoder:
         Columns among ``roles`` are left out, and all but ``features`` if these are given.
         ``rows_added`` is the number of the row that an error comes from.
         """
-        cdef dict cells
         cdef list ends = [0]
         self.rows_added = 0
         for row in rows:
-            if type(row) is dict and features is None:
-                cells = row
-                for name, value in cells.items():
-                    if name not in roles:
-                        self.add(name if type(name) is str else str(name), value)
-            elif isinstance(row, Mapping):
-                for name in row if features is None else features:
-                    if name not in roles:
-                        self.add(str(name), row.get(name))
-            else:
-                raise ValueError(
-                    f"row {self.rows_added}: expected a mapping of names to values; got {row!r}"
-                )
+            self.add_row(row, roles, features)
             ends.append(self.n)
             self.rows_added += 1
         return np.array(ends, dtype=np.int64)
+
+    cdef int add_row(self, row, roles, features) except -1:
+        cdef dict cells
+        if type(row) is dict and features is None:
+            cells = row
+            for name, value in cells.items():
+                if name not in roles:
+                    self.add(name if type(name) is str else str(name), value)
+        elif isinstance(row, Mapping):
+            for name in row if features is None else features:
+                if name not in roles:
+                    self.add(str(name), row.get(name))
+        else:
+            raise ValueError(
+                f"row {self.rows_added}: expected a mapping of names to values; got {row!r}"
+            )
+        return 0
 
     def count(self):
         """Entries so far: where a row that is done ends."""

@@ -5,6 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.mappings import Mappings
 
 HALF_LIVES: tuple[float, ...]
 PREFIX: str
@@ -35,6 +37,9 @@ class HistoryFeatures:
         y: NDArray[np.float64] | None = None,
         given: NDArray[np.float64] | None = None,
     ) -> Encoded: ...
+    def read_event(
+        self, task: int, row: Encoder, reader: Mappings, y: float | None = None
+    ) -> bool: ...
     def describe(self, tasks: NDArray[np.int64], rows: Encoded) -> NDArray[np.float64]: ...
     def observe(self, tasks: NDArray[np.int64], rows: Encoded, y: NDArray[np.float64]) -> None: ...
     def commit(self, rows: int) -> None: ...

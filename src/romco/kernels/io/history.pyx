@@ -6,10 +6,13 @@ before its label is added, so a label is never visible to its own prediction.
 """
 
 import numpy as np
-from libc.math cimport fmax, fmin, isnan, log1p
+from libc.math cimport fabs, fmax, fmin, isnan, log1p
 from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, resize
+from romco.kernels.io.encoder cimport Encoder
+from romco.kernels.io.mappings cimport Mappings
 
+from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
 
@@ -35,6 +38,7 @@ cdef enum:                 # numbers of a slot; for each class a count and decay
     PER_CLASS = 1 + LIVES
 cdef enum:                 # what the undo log says of a slot: it was moved, made, or evicted
     MOVED, MADE, EVICTED
+cdef double LARGEST = LARGEST_FEATURE
 cdef double[LIVES] DECAY
 DECAY[:] = [2.0 ** (-1.0 / life) for life in HALF_LIVES]
 
@@ -94,8 +98,8 @@ cdef class HistoryFeatures:
     cdef int[::1] feature_at           # index in `lexicon` of each feature
     cdef dict recent_at                # and of recent labels, by category and code
     cdef int time_name
-    cdef const double[::1] entries     # the rows being read
-    cdef const int[::1] entry_names
+    cdef const double* entries         # the rows being read
+    cdef const int* entry_names
     cdef const long long[::1] starts
 
     cdef double* table
@@ -215,18 +219,25 @@ cdef class HistoryFeatures:
 
     cdef Py_ssize_t read(self, rows) except -1:
         """Begin to read a block of rows, look up its new names, and return its length."""
-        self.entries, self.entry_names, self.starts = rows.values, rows.names, rows.starts
-        if len(self.lexicon) > MAX_NAMES:
-            self.renew_names()
-        if rows.lexicon is not self.source:
-            self.source, self.own, self.taken = rows.lexicon, np.empty(0, dtype=np.int32), set()
-        names = self.source.names[len(self.own):]
-        if names:
-            self.look_up(names)
+        cdef const double[::1] values = rows.values
+        cdef const int[::1] names = rows.names
+        self.entries = &values[0] if len(values) else NULL
+        self.entry_names = &names[0] if len(names) else NULL
+        self.starts = rows.starts
+        self.follow(rows.lexicon)
         for k in self.taken.intersection(rows.names.tolist() if self.taken else ()):
             name = self.source.names[k]
             raise ValueError(f"column {name!r} has the name of a history feature: rename it")
         return len(rows.starts) - 1
+
+    cdef follow(self, lexicon):
+        """Look up the new names of a lexicon whose rows are read next."""
+        if len(self.lexicon) > MAX_NAMES:
+            self.renew_names()
+        if lexicon is not self.source:
+            self.source, self.own, self.taken = lexicon, np.empty(0, dtype=np.int32), set()
+        if len(self.source) > len(self.own):
+            self.look_up(self.source.names[len(self.own):])
 
     cdef look_up(self, names):
         self.taken |= {k for k, name in enumerate(names, len(self.own)) if self.feature_of(name)}
@@ -299,7 +310,7 @@ cdef class HistoryFeatures:
         cdef long long[::1] end = ends
         self.n = 0
         for i in range(n):
-            self.scan(i, True)
+            self.scan(self.starts[i], self.starts[i + 1], True)
             if given is not None and not isnan(known[i, 0]):
                 for k in range(width):
                     self.feature[k] = known[i, k] if k < known.shape[1] else 0.0
@@ -323,7 +334,7 @@ cdef class HistoryFeatures:
         table = np.empty((n, width))
         cdef double[:, ::1] row = table
         for i in range(n):
-            self.scan(i, False)
+            self.scan(self.starts[i], self.starts[i + 1], False)
             self.compute(tasks[i])
             memcpy(&row[i, 0], self.feature, width * sizeof(double))
         return table
@@ -333,12 +344,39 @@ cdef class HistoryFeatures:
         cdef Py_ssize_t i
         self.rollback()
         for i in range(self.read(rows)):
-            self.scan(i, False)
+            self.scan(self.starts[i], self.starts[i + 1], False)
             self.observe_row(tasks[i], y[i])
 
-    cdef int scan(self, Py_ssize_t row, bint copy) except -1:
-        """Find time and categories of a row, and copy its entries."""
-        cdef Py_ssize_t k, begin = self.starts[row], end = self.starts[row + 1]
+    def read_event(self, long long task, Encoder row not None, Mappings reader not None, y=None):
+        """Put an encoded event and its history features into a reader; observe a label y.
+
+        The same as :meth:`expand` without an array. Returns whether it could be done: not where
+        an entry is too large or a column has the name of a history feature.
+        """
+        cdef Py_ssize_t k
+        if y is not None:
+            self.rollback()
+            self.prune()
+        row.lexicon.tell()
+        self.follow(row.lexicon)
+        if self.taken:
+            return False
+        self.entries, self.entry_names, self.n = row.values, row.ids, 0
+        self.scan(0, row.n, True)
+        self.compute(task)
+        self.push_features()
+        if y is not None:
+            self.observe_row(task, y)
+        names = self.lexicon.names
+        for k in range(self.n):
+            if not fabs(self.value[k]) <= LARGEST:
+                return False
+            reader.put(names[self.name[k]], self.value[k])
+        return True
+
+    cdef int scan(self, Py_ssize_t begin, Py_ssize_t end, bint copy) except -1:
+        """Find time and categories of the row from ``begin`` to ``end``, and copy its entries."""
+        cdef Py_ssize_t k
         cdef int own, category
         cdef int* found
         self.n_found, self.at_time = 0, 0.0
