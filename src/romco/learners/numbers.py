@@ -1,6 +1,6 @@
 """Learners of numbers: romco-auto, the paper's U + V, and the controls."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import erf, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -21,8 +21,6 @@ from romco.learners.base import (
     Learner,
     State,
     Upgrade,
-    check_weights,
-    replay_in_turn,
     with_labels,
 )
 from romco.learners.capabilities import Decomposed, Posterior
@@ -33,9 +31,9 @@ from romco.learners.contributions import (
     with_second_side,
 )
 from romco.learners.linear import ModelLearner
+from romco.learners.registry import forget
 from romco.learners.romco import Romco
 from romco.learners.shared import KIND_PRIOR, PAIRS, SCALED, BaseAuto, stored_columns
-from romco.learners.states import forget
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
@@ -383,7 +381,6 @@ class DecomposedNumbers(Learner, Decomposed):
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
     def update(self, round: Round) -> None:
-        check_weights(self, round)
         known = with_labels(self, round)
         if known is None:
             return
@@ -397,9 +394,6 @@ class DecomposedNumbers(Learner, Decomposed):
         off = np.clip((np.asarray(known.y) - before) / unit, -FARTHEST, FARTHEST)
         answers = (before - self._clock[MEAN]) / unit + off
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
-
-    def replay(self, rounds: Iterable[Round]) -> Numbers:
-        return replay_in_turn(self, rounds)
 
     def weights(self) -> Numbers:
         """W (d, m): how much a prediction changes with a feature, in the answers' unit."""
