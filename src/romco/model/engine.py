@@ -31,7 +31,7 @@ from romco.learners.capabilities import (
     StartsAtomically,
     StartsTasks,
 )
-from romco.learners.states import forget, unstart
+from romco.learners.registry import forget, unstart
 from romco.model.features import (
     Dense,
     Features,
