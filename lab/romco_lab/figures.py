@@ -1,5 +1,7 @@
 """Look of all printed figures: colour-blind safe, readable in print, saved three ways."""
 
+import base64
+import html
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,3 +80,13 @@ def band(
         axes.fill_between(
             at, mean - spread, mean + spread, color=style["color"], alpha=0.12, linewidth=0
         )
+
+
+def picture(svg: Path, caption: str) -> str:
+    """Return a figure that is embedded in the page."""
+    data = base64.b64encode(svg.read_bytes()).decode()
+    text = html.escape(caption)
+    return (
+        f'<figure><img alt="{text}" src="data:image/svg+xml;base64,{data}">'
+        f"<figcaption>{text}</figcaption></figure>"
+    )

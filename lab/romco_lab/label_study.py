@@ -15,8 +15,9 @@ from romco.compare.run import Run, complete, place
 from romco.compare.sources import digest_of, stream_of
 from romco.labels import POLICIES
 from romco.presentation import page
-from romco.presentation.tables import Table, as_html, mark_best, markdown, mean_and_spread
-from romco_lab.figures import band, canvas, line_styles, save
+from romco.presentation.tables import Table, as_html, mark_best, markdown
+from romco_lab.figures import band, canvas, line_styles, picture, save
+from romco_lab.learner_runs import mean_and_spread
 
 FULL = "all labels"
 OPEN = "open-budget"  # the same policy where the end of the stream is not known
@@ -196,7 +197,7 @@ def report(study: LabelStudy, results: Path, out: Path, command: str) -> tuple[T
         out / "index.html",
         f"Error against labels on {study.dataset}",
         f"{study.learner}; every event is predicted, a share of them is asked for.",
-        [as_html(shown), page.picture(svg, "Error of all predictions against labels asked for.")],
+        [as_html(shown), picture(svg, "Error of all predictions against labels asked for.")],
         page.origin(command, first.versions),
     )
     return shown, path

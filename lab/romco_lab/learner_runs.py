@@ -318,3 +318,10 @@ def _cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _rounded(array: NDArray[np.float64]) -> list[list[float]]:
     return [[float(f"{value:.4g}") for value in row] for row in array]
+
+
+def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> str:
+    """Return mean ± standard deviation."""
+    numbers = np.asarray(values, dtype=float) * scale
+    mean = f"{numbers.mean():.{digits}f}"
+    return f"{mean} ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else mean

@@ -7,7 +7,7 @@ import pytest
 import romco
 from romco.cli import main as cli
 from romco.io.modelfile import save
-from romco.presentation.screen import inert_json
+from romco.presentation.screen import inert
 from romco.runs.resume import STDOUT
 from romco.runs.resume import PredictionLog as Log
 
@@ -76,4 +76,4 @@ def test_predictions_aloud_mean_what_they_meant(capsys):
     assert harmless(said)
     assert json.loads(said) == row
     assert "ä" in said
-    assert inert_json('{"a": 1}') == '{"a": 1}'
+    assert inert('{"a": 1}', json.dumps) == '{"a": 1}'

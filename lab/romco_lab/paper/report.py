@@ -15,6 +15,7 @@ from romco.compare.run import place
 from romco.learners import LEARNERS
 from romco.presentation import page
 from romco.presentation.tables import Table, as_html, mark_best, markdown
+from romco_lab.figures import picture
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper import charts
 from romco_lab.paper.beside import draw_overview, draw_tasks
@@ -105,7 +106,7 @@ def write(
     write_pages(pages(found, footer, review, out), out)
     parts = [verdict_html(found)]
     parts += [page.heading("Tables"), *map(as_html, found.tables)]
-    parts += [page.heading("Figures"), *(page.picture(*drawn) for drawn in found.figures)]
+    parts += [page.heading("Figures"), *(picture(*drawn) for drawn in found.figures)]
     parts += [page.heading("Settings chosen by tuning"), *map(as_html, found.tuning)]
     parts += [page.heading("Figures behind the verdict"), as_html(figures_table(found))]
     return page.write_page(out / "index.html", found.title, found.lead, parts, footer)

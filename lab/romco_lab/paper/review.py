@@ -8,8 +8,8 @@ import numpy as np
 
 from romco.compare.run import Run
 from romco.learners import LEARNERS
-from romco.presentation.tables import Table, mark_best, markdown, mean_and_spread
-from romco_lab.learner_runs import Outcome
+from romco.presentation.tables import Table, mark_best, markdown
+from romco_lab.learner_runs import Outcome, mean_and_spread
 from romco_lab.paper import readings
 from romco_lab.paper.charts import SubspaceRows
 from romco_lab.paper.experiment import Chosen, Experiment, PaperData

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from romco.compare.controls import title_of
-from romco.presentation.tables import Table, mark_best, mean_and_spread
-from romco_lab.learner_runs import MEASURES, Outcome, in_common, paired
+from romco.presentation.tables import Table, mark_best
+from romco_lab.learner_runs import MEASURES, Outcome, in_common, mean_and_spread, paired
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.printed import printed, printed_numbers
 

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import runs
-from romco.cli.options import AsJson, ModelPath, Weight, reads_source, resolve_source, split_list
+from romco.cli.options import AsJson, ModelPath, Weight, expand_options, resolve_source, split_list
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
@@ -30,7 +30,7 @@ from romco.runs.resume import load_model
 MAX_PRINTED_EFFECTS = 20
 
 
-@reads_source
+@expand_options
 def predict(
     source: Source,
     model: ModelPath,
@@ -58,7 +58,7 @@ def predict(
             sys.stdout.flush()
 
 
-@reads_source
+@expand_options
 def evaluate(
     source: Source, model: ModelPath, weight: Weight = None, as_json: AsJson = False
 ) -> None:

@@ -16,8 +16,8 @@ from romco.cli.options import (
     Target,
     check_known,
     check_source,
+    expand_options,
     parse_target,
-    reads_source,
     resolve_target,
     typed_command,
 )
@@ -31,9 +31,9 @@ EVENTS_AT_A_TIME = 10_000
 console = Console()
 
 
-@reads_source
+@expand_options
 def compare(
-    source: Source = "simulated",  # type: ignore[assignment]  # replaced by reads_source
+    source: Source = "simulated",  # type: ignore[assignment]  # replaced by expand_options
     positive: Positive = None,
     target: Target = "auto",
     learners: Annotated[

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,28 +17,17 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from romco import runs
 from romco.cli.options import (
     Address,
-    Classes,
-    HashBits,
-    History,
     Ids,
     Labels,
-    LearnerName,
     ModelOptions,
     ModelPath,
-    Positive,
     Seed,
-    Settings,
-    Target,
-    Time,
     Weight,
     check_source,
+    expand_options,
     parse_label_budget,
-    parse_settings,
-    parse_target,
-    reads_source,
     resolve_source,
     resolve_target,
-    split_list,
 )
 from romco.cli.output import console, note, note_schema, warn
 from romco.io.modelfile import save
@@ -46,9 +35,8 @@ from romco.io.reader import BLOCK_EVENTS
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
-from romco.model import Hashed, Model, Names
+from romco.model import Hashed, Model
 from romco.model.engine import personal_tasks
-from romco.model.features import Features
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
@@ -65,26 +53,12 @@ DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
 
 
-@dataclass(frozen=True)
-class LearnOptions(ModelOptions):
-    """Options of ``romco learn`` that say which model is made, and when its shards meet."""
-
-    schedule: dict[str, Any] = field(default_factory=dict)  # growth and every
-
-
-@reads_source
+@expand_options
 def learn(
     source: Source,
     model: ModelPath,
-    learner: LearnerName = None,
-    set_: Settings = None,
-    hash_bits: HashBits = None,
-    target: Target = "auto",
+    options: ModelOptions,
     weight: Weight = None,
-    history: History = None,
-    time: Time = None,
-    classes: Classes = None,
-    positive: Positive = None,
     predictions: Annotated[
         Path | None, typer.Option(help="File of the predictions, JSON lines; - is stdout.")
     ] = None,
@@ -120,60 +94,38 @@ def learn(
     if asked is not None:
         _learn_answers(source, model, asked, id)
         return
-    options = LearnOptions(
-        learner,
-        parse_settings(set_),
-        split_list(classes),
-        positive,
-        hash_bits,
-        parse_target(target),
-        split_list(history),
-        {"growth": growth} if every is None else {"growth": growth, "every": every},
-    )
-    source = replace(source, weight=weight, kinds=_with_history(source, options.history, time))
+    schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
+    source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options, source, threads, shards)
+        _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
-        _learn_in_shards(source, paths, model, options, shards, engine, address)
+        how = {**schedule, "n": shards, "engine": engine, "address": address}
+        _learn_in_shards(source, paths, model, options, how)
         return
     if more and predictions is not None:
         raise ValueError("--predictions are of one SOURCE: learn them one by one")
     for path in (source.path, *(more or [])):
-        one = replace(source, path=path)
-        _learn_one(one, model, options, predictions, checkpoint_every, threads, labels)
-
-
-def _with_history(
-    source: Source, history: tuple[str, ...] | None, time: str | None
-) -> dict[str, str] | None:
-    """Return the kinds of columns with those of the history, which are categories."""
-    if time is not None and history is None:
-        raise ValueError(f"--time {time} is for --history: name its columns too")
-    kinds = dict(source.kinds or {})
-    for column in history or ():
-        if kinds.setdefault(column, "category") != "category":
-            raise ValueError(f"--history {column}: it must be a category, not {kinds[column]}")
-    if time is not None:
-        kinds[time] = "time"
-    return kinds or None
+        saved = predictions, checkpoint_every
+        _learn_one(replace(source, path=path), model, options, saved, threads, schedule, labels)
 
 
 def _learn_one(
     source: Source,
     path: Path,
-    options: LearnOptions,
-    predictions: Path | None,
-    checkpoint_every: int | None,
+    options: ModelOptions,
+    saved: tuple[Path | None, int | None],
     threads: str | None,
+    schedule: dict[str, Any],
     labels: str | None,
 ) -> None:
+    """Learn one source; ``saved``: where predictions go, and after how many events the model."""
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options, source, threads)
+        _check_combination(known, options, threads)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -183,29 +135,24 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, _read_threads(threads), options, source)
+            learner = _on_threads(path, _read_threads(threads), options, source, schedule)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
-        given = source, path, predictions, checkpoint_every
-        steps = learn_into(learner, *given, budget=budget, stop=stop)
+        steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
 def _new_model(
-    source: Source, options: LearnOptions, threads: str | None
-) -> tuple[Model, LearnOptions]:
+    source: Source, options: ModelOptions, threads: str | None
+) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, replace(options, target=target, history=None), source, threads)
+    _check_combination(None, replace(options, target=target), threads)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
-    return options.new(Model, source.schema, _features(options), target=target), options
-
-
-def _features(options: LearnOptions) -> Features:
-    return Names() if options.hash_bits is None else Hashed(2**options.hash_bits)
+    return options.new(Model, source.schema, target=target), options
 
 
 def _read_threads(text: str) -> int | Literal["auto"]:
@@ -217,43 +164,37 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 
 def _on_threads(
-    path: Path, threads: int | Literal["auto"], options: LearnOptions, source: Source
+    path: Path,
+    threads: int | Literal["auto"],
+    options: ModelOptions,
+    source: Source,
+    schedule: dict[str, Any],
 ) -> "Shards":
     from romco.shards import Shards
 
     if path.exists():
-        return Shards.load(path, threads, engine="threads", **options.schedule)
-    parts = source.schema, threads, _features(options)
-    made: Shards = options.new(Shards, *parts, engine="threads", **options.schedule)
+        return Shards.load(path, threads, engine="threads", **schedule)
+    made: Shards = options.new(Shards, source.schema, threads, engine="threads", **schedule)
     return made
 
 
 def _check_combination(
     known: Model | None,
-    options: LearnOptions,
-    source: Source,
+    options: ModelOptions,
     threads: str | None,
     shards: int | None = None,
 ) -> None:
-    target, past = options.target, options.history is not None
+    target = options.target
     if known is not None:
-        kind, past = known.engine.target.kind, past or known.engine.history is not None
+        kind = known.engine.target.kind
         if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
-    alone = "shards that read files themselves do not {} yet; learn with --threads, or without"
-    if shards is not None and past:
-        lack = alone.format("keep the past of tasks")
-        raise ValueError(f"--shards does not go with a history: {lack} either")
     if (threads, shards) != (None, None) and target not in (None, "two classes"):
         option = "--threads" if shards is None else "--shards"
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {target}"
-        )
-    if shards is not None and source.weight is not None:
-        raise ValueError(
-            f"--shards does not go with --weight: {alone.format('carry weights')} either"
         )
 
 
@@ -376,12 +317,10 @@ def _learn_in_shards(
     source: Source,
     sources: list[str],
     model: Path,
-    options: LearnOptions,
-    n: int,
-    engine: str,
-    address: str | None,
+    options: ModelOptions,
+    how: dict[str, Any],
 ) -> None:
-    """Learn files of which every shard reads its own part."""
+    """Learn files of which every shard reads its own part; ``how`` many, where, and how often."""
     from romco.shards.files import EventFiles, folder_of, known_to, list_files
     from romco.shards.files import learn as learn_files
 
@@ -404,11 +343,8 @@ def _learn_in_shards(
         model,
         stop,
         learner=options.learner or "romco-auto",
-        n=n,
-        engine=engine,
-        address=address,
-        parameters=options.settings,
-        **options.schedule,
+        parameters=options.parameters(source.schema),
+        **how,
     )
     with _show_progress(stop) as show:
         for last in steps:
@@ -448,7 +384,7 @@ def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None)
     raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")
 
 
-@reads_source
+@expand_options
 def ask(
     source: Source,
     model: ModelPath,

@@ -4,7 +4,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,34 +28,13 @@ TARGETS: dict[str, Kind | None] = {
 }
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
-LearnerName = Annotated[
-    str | None, typer.Option("--learner", help="One of `romco learners`; else romco-auto.")
-]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")]
-HashBits = Annotated[
-    int | None,
-    typer.Option("--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"),
-]
 Target = Annotated[
     str,
     typer.Option("--target", help="auto (by the first labels), two-classes, classes or number."),
 ]
-Classes = Annotated[
-    str | None,
-    typer.Option("--classes", help="All labels, of two NEGATIVE,POSITIVE; else as they come."),
-]
 Positive = Annotated[
     str | None,
     typer.Option("--positive", help="The positive label; else 1, true, yes, the larger."),
-]
-History = Annotated[
-    str | None,
-    typer.Option(
-        "--history", help="Categories a,b,..., coarse to fine: learn from past labels of each."
-    ),
-]
-Time = Annotated[
-    str | None, typer.Option("--time", help="Column of the time, for --history; no feature.")
 ]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of the events' weights.")]
 Labels = Annotated[
@@ -135,29 +114,6 @@ def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
     return kinds
 
 
-def reads_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a source in place of its first parameter.
-
-    A default of that parameter becomes the default of SOURCE.
-    """
-    shared = dict(inspect.signature(_source, eval_str=True).parameters)
-    first, *own = inspect.signature(command, eval_str=True).parameters.values()
-    if first.default is not first.empty:
-        shared["source"] = shared["source"].replace(default=first.default)
-    parameters = [*shared.values(), *own]
-    needed = [p for p in parameters if p.default is p.empty]
-    signature = inspect.Signature([*needed, *(p for p in parameters if p.default is not p.empty)])
-
-    @wraps(command)
-    def with_options(**given: Any) -> None:
-        source = _source(**{name: given.pop(name) for name in shared})
-        command(source, **given)
-
-    with_options.__signature__ = signature  # type: ignore[attr-defined]
-    with_options.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
-    return with_options
-
-
 def check_source(source: Source, labelled: bool, known: Schema | None = None) -> None:
     """Raise ValueError unless the source, or the model's schema, names its format and columns."""
     name = "stdin" if source.path == "-" else source.path
@@ -195,19 +151,35 @@ def resolve_source(model: Model, source: Source, labelled: bool) -> tuple[Source
 class ModelOptions:
     """Options that say which model is made; None leaves the default."""
 
-    learner: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    classes: tuple[str, ...] | None = None
-    positive: str | None = None
-    hash_bits: int | None = None
-    target: Kind | None = None  # None: by the first labels
-    history: tuple[str, ...] | None = None
+    learner: str | None
+    settings: dict[str, Any]
+    classes: tuple[str, ...] | None
+    positive: str | None
+    hash_bits: int | None
+    target: Kind | None  # None: by the first labels
+    history: tuple[str, ...] | None
+    time: str | None
 
     def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
         """Return a model or shards; a history goes with the schema of its columns."""
-        given = {"classes": self.classes, "positive": self.positive, **self.settings, **more}
+        given: dict[str, Any] = {"classes": self.classes, "positive": self.positive}
+        if self.hash_bits is not None:
+            given["features"] = Hashed(2**self.hash_bits)
+        given |= self.parameters(schema) | more
+        return kind(self.learner or "romco-auto", *parts, **given)
+
+    def parameters(self, schema: Schema | None) -> dict[str, Any]:
+        """Return the learner's parameters, and the history with the schema of its columns."""
         past = {} if self.history is None else {"history": self.history, "schema": schema}
-        return kind(self.learner or "romco-auto", *parts, **given, **past)
+        return self.settings | past
+
+    def kinds(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return kinds of columns with those of the history, which are categories."""
+        kinds = dict(given or {})
+        for column in self.history or ():
+            if kinds.setdefault(column, "category") != "category":
+                raise ValueError(f"--history {column}: it must be a category, not {kinds[column]}")
+        return kinds if self.time is None else {**kinds, self.time: "time"}
 
     def check(self, path: Path, model: Model) -> None:
         """Raise ValueError where options contradict the model that is there."""
@@ -235,6 +207,73 @@ class ModelOptions:
         above = model.engine.positive
         if self.positive is not None and canonical_name(self.positive) != canonical_name(above):
             raise ValueError(f"{path.name}: the positive label is {above}, not {self.positive}")
+
+
+def _model_options(
+    learner: Annotated[
+        str | None, typer.Option(help="One of `romco learners`; else romco-auto.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")
+    ] = None,
+    hash_bits: Annotated[
+        int | None,
+        typer.Option(
+            "--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"
+        ),
+    ] = None,
+    target: Target = "auto",
+    classes: Annotated[
+        str | None, typer.Option(help="All labels, of two NEGATIVE,POSITIVE; else as they come.")
+    ] = None,
+    positive: Positive = None,
+    history: Annotated[
+        str | None,
+        typer.Option(help="Categories a,b,..., coarse to fine: learn from past labels of each."),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of the time, for --history; no feature.")
+    ] = None,
+) -> ModelOptions:
+    if time is not None and history is None:
+        raise ValueError(f"--time {time} is for --history: name its columns too")
+    past, kind = split_list(history), parse_target(target)
+    labels, settings = split_list(classes), parse_settings(set_)
+    return ModelOptions(learner, settings, labels, positive, hash_bits, kind, past, time)
+
+
+MAKERS: dict[Any, Callable[..., Any]] = {Source: _source, ModelOptions: _model_options}
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its parameters of type ``Source`` and ``ModelOptions``.
+
+    A default of such a parameter becomes the default of its first option.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    makers = {name: MAKERS[p.annotation] for name, p in own.items() if p.annotation in MAKERS}
+    shared = {
+        name: inspect.signature(make, eval_str=True).parameters for name, make in makers.items()
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.items():
+        options = list(shared[name].values()) if name in shared else [parameter]
+        if name in shared and parameter.default is not parameter.empty:
+            options[0] = options[0].replace(default=parameter.default)
+        parameters += options
+    parameters.sort(key=lambda p: p.default is not p.empty)
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        made = {
+            name: make(**{option: given.pop(option) for option in shared[name]})
+            for name, make in makers.items()
+        }
+        command(**made, **given)
+
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
 
 
 def split_list(text: str | None) -> tuple[str, ...] | None:

@@ -7,27 +7,21 @@ from typing import Annotated
 import typer
 
 from romco.cli.options import (
-    Classes,
-    HashBits,
-    History,
     Labels,
-    LearnerName,
     ModelOptions,
-    Settings,
-    Target,
-    Time,
+    expand_options,
     parse_label_budget,
-    parse_settings,
-    parse_target,
     split_list,
 )
 from romco.cli.output import note
 from romco.io.schema import Schema
-from romco.model import Columns, Features, Hashed, Model
+from romco.model import Columns, Model
 from romco.runs.resume import load_model
 
 
+@expand_options
 def serve(
+    options: ModelOptions,
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A model file to begin with.")
     ] = None,
@@ -36,16 +30,9 @@ def serve(
     ] = Path("romco-data"),
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
-    learner: LearnerName = None,
-    set_: Settings = None,
-    hash_bits: HashBits = None,
     columns: Annotated[
         int | None, typer.Option(min=1, help="Events are arrays of so many numbers.")
     ] = None,
-    target: Target = "auto",
-    classes: Classes = None,
-    history: History = None,
-    time: Time = None,
     labels: Labels = None,
     from_: Annotated[
         str | None,
@@ -83,10 +70,12 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import Address, JsonFormatter, Server, Service
+        from romco.server.app import JsonFormatter, Server
         from romco.server.protocol import Settings
+        from romco.server.routes import Access
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
+        from romco.server.writer import Service
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
@@ -94,18 +83,8 @@ def serve(
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if log_json else plain)
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
-    past, features = split_list(history), _features(hash_bits, columns)
-    if time is not None and past is None:
-        raise ValueError(f"--time {time} is for --history: name its columns too")
-    options = ModelOptions(
-        learner,
-        parse_settings(set_),
-        split_list(classes),
-        None,
-        hash_bits,
-        parse_target(target),
-        past,
-    )
+    if options.hash_bits is not None and columns is not None:
+        raise ValueError("--hash and --columns contradict each other: events are named or arrays")
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -121,13 +100,13 @@ def serve(
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        kinds = {**dict.fromkeys(past or (), "category"), **({time: "time"} if time else {})}
-        made: Model = options.new(Model, Schema(kinds), features, target=options.target)
+        features = {} if columns is None else {"features": Columns(columns)}
+        schema = Schema(options.kinds())
+        made: Model = options.new(Model, schema, target=options.target, **features)
         return made
 
     source = None if from_ is None else open_source(from_)
-    address = Address(host, port, token_file, insecure, tuple(name or ()))
-    access = address.access()  # tokens are read before the folder is touched
+    access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         options.check(data, service.served.model)
@@ -138,7 +117,7 @@ def serve(
             service.close()
             note("configuration and data folder are in order")
             return
-        server = Server(service, access, address.bind(), grace)
+        server = Server(service, access, host, port, grace)
     except BaseException:
         service.close()
         raise
@@ -158,15 +137,6 @@ def token(
     from romco.server.routes import create_token
 
     print(create_token(path, list(split_list(scopes) or ()), name))
-
-
-def _features(hash_bits: int | None, columns: int | None) -> Features | None:
-    """Return the features of a new model; None where the options leave them open."""
-    if hash_bits is not None and columns is not None:
-        raise ValueError("--hash and --columns contradict each other: events are named or arrays")
-    if columns is not None:
-        return Columns(columns)
-    return None if hash_bits is None else Hashed(2**hash_bits)
 
 
 def _share(labels: str) -> float:

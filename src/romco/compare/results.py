@@ -142,8 +142,8 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
     events, values = rounds.events, predictions.values
     losses, wrong = event_losses(stream, events.y, values)
     scored = ~np.isnan(losses)
-    by_task = _sums(events.task, np.where(scored, wrong, 0.0), stream.n_tasks)
-    counts = _sums(events.task, scored.astype(float), stream.n_tasks)
+    by_task = np.bincount(events.task[scored], wrong[scored], stream.n_tasks)
+    counts = np.bincount(events.task[scored], minlength=stream.n_tasks)
     figures = _score(stream, events, values)
     if stream.answers:
         some = counts > 0
@@ -212,11 +212,6 @@ def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
 def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[float]]:
     """Events and summed losses by how many events of the task came before: 0, 1, 2-3, 4-7 ..."""
     bins = np.frexp(count_earlier(task))[1]
-    scored = ~np.isnan(losses)
-    n = int(bins.max(initial=0)) + 1
-    sums = _sums(bins, np.where(scored, losses, 0.0), n)
-    return {"events": _sums(bins, scored.astype(float), n).tolist(), "loss": sums.tolist()}
-
-
-def _sums(group: NDArray[Any], values: Numbers, n: int) -> Numbers:
-    return np.bincount(group, weights=values, minlength=n).astype(np.float64)
+    scored, n = ~np.isnan(losses), int(bins.max(initial=0)) + 1
+    events, sums = np.bincount(bins[scored], None, n), np.bincount(bins, np.nan_to_num(losses), n)
+    return {"events": events.tolist(), "loss": sums.tolist()}

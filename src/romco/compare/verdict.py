@@ -37,14 +37,10 @@ class Gain:
     high: float
 
     @property
-    def is_clear(self) -> bool:
-        """True if the interval excludes 0 and the gain is at least 1 % either way."""
-        return (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
-
-    @property
     def sign(self) -> int:
-        """1 for a clear gain, -1 for a clear loss, else 0."""
-        return int(np.sign(self.value)) if self.is_clear else 0
+        """1 or -1 if the interval excludes 0 and the difference is at least 1 %, else 0."""
+        clear = (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
+        return int(np.sign(self.value)) if clear else 0
 
     def __str__(self) -> str:
         low, high = sorted((abs(self.low), abs(self.high)))

@@ -2,8 +2,8 @@
 
 from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.effects import Effects, effects
-from romco.explanations.explanation import Explanation, explain, explain_task
-from romco.explanations.text import TaskInsight
+from romco.explanations.explanation import explain, explain_task
+from romco.explanations.text import Explanation, TaskInsight
 
 __all__ = [
     "Effects",

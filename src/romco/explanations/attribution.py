@@ -13,7 +13,6 @@ from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner, grown
 from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes, coupled
-from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
 from romco.model.features import Rows, Sparse, count_rows
@@ -50,7 +49,7 @@ class Reasons(NamedTuple):
 
     def summary(self, top: int | None = None) -> dict[str, Any]:
         """Return JSON values: the first ``top`` features, and the sum of the others."""
-        shown, left = self.features[:top], self.features[len(self.features[:top]) :]
+        shown, others, rest = self._split(top)
         found: dict[str, Any] = {
             "label": self.label,
             "margin": self.margin,
@@ -58,34 +57,35 @@ class Reasons(NamedTuple):
             "task_known": self.task_known,
             "features": [
                 {
-                    "feature": one.feature if _is_json(one.feature) else str(one.feature),
-                    "adds": one.total,
-                    "shared": one.shared,
-                    "personal": one.personal,
+                    "feature": name if isinstance(name, str | int | float) else str(name),
+                    "adds": shared + personal,
+                    "shared": shared,
+                    "personal": personal,
                 }
-                for one in shown
+                for name, shared, personal in shown
             ],
         }
-        if left:
-            found["others"] = {"features": len(left), "adds": sum(one.total for one in left)}
-        return found
+        return {**found, "others": {"features": others, "adds": rest}} if others else found
 
     def lines(self, top: int | None = None) -> list[str]:
         """Return lines for people: the first ``top`` features, and the others in one line."""
+        shown, others, rest = self._split(top)
         what = "predicted" if self.label is None else f"margin for {inert(str(self.label))}"
         lines = [f"{what} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
         if not self.task_known:
             lines.append("the task is unknown: explained by what tasks have in common")
-        shown, left = self.features[:top], self.features[len(self.features[:top]) :]
         lines += [
             f"{one.total:+9.3f}  {inert(str(one.feature))} (shared {one.shared:+.3f}, "
             f"personal {one.personal:+.3f})"
             for one in shown
         ]
-        if left:
-            total = sum(one.total for one in left)
-            lines.append(f"{total:+9.3f}  {len(left):,} other features")
-        return lines
+        return [*lines, f"{rest:+9.3f}  {others:,} other features"] if others else lines
+
+    def _split(self, top: int | None) -> tuple[tuple[Reason, ...], int, float]:
+        """First features, number of the others, and what these add."""
+        shown = self.features[:top]
+        left = self.features[len(shown) :]
+        return shown, len(left), sum(one.total for one in left)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -216,49 +216,42 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
 def _of_classes(
     model: Model, learner: Classes, rows: Rows, place: TaskPlace, start: Started | None, label: Any
 ) -> tuple[Any, Parts]:
-    """Log-odds of a label against the rest, from the margins of the inner learners of pairs."""
-    at_once = learner.at_once()
+    """Log-odds of a label against the rest.
+
+    Where one learner has all classes, features have their parts in its scores; what pairs of
+    classes change in these is in the rest. Else from the margins of the inner learners of pairs.
+    """
+    at_once, each, odds = learner.at_once(), [], np.empty(0)
     if at_once is not None:
         scores = predict(learner, rows, np.array([place.number]))[0]
-        return _of_softmax(model, at_once, rows, place.number, label, scores)
-    each = [
-        attribute(member, rows, place._replace(common=_common(member, start)))
-        for member in learner.members()
-    ]
-    factors = _platt_factors(learner)
-    odds = factors * [parts.margin for parts in each]
-    scores = _class_scores(learner, odds)
-    at = int(model.engine.number_of(label)) if label is not None else _most_likely(scores)
-    shares = shares_of_pairs(learner, odds, at) * factors
-    weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
-    shared, personal = (sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:])
+    else:
+        each = [
+            attribute(member, rows, place._replace(common=_common(member, start)))
+            for member in learner.members()
+        ]
+        arrays, pairs = learner.arrays(), learner.pairs()
+        factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(pairs))])
+        odds = factors * [parts.margin for parts in each]
+        given = learner.answers, _power(learner), learner.unknown()
+        scores = coupled(pairs, odds[None, :], *given)[0]
+    at = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equal ones the last
+    at = at if label is None else int(model.engine.number_of(label))
+    if at_once is not None:
+        features, *sums, _ = at_once.additions(as_round(at_once, rows, np.array([place.number])))
+        shares = shares_of_classes(scores, at)
+        where = (np.zeros(len(features), dtype=np.int64), features)
+        shape = (1, at_once.n_features)
+        shared, personal = (csr_array((part @ shares, where), shape=shape) for part in sums)
+    else:
+        shares = shares_of_pairs(learner, odds, at) * factors
+        weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
+        shared, personal = (sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:])
     return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal)
-
-
-def _of_softmax(
-    model: Model, learner: AutoSoftmax, rows: Rows, task: int, label: Any, scores: Numbers
-) -> tuple[Any, Parts]:
-    """Log-odds of a label against the rest where one learner has all classes.
-
-    Features have their parts in it; what pairs of classes change in ``scores`` is in the rest.
-    """
-    round = as_round(learner, rows, np.array([task]))
-    features, shared, personal, _ = learner.additions(round)
-    at = int(model.engine.number_of(label)) if label is not None else _most_likely(scores)
-    shares = shares_of_classes(scores, at)
-    where = (np.zeros(len(features), dtype=np.int64), features)
-    parts = [
-        csr_array((part @ shares, where), shape=(1, learner.n_features))
-        for part in (shared, personal)
-    ]
-    return model.classes[at], Parts(odds_against_rest(scores, at), *parts)
 
 
 def odds_against_rest(scores: Numbers, label: int) -> float:
     """Return log p / (1 - p) of a class, from log-probabilities (K,)."""
-    others = np.delete(scores, label)
-    top = others.max()
-    return float(scores[label] - top - np.log(np.exp(others - top).sum()))
+    return float(scores[label] - np.logaddexp.reduce(np.delete(scores, label)))
 
 
 def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
@@ -270,9 +263,7 @@ def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
     Integrated gradients: L is not linear in z; c_p is its mean slope on the straight line from
     no evidence to z.
     """
-    power = _power(learner)
-    times = 0.5 * (NODES + 1.0)
-    slopes = [_slopes(learner, t * odds, label, power) for t in times]
+    slopes = [_slopes(learner, t * odds, label) for t in 0.5 * (NODES + 1.0)]
     return np.asarray(0.5 * WEIGHTS @ np.array(slopes))
 
 
@@ -284,47 +275,28 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
     >>> bool(np.isclose(found, odds_against_rest(scores, 1)))
     True
     """
-    others = np.delete(scores, label)
-    ways = 0.5 * (NODES + 1.0)[:, None] * (others - others.max())
-    chances = np.exp(ways - ways.max(axis=1, keepdims=True))
-    shares = -0.5 * WEIGHTS @ (chances / chances.sum(axis=1, keepdims=True))
-    return np.asarray(np.insert(shares, label, 1.0))
-
-
-def _platt_factors(learner: Classes) -> Numbers:
-    arrays = learner.arrays()
-    return np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(learner.pairs()))])
+    ways = 0.5 * (NODES + 1.0)[:, None] * np.delete(scores, label)
+    chances = np.exp(ways - np.logaddexp.reduce(ways, axis=1, keepdims=True))
+    return np.asarray(np.insert(-0.5 * WEIGHTS @ chances, label, 1.0))
 
 
 def _power(learner: Classes) -> float:
     return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
 
 
-def _class_scores(learner: Classes, odds: Numbers) -> Numbers:
-    """Log-probabilities (K,) from the log-odds of pairs."""
-    share = learner.unknown()
-    return coupled(learner.pairs(), odds[None, :], learner.answers, _power(learner), share)[0]
-
-
-def _slopes(learner: Classes, odds: Numbers, label: int, power: float) -> Numbers:
+def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
-    pairs, classes = learner.pairs(), learner.answers
-    against = np.ones(classes)
-    moved = np.zeros((len(pairs), classes))
+    pairs, power = np.array(learner.pairs()), _power(learner)
+    moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
-    for p, ((low, high), z) in enumerate(zip(pairs, clipped, strict=True)):
-        for place, loss in ((high, -z), (low, z)):
-            if place >= 0:
-                against[place] += np.exp(loss)
-                moved[p, place] = np.exp(loss) if place == high else -np.exp(loss)
+    for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):
+        at = np.flatnonzero(side >= 0)
+        moved[at, side[at]] = sign * np.exp(-sign * clipped[at])
+    against = 1.0 + np.abs(moved).sum(axis=0)
     moved *= power / against
     chances = against**-power
     chances[label] = 0.0
     return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
-
-
-def _most_likely(scores: Any) -> int:
-    return len(scores) - 1 - int(np.argmax(scores[::-1]))
 
 
 def _with_free_task(model: Model, learner: Learner) -> tuple[Learner, int]:
@@ -376,7 +348,3 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
         column = hash_name(name) & (model.features.width - 1)
         found[column] = f"{found[column]} or {name}" if column in found else name
     return found
-
-
-def _is_json(name: Any) -> bool:
-    return isinstance(name, str | int | float | bool)

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from romco.explanations import page as pages
-from romco.explanations import text
-from romco.explanations.text import ALONE, Facts, TaskInsight
+from romco.explanations.text import ALONE, EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.capabilities import (
@@ -29,32 +27,10 @@ from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.model.names import canonical_name
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Numbers = NDArray[np.float64]
 MAX_GROUPED_TASKS = 1000  # groups cost m^2
 MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
-
-
-@dataclass(frozen=True)
-class Explanation(Facts):
-    """Explanation of a model; prints as text, shows as a page in a notebook."""
-
-    def __str__(self) -> str:
-        return text.table(self)
-
-    def _repr_html_(self) -> str:
-        return pages.body(self)
-
-    def page(self) -> str:
-        """Return a self-contained HTML page."""
-        return pages.page(self)
-
-    def figures(self) -> "dict[str, Figure]":
-        """Return figures for print by name; needs matplotlib."""
-        return pages.figures(self)
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
@@ -252,9 +228,7 @@ class _Reader:
         """Largest effects, mean over tasks, of two classes or numbers."""
         if self.weights.per_feature > 1 or not self.names:
             return ()
-        means = self.turn * self.weights.mean()[: self.n_features]
-        order = np.argsort(-np.abs(means), kind="stable")[:n].tolist()
-        return tuple((self._name(j), float(means[j])) for j in order if means[j] != 0.0)
+        return self._largest(self.turn * self.weights.mean()[: self.n_features], n)
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
@@ -295,14 +269,17 @@ class _Reader:
             W = (W.T * self.spread[: len(W)]).T
         classes = list(enumerate(model.classes))[: W.shape[1]]
         shown = classes[:SHOWN_CLASSES]
-        lines = [f"For {label}: {self._largest(W[:, k])}." for k, label in shown]
+        largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]
+        lines = [
+            f"For {label}: {pairs(found, EFFECT) if found else 'nothing yet'}."
+            for found, (_, label) in zip(largest, shown, strict=True)
+        ]
         more = len(classes) - SHOWN_CLASSES
         return [*lines, f"And {more:,} more classes."] if more > 0 else lines
 
-    def _largest(self, w: Numbers) -> str:
-        order: list[int] = np.argsort(-np.abs(w), kind="stable")[:SHOWN_FEATURES].tolist()
-        shown = [f"{self._name(j)} {w[j]:+.2g}" for j in order if w[j] != 0.0]
-        return ", ".join(shown) or "nothing yet"
+    def _largest(self, w: Numbers, n: int) -> tuple[tuple[Any, float], ...]:
+        order = np.argsort(-np.abs(w), kind="stable")[:n].tolist()
+        return tuple((self._name(j), float(w[j])) for j in order if w[j] != 0.0)
 
     def _name(self, j: int) -> Any:
         return j if self.model is None else feature_name(self.model, j)

@@ -1,13 +1,19 @@
-"""Plain values of an explanation, and the text made of them: levels and effects first."""
+"""Values of an explanation, and the text, page and figures made of them: levels first."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from romco.presentation.charts import bars
+from romco.presentation.page import STYLE, document
 from romco.presentation.screen import inert
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ALONE = "on their own"  # the kind of tasks that are different
 KINDS = ("related", "like all", ALONE)
@@ -19,6 +25,9 @@ MEANINGS = {
 MIN_TWIN_COSINE = 0.9  # from which on two tasks are as good as equal
 MAX_NAMES = 8  # of a kind or a group in a sentence
 MAX_ROWS = 20
+MAX_PAGE_TASKS, MAX_NOTEBOOK_TASKS = 1000, 50
+MAX_BARS = 200
+BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
 COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
 NEAREST, EFFECT = "{name} ({value:.2f})", "{name} {value:+.2g}"
 
@@ -34,7 +43,7 @@ class TaskInsight:
     since: int | None  # events of all tasks when it was found personal
     different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
-    features: tuple[tuple[Any, float], ...] = ()  # largest personal effects, see Facts.per_spread
+    features: tuple[tuple[Any, float], ...] = ()  # largest personal effects
     kind: str = "related"  # as the learner calls it; "on their own" where it is different
     group: int | None = None  # of similar tasks
     level: float | None = None  # probability of the positive label, or number, at an average event
@@ -46,8 +55,8 @@ class TaskInsight:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Values read from a model."""
+class Explanation:
+    """Explanation of a model; prints as text, shows as a page in a notebook."""
 
     learner: str
     events: int | None
@@ -89,11 +98,47 @@ class Facts:
         large = [tuple(group) for group in members.values() if len(group) > 1]
         return tuple(sorted(large, key=len, reverse=True))
 
+    def __str__(self) -> str:
+        return table(self)
 
-def headline(found: Facts) -> str:
+    def page(self) -> str:
+        """Return a self-contained HTML page, with a search and columns that can be sorted."""
+        what = "the label" if self.label is None else inert(self.label)
+        data = "" if self.data is None else f" in {inert(self.data)}"
+        return document(f"What predicts {what}{data}", _content(self, MAX_PAGE_TASKS))
+
+    def _repr_html_(self) -> str:  # without a script
+        content = _content(self, MAX_NOTEBOOK_TASKS)
+        return f"<style>{STYLE}</style><div class='romco'>{content}</div>"
+
+    def figures(self) -> "dict[str, Figure]":
+        """Return the figures ``spectrum`` and ``tasks`` for print; needs matplotlib."""
+        from matplotlib.figure import Figure  # here: it is slow to import
+
+        spectrum = Figure(figsize=(5, 3), layout="constrained")
+        axes = spectrum.subplots()
+        axes.bar(np.arange(1, self.rank + 1), self.spectrum, color=BLUE)
+        axes.set(
+            xlabel="dimension", ylabel="singular value of U", title=f"Shared: rank {self.rank}"
+        )
+        shown = self.tasks[:30][::-1]
+        tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
+        axes = tasks.subplots()
+        names = [inert(str(task.task)).replace("$", r"\$") for task in shown]  # no formula
+        shared = np.array([task.shared for task in shown])
+        axes.barh(names, shared, color=BLUE, label="shared")
+        axes.barh(
+            names, [task.personal for task in shown], left=shared, color=ORANGE, label="personal"
+        )
+        axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")
+        axes.legend()
+        return {"spectrum": spectrum, "tasks": tasks}
+
+
+def headline(found: Explanation) -> str:
     """Return in one sentence what was learned from what.
 
-    >>> headline(Facts("romco-auto", 90, 3, 10, (), (), positive="spam", label="kind"))
+    >>> headline(Explanation("romco-auto", 90, 3, 10, (), (), positive="spam", label="kind"))
     'romco-auto predicts kind (spam or not) from 10 features of 90 events of 3 tasks.'
     """
     name = "the label" if found.label is None else inert(found.label)
@@ -106,7 +151,7 @@ def headline(found: Facts) -> str:
     )
 
 
-def levels(found: Facts) -> list[str]:
+def levels(found: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
     known = sorted(task.level for task in found.tasks if task.level is not None and task.events)
     if len(known) < 2:
@@ -120,28 +165,28 @@ def levels(found: Facts) -> list[str]:
     ]
 
 
-def level_title(found: Facts) -> str:
+def level_title(found: Explanation) -> str:
     """Name of a task's level."""
     if found.positive is None:
         return "Prediction for an average event"
     return f"Probability of {inert(str(found.positive))} for an average event"
 
 
-def level_text(found: Facts, level: float | None) -> str:
+def level_text(found: Explanation, level: float | None) -> str:
     """Return a level as people read it."""
     if level is None:
         return "-"
     return f"{level:.4g}" if found.positive is None else f"{level:.0%}"
 
 
-def effects(found: Facts) -> list[str]:
+def effects(found: Explanation) -> list[str]:
     """Describe the largest effects, mean over tasks."""
     if not found.effects:
         return []
     return [f"Largest effects, mean over tasks, {unit(found)}: {pairs(found.effects, EFFECT)}."]
 
 
-def unit(found: Facts) -> str:
+def unit(found: Explanation) -> str:
     """Return the unit of effects."""
     what = "change of the prediction"
     if found.positive is not None:
@@ -149,7 +194,7 @@ def unit(found: Facts) -> str:
     return f"{what} per {'standard deviation' if found.per_spread else 'unit'} of a column"
 
 
-def kinds(found: Facts) -> str:
+def kinds(found: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     alone = found.personal
     counted = [
@@ -159,7 +204,7 @@ def kinds(found: Facts) -> str:
     return f"Kinds of tasks: {', '.join(counted)}."
 
 
-def groups(found: Facts, most: int = 5) -> list[str]:
+def groups(found: Explanation, most: int = 5) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
     lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in found.groups]
     more = [f"And {len(lines) - most:,} smaller groups."] if len(lines) > most else []
@@ -172,7 +217,7 @@ def members(tasks: Sequence[TaskInsight]) -> str:
     return ", ".join(inert(str(task.task)) for task in tasks[:MAX_NAMES]) + more
 
 
-def story(task: TaskInsight, found: Facts | None = None) -> str:
+def story(task: TaskInsight, found: Explanation | None = None) -> str:
     """Describe a task in a sentence or two; its level first.
 
     >>> near, far = (("ann", 0.5),), (("age", -2.0),)
@@ -201,7 +246,7 @@ def company(task: TaskInsight) -> str:
     return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
 
-def table(found: Facts) -> str:
+def table(found: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
     rows = [COLUMNS, *(cells(found, task) for task in found.tasks[:MAX_ROWS])]
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
@@ -215,7 +260,7 @@ def table(found: Facts) -> str:
     return "\n".join([*head, *found.findings, "", *lines, *rest, "", rank(found), *found.notes])
 
 
-def cells(found: Facts, task: TaskInsight) -> tuple[str, ...]:
+def cells(found: Explanation, task: TaskInsight) -> tuple[str, ...]:
     """Return a task's row of the table."""
     return (
         inert(str(task.task)),
@@ -228,7 +273,7 @@ def cells(found: Facts, task: TaskInsight) -> tuple[str, ...]:
     )
 
 
-def rank(found: Facts) -> str:
+def rank(found: Explanation) -> str:
     """Describe the shared part in terms of the method."""
     values = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
     return f"Shared part U: rank {found.rank}, singular values {values or 'none'}."
@@ -243,3 +288,99 @@ def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
 def count(number: int | None) -> str:
     """Return a count; a dash where none is known."""
     return "-" if number is None else f"{number:,}"
+
+
+def _content(found: Explanation, most: int) -> str:
+    sentences = (headline(found), *levels(found), *effects(found), kinds(found))
+    parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+    parts += [_picture(found), _meanings(found)]
+    parts.append(_list("<h2>Groups</h2>", [("", group) for group in groups(found)]))
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in found.findings]
+    parts += ["<h2>Task by task</h2>", _different(found), _tasks(found, most)]
+    if len(found.tasks) > most:
+        parts.append(f"<p><small>and {len(found.tasks) - most:,} more tasks</small></p>")
+    terms = "".join(f"<p>{escape(line)}</p>" for line in (rank(found), *found.notes))
+    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(found.spectrum[:40])]
+    drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
+    fold = f"<details><summary>In terms of the method</summary>{terms}{drawn}</details>"
+    return "".join([*parts, fold])
+
+
+def _picture(found: Explanation) -> str:
+    """Levels of the tasks as bars; how much is their own where levels are not known."""
+    known = [task for task in found.tasks if task.level is not None and task.events]
+    if len(known) > 1 and found.positive is not None:
+        ordered = sorted(known, key=lambda task: -(task.level or 0.0))
+        title = f"{level_title(found)}, one bar for each task, from 0 to 100 %"
+        values = [(inert(str(task.task)), task.level or 0.0) for task in _thinned(ordered)]
+    else:
+        title = "Part of a task's weights that is its own, one bar for each task"
+        ordered = sorted(found.tasks, key=lambda task: -task.share)
+        values = [(inert(str(task.task)), task.share) for task in _thinned(ordered)]
+    return bars(values, title, height=140, top=1.0, percent=True) if len(values) > 1 else ""
+
+
+def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
+    at = np.unique(np.linspace(0, len(tasks) - 1, min(len(tasks), MAX_BARS)).astype(int))
+    return [tasks[k] for k in at.tolist()]
+
+
+def _meanings(found: Explanation) -> str:
+    of_kind = {kind: [t for t in found.tasks if t.kind == kind] for kind in found.kinds}
+    return _list(
+        "<h2>Kinds of tasks</h2>",
+        [(kind, f"{MEANINGS.get(kind, '')}. {members(of)}") for kind, of in of_kind.items() if of],
+    )
+
+
+def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
+    """Return a title and a list of texts, each after a name in bold if it has one; "" if empty."""
+    lines = [
+        f"<b>{escape(name)}</b>: {escape(text)}" if name else escape(text) for name, text in items
+    ]
+    return f"{title}<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def _different(found: Explanation) -> str:
+    known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
+    return _list("", [(inert(str(task.task)), story(task, found)) for task in known])
+
+
+def _tasks(found: Explanation, most: int) -> str:
+    longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
+    with_level = any(task.level is not None for task in found.tasks)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS if name != "level" or with_level)
+    rows = "".join(_row(found, task, longest, with_level) for task in found.tasks[:most])
+    return (
+        f"<p>Level: {escape(level_title(found))}. Differs in: {escape(unit(found))}, beyond what "
+        "tasks share. Its own: the orange part "
+        "of the bar; blue is shared with others. The most personal come first.</p>"
+        '<div class="table"><table class="sortable stacked told">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(found: Explanation, task: TaskInsight, longest: float, with_level: bool) -> str:
+    numbers = {"events": task.events, "level": task.level, "its own": task.share}
+    row = ""
+    for name, cell in zip(COLUMNS, cells(found, task), strict=True):
+        text, attributes = escape(cell), " data-text" if name == "task" else ""
+        if name in numbers:
+            value = "" if numbers[name] is None else numbers[name]
+            attributes = f' data-label="{name}" data-value="{value}"'
+        elif name in ("differs in", "most like"):
+            attributes = ' class="text"'
+        elif name == "kind" and task.different:
+            text = f"<b>{text}</b>"
+        bar = _bar(task, longest) if name == "its own" else ""
+        row += f"<td{attributes}>{text}{bar}</td>" if name != "level" or with_level else ""
+    return f"<tr>{row}</tr>"
+
+
+def _bar(task: TaskInsight, longest: float, width: int = 120) -> str:
+    shared, personal = (round(width * x / longest, 1) for x in (task.shared, task.personal))
+    return (
+        f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'
+        f'<rect class="shared" y="3" width="{shared}" height="9"/>'
+        f'<rect class="own" x="{shared}" y="3" width="{personal}" height="9"/></svg>'
+    )

@@ -31,7 +31,7 @@ from romco.learners.capabilities import (
     StartsAtomically,
     StartsTasks,
 )
-from romco.learners.states import forget, unstart
+from romco.learners.registry import forget, unstart
 from romco.model.features import (
     Dense,
     Features,
@@ -333,10 +333,11 @@ class Engine(Step):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
         check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
-        if y is None or not together:
-            return self.features.read(self.history.expand(ids, rows, y, given), new)
-        wide = self.history.expand(ids, rows, None, given)
-        self.history.observe(ids, rows, y)
+        wide = self.history.expand(
+            ids, rows, None if together else y, given, learned=new is not None
+        )
+        if y is not None and together:
+            self.history.observe(ids, rows, y, learned=new is not None)
         return self.features.read(wide, new)
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:

@@ -49,16 +49,6 @@ def paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def picture(svg: Path, caption: str) -> str:
-    """Return a figure that is embedded in the page."""
-    data = base64.b64encode(svg.read_bytes()).decode()
-    text = html.escape(caption)
-    return (
-        f'<figure><img alt="{text}" src="data:image/svg+xml;base64,{data}">'
-        f"<figcaption>{text}</figcaption></figure>"
-    )
-
-
 def origin(command: str, versions: dict[str, str]) -> str:
     """Return the footer: the command and the versions that made the page."""
     made = ", ".join(f"{html.escape(name)} {html.escape(v)}" for name, v in versions.items())

@@ -10,31 +10,17 @@ if TYPE_CHECKING:
     from romco.presentation.tables import Cell, Table
 
 
-def inert(text: str) -> str:
+def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
     r"""Spell out control characters, so that a name cannot command a terminal.
+
+    JSON keeps its meaning if it is spelled by ``json.dumps``.
 
     >>> inert("a" + chr(27) + "[31m")
     'a\\x1b[31m'
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def inert_json(text: str) -> str:
-    r"""Do the same for JSON, which keeps its meaning.
-
-    >>> inert_json('{"a": "' + chr(0x9B) + '31m"}')
-    '{"a": "\\u009b31m"}'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _unit(c) for c in text)
-
-
-def _unit(character: str) -> str:
-    data = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{data[k : k + 4]}" for k in range(0, len(data), 4))
+    return "".join(c if c.isprintable() else spell(c)[1:-1] for c in text)
 
 
 def show(console: "Console", table: "Table") -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,6 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
-
-
-def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> str:
-    """Return mean ± standard deviation."""
-    numbers = np.asarray(values, dtype=float) * scale
-    mean = f"{numbers.mean():.{digits}f}"
-    return f"{mean} ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else mean
 
 
 def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list[list[Cell]]:

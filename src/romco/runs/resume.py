@@ -17,7 +17,7 @@ from romco.io.formats import FORMATS, format_of
 from romco.io.modelfile import load
 from romco.model import Model
 from romco.parameters import whole
-from romco.presentation.screen import inert_json
+from romco.presentation.screen import inert
 
 STDIN = "-"
 STDOUT = Path("-")
@@ -205,7 +205,7 @@ class PredictionLog(Closing):
         """Add a line; a closed pipe ends the log, not the learning."""
         if self._stdout:  # flushed: whoever feeds us line by line waits for the answer
             try:
-                print(inert_json(json.dumps(row, ensure_ascii=False)), flush=True)
+                print(inert(json.dumps(row, ensure_ascii=False), json.dumps), flush=True)
             except BrokenPipeError:
                 self._stdout = False
         if self._path is not None:
