@@ -65,7 +65,7 @@ class FittedAttributes:
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self._model().engine.turn
+        turn = self._model().engine.target.turn
         return self._rows(lambda learner: turn * _linear(learner).weights())
 
     @property
@@ -73,9 +73,9 @@ class FittedAttributes:
         """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
         model = self._model()
         with model.engine.at_rest() as learner:
-            numbers = model.engine.numbers(model.tasks)
+            numbers = model.engine.tasks.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
-            return model.engine.turn * predict(_linear(learner), zeros, numbers)
+            return model.engine.target.turn * predict(_linear(learner), zeros, numbers)
 
     @property
     def shared_(self) -> Numbers:
@@ -101,13 +101,13 @@ class FittedAttributes:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
         model = self._model()
         with model.engine.at_rest() as learner:
-            return read(learner).T[..., model.engine.numbers(model.tasks), :]
+            return read(learner).T[..., model.engine.tasks.numbers(model.tasks), :]
 
     def _parts(self) -> TaskWeights:
         model = self._model()
         with model.engine.at_rest() as learner:
             _decomposed(learner)
-            return TaskWeights.of(learner, model.engine.numbers(model.tasks))
+            return TaskWeights.of(learner, model.engine.tasks.numbers(model.tasks))
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:
@@ -235,13 +235,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         if isinstance(model.features, Names):
             X = model.features.cells.prepare(X, (), learning=True)
         passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
-        self.model_ = model
-        return self
-
-    def _continue(
-        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
-    ) -> Self:
-        passes(model, X, y, task, weight, 1, None, offset)
         self.model_ = model
         return self
 
@@ -545,7 +538,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
-        return self._continue(model, X, y, task, weight, offset)
+        passes(model, X, y, task, weight, 1, None, offset)
+        self.model_ = model
+        return self
 
     # Predicting
 
@@ -599,26 +594,18 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return np.asarray(y)
 
     def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
-        return _known(y, n, self.model_)
-
-
-def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
-    """Labels (n,) of a list or an array, if scikit-learn would change nothing and all are known."""
-    if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
-        y = np.array(y)
-    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
-        return None
-    if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
-        return None
-    return y if set(y.tolist()).issubset(model.classes) else None
+        if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
+            y = np.array(y)
+        if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
+            return None
+        if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
+            return None
+        return y if set(y.tolist()).issubset(self.model_.classes) else None
 
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:
     """Raise ValueError where a label was not announced: columns of probabilities would move."""
-    labels = set(y.tolist())
-    if labels.issubset(classes):
-        return
-    unknown = sorted(labels - set(classes), key=str)
+    unknown = sorted(set(y.tolist()) - set(classes), key=str)
     if unknown and by_position:
         raise ValueError(
             f"label {unknown[0]!r} is not one of classes={list(classes)[:3]}..., the third "
@@ -694,7 +681,9 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         X, y, task = self._read_labelled(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new() if first else self.model_
-        return self._continue(model, X, y, task, weight, offset)
+        passes(model, X, y, task, weight, 1, None, offset)
+        self.model_ = model
+        return self
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return the number of each row (n,)."""
@@ -721,12 +710,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return numbers
 
     def _plain_answers(self, y: Any, n: int) -> Numbers | None:
-        return _finite(y, n)
-
-
-def _finite(y: Any, n: int) -> Numbers | None:
-    """Numbers (n,) of a list or an array, if scikit-learn would change nothing in them."""
-    if type(y) is list and {type(number) for number in y} <= {int, float}:
-        y = np.array(y, dtype=np.float64)
-    plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
-    return y if plain and bool(np.isfinite(y).all()) else None
+        if type(y) is list and {type(number) for number in y} <= {int, float}:
+            y = np.array(y, dtype=np.float64)
+        plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
+        return y if plain and bool(np.isfinite(y).all()) else None

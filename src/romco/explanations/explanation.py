@@ -178,7 +178,7 @@ class _Reader:
         self.learner, self.model = learner, model
         self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
         self.numbers = (
-            np.arange(learner.n_tasks) if model is None else model.engine.numbers(self.names)
+            np.arange(learner.n_tasks) if model is None else model.engine.tasks.numbers(self.names)
         )
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
@@ -196,7 +196,7 @@ class _Reader:
         judged = personal_tasks(learner)
         self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
         self.kinds = self._kinds()
-        self.positive = None if model is None else model.engine.positive
+        self.positive = None if model is None else model.engine.target.positive
         self.events = None if model is None else model.events
         self.n_features = learner.n_features if model is None else model.features.width
         session = {} if model is None else model.session
@@ -242,7 +242,7 @@ class _Reader:
     def turn(self) -> float:
         """Sign of the learner's margins for the positive label."""
         two = self.model is not None and self.model.engine.target.kind == "two classes"
-        return self.model.engine.turn if two and self.model is not None else 1.0
+        return self.model.engine.target.turn if two and self.model is not None else 1.0
 
     def _levels(self) -> Numbers | None:
         """Prediction (m,) of each task for the average event; None where it is not known."""
