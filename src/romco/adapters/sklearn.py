@@ -162,8 +162,25 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     _numeric: ClassVar[bool]  # whether answers are numbers
     _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
     _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
+    _new: Callable[..., Model]  # for answers, and tasks known from the beginning
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+
+    def fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
+        """Learn rows from scratch."""
+        X, y, task = self._read_labelled(X, y, task, first=True)
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(y, list(dict.fromkeys(task)))
+        shuffled = self.shuffle and self.history is None  # a history has an order
+        random = check_random_state(self.random_state) if shuffled else None
+        if isinstance(model.features, Names):
+            X = model.features.cells.prepare(X, (), learning=True)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
+        self.model_ = model
+        return self
 
     def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.
@@ -226,18 +243,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _fit_model(
-        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
-    ) -> Self:
-        """With a model that has learned rows, as often and in the order that is asked for."""
-        shuffled = self.shuffle and self.history is None  # a history has an order
-        random = check_random_state(self.random_state) if shuffled else None
-        if isinstance(model.features, Names):
-            X = model.features.cells.prepare(X, (), learning=True)
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
-        self.model_ = model
-        return self
-
     def _learn_row(self, X: Any, y: Any, task: Any) -> bool:
         """Learn one plain row of known names by the compiled step; False where that cannot be."""
         name = self._one_task(X, task)
@@ -246,13 +251,15 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         label = y[0].item() if isinstance(y[0], np.generic) else y[0]
         return self.model_.engine.learn_event(X, label, name) is not NotImplemented
 
-    def _row_margin(self, X: Any, task: Any) -> float | None:
-        """Return the margin of one plain row by the compiled step; None where that cannot be."""
-        name = self._one_task(X, task)
-        if name is None:
-            return None
-        margin = self.model_.engine.margin_of_event(X, name)
-        return None if margin is NotImplemented else margin
+    def _margins(self, X: Any, task: Any, offset: Any) -> Numbers:
+        """Return margins of rows; that of one plain row by the compiled step."""
+        name = self._one_task(X, task) if offset is None else None
+        if name is not None:
+            margin = self.model_.engine.margin_of_event(X, name)
+            if margin is not NotImplemented:
+                return np.array([margin])
+        self._check_fitted()
+        return self.model_.margins(*self._read_rows(X, task), offset=offset)
 
     def _one_task(self, X: Any, task: Any) -> Any:
         """Return the name of the task, if it is one and rows have no names; else None."""
@@ -500,15 +507,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Learning
 
-    def fit(
-        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
-    ) -> Self:
-        """Learn rows from scratch."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(classes_of(y), list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight, offset)
-
     def partial_fit(
         self,
         X: Any,
@@ -536,7 +534,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
+        model = self._new(y if classes is None else classes) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
         passes(model, X, y, task, weight, 1, None, offset)
         self.model_ = model
@@ -546,11 +544,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return margins (n,), positive for ``classes_[1]``; log-probabilities (n, K) of many."""
-        margin = self._row_margin(X, task) if offset is None else None
-        if margin is not None:
-            return np.array([margin])
-        self._check_fitted()
-        return self.model_.margins(*self._read_rows(X, task), offset=offset)
+        return self._margins(X, task, offset)
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> NDArray[Any]:
         """Return the label of each row (n,)."""
@@ -570,7 +564,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _new(self, classes: tuple[Any, ...], tasks: Sequence[Any] = ()) -> Model:
+    def _new(self, labels: Any, tasks: Sequence[Any] = ()) -> Model:
+        classes = classes_of(labels)
         target = "two classes" if len(classes) == 2 else "classes"
         return self._make_model(target, classes, tasks, self._parameters())
 
@@ -662,15 +657,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     score = TaskEstimator.score  # not the mixin's
     _metric = staticmethod(r2_score)
 
-    def fit(
-        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
-    ) -> Self:
-        """Learn rows from scratch."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y))
-        model = self._new(list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight, offset)
-
     def partial_fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
@@ -680,18 +666,14 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         first = not hasattr(self, "model_")
         X, y, task = self._read_labelled(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
-        model = self._new() if first else self.model_
+        model = self._new(y) if first else self.model_
         passes(model, X, y, task, weight, 1, None, offset)
         self.model_ = model
         return self
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return the number of each row (n,)."""
-        margin = self._row_margin(X, task) if offset is None else None
-        if margin is not None:
-            return np.array([margin])
-        self._check_fitted()
-        return self.model_.predict(*self._read_rows(X, task), offset=offset)
+        return self._margins(X, task, offset)
 
     def predict_interval(
         self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
@@ -700,7 +682,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self._check_fitted()
         return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
 
-    def _new(self, tasks: Sequence[Any] = ()) -> Model:
+    def _new(self, numbers: Any, tasks: Sequence[Any] = ()) -> Model:
         return self._make_model("number", None, tasks, self.parameters or {})
 
     _numeric = True
