@@ -212,13 +212,12 @@ def split_state(state: State, n: int) -> list[State]:
 def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     """Return as many shards as before, each with the same tasks in the same places."""
     front, updates = _front({**plain, "scale": section["start"]}), None
+    learner = front.engine.learner
     if section["counts"]:
         start = _with_prefix(arrays, f"{SECTION}.start.")
-        apply_merged(front.engine.learner, Merged(arrays[f"{SECTION}.rows"], start))
-        updates = [
-            _update(front.engine.learner, arrays, section, k) for k in range(section["shards"])
-        ]
-    shared = {f"{LEARNER}{name}": array for name, array in front.engine.learner.arrays().items()}
+        apply_merged(learner, Merged(arrays[f"{SECTION}.rows"], start))
+        updates = [_update(learner, arrays, section, k) for k in range(section["shards"])]
+    shared = {f"{LEARNER}{name}": array for name, array in learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
     plain = {**plain, "scale": section["start"], "arrays": {**shared, **own}}
     ends = np.cumsum([0, *section["sizes"]])
