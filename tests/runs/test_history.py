@@ -109,11 +109,11 @@ def service(labels, folder):
         for k in range(N):
             asked = [PredictRequest(id=str(k), task=TASKS[k], x=ROWS[k])]
             responses, pending = made.served.respond(asked)
-            made.writer.keep(pending).result()
+            made.keep(pending).result()
             margins.append(responses[0].margin)
             if k >= LATE:
                 answer = LearnRequest(y=words(labels)[k - LATE], id=str(k - LATE))
-                assert made.writer.learn([answer]).result()[0].status == "applied"
+                assert made.learn([answer]).result()[0].status == "applied"
     return margins
 
 
@@ -285,9 +285,9 @@ def test_a_served_model_keeps_its_history_through_a_restart(tmp_path):
         for k, (row, y, task) in enumerate(zip(ROWS, words(LABELS), TASKS, strict=True))
     ]
     with opened(tmp_path / "data", model) as made:
-        made.writer.learn(lessons[:25]).result()
-        made.writer.checkpoint().result()
-        made.writer.learn(lessons[25:]).result()
+        made.learn(lessons[:25]).result()
+        made.checkpoint().result()
+        made.learn(lessons[25:]).result()
     expected = model()
     expected.learn(ROWS, words(LABELS), TASKS)
     with opened(tmp_path / "data", model) as made:

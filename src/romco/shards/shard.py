@@ -143,7 +143,7 @@ class NumberedFeatures(Columns):
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
+    def actions(self, new: Any, top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
