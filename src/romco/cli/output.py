@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 
 from romco.io.schema import Schema
@@ -67,19 +68,15 @@ def datasets_table(found: Iterable[Description]) -> Table:
     from romco.presentation.tables import Table, mark_best
 
     rows, notes = [], []
-    for each in found:
-        name, summary, figures = each.dataset.name, each.dataset.summary, each.statistics
-        if figures is None:
-            rows.append([name, summary, "damaged" if each.present else "missing", "", "", ""])
-            notes.append(f"{name}: {each.problem or _where(each)}")
+    for dataset, stream, problem in found:
+        if stream is None:
+            status, _, reason = problem.partition(": ")
+            rows.append([dataset.name, dataset.summary, status, "", "", ""])
+            notes.append(f"{dataset.name}: {reason}")
             continue
-        per_task = f"{figures.fewest_events}-{figures.most_events}"
-        sizes = [str(figures.tasks), per_task, str(figures.features), f"{figures.positive:.0%}"]
-        rows.append([name, summary, *sizes])
+        events = np.bincount(stream.task, minlength=stream.n_tasks)
+        sizes = [str(stream.n_tasks), f"{events.min()}-{events.max()}", str(stream.n_features)]
+        positive = f"{np.mean(stream.y > 0):.0%}"
+        rows.append([dataset.name, dataset.summary, *sizes, positive])
     head = ("data set", "what", "tasks", "events/task", "features", "positive")
     return Table("Data sets", head, mark_best(rows, (None,) * 6), notes)
-
-
-def _where(missing: Description) -> str:
-    places = " or ".join(map(str, missing.place))
-    return f"get it from {missing.dataset.origin}; put it at {places}"
