@@ -45,7 +45,6 @@ from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
-    from romco.shards import Shards
     from romco.shards.files import ShardsProgress
 
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
@@ -135,7 +134,13 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, _read_threads(threads), options, source, schedule)
+            from romco.shards import Shards
+
+            n, how = _read_threads(threads), {**schedule, "engine": "threads"}
+            if known is None:
+                learner = options.new(Shards, source.schema, n, **how)
+            else:
+                learner = Shards.load(path, n, **how)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
@@ -163,21 +168,6 @@ def _read_threads(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
-def _on_threads(
-    path: Path,
-    threads: int | Literal["auto"],
-    options: ModelOptions,
-    source: Source,
-    schedule: dict[str, Any],
-) -> "Shards":
-    from romco.shards import Shards
-
-    if path.exists():
-        return Shards.load(path, threads, engine="threads", **schedule)
-    made: Shards = options.new(Shards, source.schema, threads, engine="threads", **schedule)
-    return made
-
-
 def _check_combination(
     known: Model | None,
     options: ModelOptions,
@@ -191,19 +181,19 @@ def _check_combination(
         if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
-    alone = "shards that read files themselves do not {} yet; learn with --threads, or without"
-    if shards is not None and past:
-        lack = alone.format("keep the past of tasks")
-        raise ValueError(f"--shards does not go with a history: {lack} either")
+    lacks = {"a history": past and "keep the past of tasks"}
+    lacks["--weight"] = source.weight is not None and "carry weights"
+    for what, lack in lacks.items():
+        if shards is not None and lack:
+            raise ValueError(
+                f"--shards does not go with {what}: shards that read files themselves do not "
+                f"{lack} yet; learn with --threads, or without either"
+            )
     if (threads, shards) != (None, None) and target not in (None, "two classes"):
         option = "--threads" if shards is None else "--shards"
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {target}"
-        )
-    if shards is not None and source.weight is not None:
-        raise ValueError(
-            f"--shards does not go with --weight: {alone.format('carry weights')} either"
         )
 
 
@@ -220,7 +210,11 @@ def _follow(
             show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
-        _note_nothing(last, source.path, model)
+        skipped = f", {last.skipped:,} bad rows skipped" if last.skipped else ""
+        text = f"nothing to learn from: {source.path} has no events{skipped}; {model}"
+        if not model.exists():
+            raise ValueError(f"{text} is not made")
+        note(f"{text} stays as it was")
         return
     note(_describe_progress(last))
     if stop.wanted:
@@ -233,15 +227,6 @@ def _follow(
             f"all events have the label {classes[0]!r}, so every answer will be that one: "
             "learn events of the other label, too"
         )
-
-
-def _note_nothing(progress: Progress, source: str, model: Path) -> None:
-    """Print that a source has no events; raise ValueError where there is no model either."""
-    skipped = f", {progress.skipped:,} bad rows skipped" if progress.skipped else ""
-    text = f"nothing to learn from: {source} has no events{skipped}"
-    if not model.exists():
-        raise ValueError(f"{text}; {model} is not made")
-    note(f"{text}; {model} stays as it was")
 
 
 def _describe_labels(model: Any) -> str:
