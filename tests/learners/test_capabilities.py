@@ -20,7 +20,7 @@ from romco.learners.capabilities import (
     shared_of,
 )
 from romco.learners.linear import Gradient
-from romco.learners.states import forget
+from romco.learners.registry import forget
 
 SOURCE = Path(romco.__file__).parent
 PARTED = ("romco", "romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared")

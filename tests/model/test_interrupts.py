@@ -12,7 +12,6 @@ import pytest
 import romco
 from romco.io.modelfile import load, save
 from romco.learners import Learner
-from romco.learners.base import copy_arrays, replay_in_turn
 from romco.learners.registry import LEARNERS
 from romco.model import Columns, Model, Names
 from romco.model.engine import Engine
@@ -43,17 +42,11 @@ class Plain(Learner):
             self.n[i] += 1
             self.w[i] += y * x / np.sqrt(self.n[i])
 
-    def replay(self, rounds):
-        return replay_in_turn(self, rounds)
-
     def weights(self):
         return self.w.T.copy()
 
     def arrays(self):
         return {"w": self.w, "n": self.n}
-
-    def load(self, arrays):
-        copy_arrays(self.arrays(), arrays)
 
 
 def _dense(x):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from romco.server.routes import Tokens
 from romco.server.routes import create_token as create
+from romco.server.routes import read_tokens
 from tests.server.browsers import browser
 from tests.server.streams import lessons
 
@@ -142,7 +142,7 @@ def brightness(color: str) -> float:
 
 def test_a_token_is_asked_for(serving, tmp_path):
     secret = create(tmp_path / "tokens", ["read"], "")
-    with serving(tokens=Tokens(tmp_path / "tokens")) as service, browser(tmp_path) as driver:
+    with serving(tokens=read_tokens(tmp_path / "tokens")) as service, browser(tmp_path) as driver:
         driver.get(service.url + "/")
         wait(driver, "!document.getElementById('door').hidden")
         from selenium.webdriver.common.by import By

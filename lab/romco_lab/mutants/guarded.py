@@ -12,7 +12,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "io/modelfile.py": ("tests/io/test_validation.py", "tests/io/test_modelfile.py"),
     "parameters.py": ("tests/test_parameters.py", "tests/learners/test_states.py"),
     "penalties.py": ("tests/test_penalties.py",),
-    "learners/states.py": ("tests/learners/test_states.py",),
+    "learners/registry.py": ("tests/learners/test_states.py", "tests/learners/test_registry.py"),
     "learners/retrained.py": (
         "tests/learners/test_kept_events.py",
         "tests/learners/test_retrained.py",

@@ -97,7 +97,7 @@ def learn(
     source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options, source, threads, shards)
+        _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -124,7 +124,7 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options, source, threads)
+        _check_combination(known, options, threads)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -153,7 +153,7 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, replace(options, target=target, history=None), source, threads)
+    _check_combination(None, replace(options, target=target), threads)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
@@ -171,24 +171,15 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 def _check_combination(
     known: Model | None,
     options: ModelOptions,
-    source: Source,
     threads: str | None,
     shards: int | None = None,
 ) -> None:
-    target, past = options.target, options.history is not None
+    target = options.target
     if known is not None:
-        kind, past = known.engine.target.kind, past or known.engine.history is not None
+        kind = known.engine.target.kind
         if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
-    lacks = {"a history": past and "keep the past of tasks"}
-    lacks["--weight"] = source.weight is not None and "carry weights"
-    for what, lack in lacks.items():
-        if shards is not None and lack:
-            raise ValueError(
-                f"--shards does not go with {what}: shards that read files themselves do not "
-                f"{lack} yet; learn with --threads, or without either"
-            )
     if (threads, shards) != (None, None) and target not in (None, "two classes"):
         option = "--threads" if shards is None else "--shards"
         raise ValueError(
@@ -337,7 +328,7 @@ def _learn_in_shards(
         model,
         stop,
         learner=options.learner or "romco-auto",
-        parameters=options.settings,
+        parameters=options.parameters(source.schema),
         **how,
     )
     with _show_progress(stop) as show:

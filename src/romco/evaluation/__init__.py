@@ -1,7 +1,6 @@
 """Prequential evaluation: the loop, metrics, scores and baselines."""
 
 from romco.evaluation import baselines
-from romco.evaluation.delay import Delay
 from romco.evaluation.metrics import (
     Brier,
     Confusion,
@@ -10,7 +9,7 @@ from romco.evaluation.metrics import (
     Metric,
     Structure,
 )
-from romco.evaluation.prequential import Record, prequential
+from romco.evaluation.prequential import Delay, Record, prequential
 from romco.evaluation.score import Score
 
 __all__ = [

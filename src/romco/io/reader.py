@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name
+from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name, read_task
 from romco.io.durable import Closing
 from romco.io.formats import (
     BadFile,
@@ -395,17 +395,13 @@ def _rows_of(
     needed = [*parts, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
-    nested, task = len(parts) > 1, parts[-1] if parts else None
-    if nested and owns is not None:
-        raise ValueError(f"{file.name}: tasks of a nested grouping are not read by shards")
-    if kind.delimiter is not None and not nested:
+    if kind.delimiter is not None and len(parts) < 2:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
-    if owns is None:
-        rows = kind.read(file.stream, file.name, wanted)
-    elif kind.filters and task is not None:
-        rows = kind.read(file.stream, file.name, wanted, TaskFilter(task, owns))
+    if owns is not None and kind.filters and len(parts) == 1:
+        rows = kind.read(file.stream, file.name, wanted, TaskFilter(parts, owns))
     else:
-        rows = TaskFilter(task, owns).select(kind.read(file.stream, file.name, wanted))
+        rows = kind.read(file.stream, file.name, wanted)
+        rows = rows if owns is None else TaskFilter(parts, owns).select(rows)
     return _MappingRows(rows, file.name, columns)
 
 
@@ -494,7 +490,7 @@ class _MappingRows:
 
     def _add(self, part: EncodedRows, line: int, cells: Any) -> None:
         schema, label = self._schema, self._label
-        task = "/".join(read_name(column, cells) for column in self._task) or ONLY_TASK
+        task = read_task(self._task, cells) or ONLY_TASK
         named = label is not None and (self._labelled or not is_missing(cells.get(label)))
         truth = read_name(label, cells) if label is not None and named else None
         names = cells if schema.features is None else schema.features

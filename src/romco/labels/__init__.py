@@ -5,7 +5,6 @@ known, and chooses the events whose labels to ask for. It never asks for more th
 """
 
 from romco.labels.audit import Audit, Estimate
-from romco.labels.budget import Budget
 from romco.labels.policies import (
     POLICIES,
     Committee,
@@ -18,7 +17,7 @@ from romco.labels.policies import (
     policy,
     restore,
 )
-from romco.labels.policy import Policy
+from romco.labels.policy import Budget, Policy
 
 __all__ = [
     "POLICIES",

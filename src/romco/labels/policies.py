@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.labels.budget import Budget
-from romco.labels.policy import Policy
+from romco.labels.policy import Budget, Policy
 from romco.parameters import not_negative, positive, truth, whole
 from romco.plugins import Registry
 

@@ -14,7 +14,7 @@ from romco.kernels.auto.auto import (
     AutoKernel,
 )
 from romco.kernels.auto.combiners import Combiner
-from romco.kernels.auto.scales import Scales, Units, columns
+from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted
@@ -247,7 +247,7 @@ class Auto(BaseAuto):
         super().__init__(n_features, n_tasks)
         inputs, places = len(INPUTS), 1 + min(n_features, FREQUENT)
         arrays = {
-            "shared": np.zeros((n_features, 16)),  # means, spent variances, row of B, forgetting, B
+            "shared": aligned_zeros(n_features, 16),  # means, spent variances, B, forgetting, B
             "factor": np.zeros((n_tasks, 8)),  # F, of both sides
             "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
@@ -263,7 +263,7 @@ class Auto(BaseAuto):
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
             "kinds": KIND_PRIOR.copy(),  # one task, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
-            "units": columns(n_features),  # count, sum, squares; centre, size, factor; due
+            "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((places, places)),  # spent covariances, global logistic,
             "frequent": np.full(places, -1.0),  # of the intercept and these features

@@ -82,12 +82,16 @@ class Learner(ABC):
         An event whose label is NaN updates feature statistics only, before the others are learned.
         """
 
-    @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Predict, then learn each round; return all margins end to end.
 
         :class:`romco.Rounds` need not be packed first.
         """
+        margins = []
+        for round in rounds:
+            margins.append(self.predict(round))
+            self.update(round)
+        return np.concatenate(margins) if margins else np.empty(0)
 
     @abstractmethod
     def weights(self) -> NDArray[np.float64]:
@@ -97,12 +101,12 @@ class Learner(ABC):
     def arrays(self) -> Arrays:
         """Return the live arrays of the state by name, not copies."""
 
-    @abstractmethod
     def load(self, arrays: Arrays) -> None:
         """Copy arrays from a learner of the same kind, of the same size or smaller.
 
         Raises ValueError, and changes nothing, where they do not fit.
         """
+        copy_arrays(self.arrays(), arrays)
 
     def sharing(self) -> Sharing:
         """Return the merge rule of each array that is not in ``task_axes``.
@@ -194,7 +198,7 @@ class CompiledLearner(Learner):
         """Copy arrays; ``arrays["personal"]`` may be another store, which is taken over."""
         own, store = self.kept_arrays(), self.pair_store
         if store is None:
-            copy_arrays(own, arrays)
+            super().load(arrays)
             return
         if "personal" not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
@@ -225,7 +229,11 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     All of them are checked, so that a bad event is refused whether it has a label or not; so are
     weights, where the learner does not honour them.
     """
-    check_weights(learner, round)
+    if round.weight is not None and not learner.supports_sample_weight:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
     if not lacks_labels(round.y):
         return round
     learner.events_of(round)
@@ -245,15 +253,6 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     return starts - starts[0]
 
 
-def check_weights(learner: Learner, round: Round) -> None:
-    """Raise ValueError where events are weighed and the learner cannot do that."""
-    if round.weight is not None and not learner.supports_sample_weight:
-        raise ValueError(
-            f"{learner.name} cannot learn events that count differently: leave out the weights, "
-            "or take romco-auto or another learner that can"
-        )
-
-
 def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
     """By name of an array, the axes that have one of the letters."""
     found = {
@@ -262,15 +261,6 @@ def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
         if "|" not in shape
     }
     return {name: axes for name, axes in found.items() if axes}
-
-
-def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.float64]:
-    """The loop that ``replay`` stands for, for learners without a kernel."""
-    margins = []
-    for round in rounds:
-        margins.append(learner.predict(round))
-        learner.update(round)
-    return np.concatenate(margins) if margins else np.empty(0)
 
 
 def check_finite(arrays: Arrays) -> None:

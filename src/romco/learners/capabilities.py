@@ -88,7 +88,7 @@ class FindsOutliers(Protocol):
 
 @runtime_checkable
 class ForgetsTasks(Protocol):
-    """Has its own way to forget a task; without, :func:`romco.learners.states.forget` does it."""
+    """Has its own way to forget a task; without, :func:`romco.learners.registry.forget` does it."""
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

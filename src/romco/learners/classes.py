@@ -21,9 +21,8 @@ from romco.learners.capabilities import (
     Started,
     StartsTasks,
 )
-from romco.learners.registry import learner
+from romco.learners.registry import forget, learner, split_members
 from romco.learners.softmax import AutoSoftmax
-from romco.learners.states import forget, split_members
 from romco.parameters import choice, whole
 from romco.rounds import Round
 

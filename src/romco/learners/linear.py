@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.baselines.linear import (
+    ArowKernel,
+    CollaborativeArowKernel,
     CollaborativeKernel,
-    DiagonalArowKernel,
-    DiagonalCollaborativeKernel,
-    FullArowKernel,
-    FullCollaborativeKernel,
     GradientKernel,
     PassiveAggressiveKernel,
 )
@@ -225,14 +223,11 @@ class Arow(LinearLearner):
         covariance: str = "diagonal",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        choice("covariance", covariance, "diagonal", "full")
+        full = choice("covariance", covariance, "diagonal", "full") == "full"
         k = n_tasks if models == "unique" else 1
-        if covariance == "diagonal":
-            s = np.ones((k, n_features))
-            self.kernel = DiagonalArowKernel(self._keep(models, s=s), s, positive("r", r))
-        else:
-            S = np.tile(np.eye(n_features), (k, 1, 1))
-            self.kernel = FullArowKernel(self._keep(models, S=S), S, positive("r", r))
+        S = np.tile(np.eye(n_features), (k, 1, 1)) if full else np.ones((k, n_features))
+        w = self._keep(models, **{"S" if full else "s": S})
+        self.kernel = ArowKernel(w, S.reshape(k, -1), positive("r", r), full)
 
     def sharing(self) -> Sharing:
         if not self.one_for_all:
@@ -276,16 +271,12 @@ class ConfidenceWeighted(LinearLearner):
         covariance: str = "diagonal",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        choice("covariance", covariance, "diagonal", "full")
+        full = choice("covariance", covariance, "diagonal", "full") == "full"
         strengths = positive("eta1", eta1), not_negative("eta2", eta2), positive("r", r)
         positive("a", a)
         u = np.zeros(n_features)
-        if covariance == "diagonal":
-            s, su = np.full((n_tasks, n_features), float(a)), np.full(n_features, float(a))
-            w = self._keep(s=s, u=u, su=su)
-            self.kernel = DiagonalCollaborativeKernel(w, s, u, su, *strengths)
-        else:
-            Su = a * np.eye(n_features)
-            S = np.tile(Su, (n_tasks, 1, 1))
-            w = self._keep(S=S, u=u, Su=Su)
-            self.kernel = FullCollaborativeKernel(w, S, u, Su, *strengths)
+        Su = a * np.eye(n_features) if full else np.full(n_features, float(a))
+        S = np.tile(Su, (n_tasks, *[1] * Su.ndim))
+        w = self._keep(S=S, u=u, Su=Su) if full else self._keep(s=S, u=u, su=Su)
+        flat = S.reshape(n_tasks, -1), u, Su.reshape(-1)
+        self.kernel = CollaborativeArowKernel(w, *flat, *strengths, full)

@@ -1,6 +1,6 @@
 """Learners of numbers: romco-auto, the paper's U + V, and the controls."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import erf, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
-from romco.kernels.auto.scales import Scales, columns
+from romco.kernels.auto.scales import Scales, aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.linear import (
     GaussianNumber,
@@ -21,8 +21,6 @@ from romco.learners.base import (
     Learner,
     State,
     Upgrade,
-    check_weights,
-    replay_in_turn,
     with_labels,
 )
 from romco.learners.capabilities import Decomposed, Posterior
@@ -33,9 +31,9 @@ from romco.learners.contributions import (
     with_second_side,
 )
 from romco.learners.linear import ModelLearner
+from romco.learners.registry import forget
 from romco.learners.romco import Romco
 from romco.learners.shared import KIND_PRIOR, PAIRS, SCALED, BaseAuto, stored_columns
-from romco.learners.states import forget
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
@@ -169,7 +167,7 @@ class AutoNumber(BaseAuto):
             "pair_covariance": np.full((2, 1, 1), WEIGHT_VARIANCE),
             "drift_weight": np.zeros(3),
             "drift_covariance": WEIGHT_VARIANCE * np.eye(3),
-            "units": columns(n_features),
+            "units": aligned_zeros(n_features, 8),
             "typical": np.zeros(5),
             "evidence": np.zeros((n_tasks, 3)),
             "belief": np.zeros((n_tasks, 3)),
@@ -383,7 +381,6 @@ class DecomposedNumbers(Learner, Decomposed):
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
     def update(self, round: Round) -> None:
-        check_weights(self, round)
         known = with_labels(self, round)
         if known is None:
             return
@@ -397,9 +394,6 @@ class DecomposedNumbers(Learner, Decomposed):
         off = np.clip((np.asarray(known.y) - before) / unit, -FARTHEST, FARTHEST)
         answers = (before - self._clock[MEAN]) / unit + off
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
-
-    def replay(self, rounds: Iterable[Round]) -> Numbers:
-        return replay_in_turn(self, rounds)
 
     def weights(self) -> Numbers:
         """W (d, m): how much a prediction changes with a feature, in the answers' unit."""

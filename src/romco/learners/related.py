@@ -6,13 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.baselines.related import (
-    ExplicitEuclideanKernel,
-    ExplicitLargestKernel,
     ExponentialKernel,
     FixedKernel,
-    ImplicitEuclideanKernel,
-    ImplicitLargestKernel,
     LogDetKernel,
+    SharedLossKernel,
     TruncatedKernel,
     VonNeumannKernel,
 )
@@ -197,18 +194,11 @@ class SharedLoss(LinearLearner):
         choice("norm", norm, "L1", "L2", "Linf", "r-max")
         choice("update", update, "implicit", "finite", "scaled")
         positive("C", C)
-        largest = {"L1": np.inf, "Linf": 1.0, "r-max": float(whole("r", r))}
+        largest = {"L2": 0.0, "L1": np.inf, "Linf": 1.0, "r-max": float(whole("r", r))}
         radius = np.zeros(1)
         w = self._keep(radius=radius)
-        implicit, scaled = update == "implicit", update == "scaled"
-        if norm == "L2" and implicit:
-            self.kernel = ImplicitEuclideanKernel(w, C)
-        elif norm == "L2":
-            self.kernel = ExplicitEuclideanKernel(w, radius, C, scaled)
-        elif implicit:
-            self.kernel = ImplicitLargestKernel(w, C, largest[norm])
-        else:
-            self.kernel = ExplicitLargestKernel(w, radius, C, largest[norm], scaled)
+        rule = C, largest[norm], update == "implicit", update == "scaled"
+        self.kernel = SharedLossKernel(w, radius, *rule)
 
 
 class Smoothed(LinearLearner):

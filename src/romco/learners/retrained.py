@@ -1,7 +1,7 @@
 """Offline methods in a stream: keep the events, fit them all again from time to time."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,9 +15,7 @@ from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
-    check_weights,
     copy_arrays,
-    replay_in_turn,
     with_labels,
 )
 from romco.learners.capabilities import Start, Started
@@ -70,7 +68,6 @@ class Retrained(Learner):
         self.prepare_update(round)()
 
     def prepare_update(self, round: Round) -> Callable[[], object]:
-        check_weights(self, round)
         some = with_labels(self, round)
         if some is None:
             return partial(bool)
@@ -90,9 +87,6 @@ class Retrained(Learner):
             changed |= {"_theta": solution.w, "_curvature": np.array([solution.curvature])}
             changed |= {"_kept": (known,), "_since": np.zeros(1, dtype=np.int64)}
         return partial(self.__dict__.update, changed)  # one step, to whoever interrupts
-
-    def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        return replay_in_turn(self, rounds)
 
     def weights(self) -> NDArray[np.float64]:
         return self._theta[:-1].copy()

@@ -39,11 +39,13 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.history import TaskHistory
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
+    HistoryState,
     ShardConfig,
     ShardUpdate,
     Start,
@@ -131,6 +133,39 @@ def _add_history(state: State, front: State) -> None:
     if "history" in front:
         past = {name: a for name, a in front["arrays"].items() if name.startswith(PREFIX)}
         state["history"], state["arrays"] = front["history"], state["arrays"] | past
+
+
+def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
+    """Split the history by the owners of its tasks; each has a share of the limit."""
+    stored, arrays = history.to_json(), history.arrays()
+    names, limit = stored["tasks"], max(stored["limit"] // n, 2 + len(stored["columns"]))
+    owners = np.array([-1 if name is None else task_owner(from_json(name), n) for name in names])
+    parts = []
+    for k in range(n):
+        tasks = [name if owner == k else None for name, owner in zip(names, owners, strict=True)]
+        slots = np.flatnonzero(owners[arrays[f"{PREFIX}task"]] == k)[-limit:]  # the oldest first
+        own = {name: array[slots] for name, array in arrays.items()}
+        parts.append(({**stored, "tasks": tasks, "limit": limit}, own))
+    return parts
+
+
+def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
+    """Return the history of the tasks of all shards, which have different ones."""
+    tasks: list[Any] = []
+    categories: dict[str, int] = {}
+    arrays: dict[str, list[NDArray[Any]]] = {}
+    for stored, own in parts:
+        named = np.array([name is not None for name in stored["tasks"]], dtype=bool)
+        number = len(tasks) + np.cumsum(named) - 1
+        tasks += [name for name in stored["tasks"] if name is not None]
+        index = [categories.setdefault(name, len(categories)) for name in stored["categories"]]
+        renamed = {"task": number, "category": np.array([*index, -1])}  # -1: of the task itself
+        for name, array in own.items():
+            to = renamed.get(name.removeprefix(PREFIX))
+            arrays.setdefault(name, []).append(array if to is None else to[array])
+    stored = {**parts[0][0], "tasks": tasks, "categories": list(categories), "limit": limit}
+    whole_arrays = {name: np.concatenate(own) for name, own in arrays.items()}
+    return TaskHistory.from_state(stored, whole_arrays, numeric=False)
 
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:

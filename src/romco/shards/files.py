@@ -13,6 +13,7 @@ from romco.io import durable
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
 from romco.model import Model
+from romco.model.engine import read_weights
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
@@ -113,22 +114,12 @@ def start(
     **settings: Any,
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
-    if files.source.weight is not None:
-        raise ValueError(
-            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
-        )
     features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}
     if find_checkpoint(folder_of(model)) is not None or not model.exists():
         settings |= {"classes": files.classes, **(parameters or {})}
         return Shards(learner, n, features, **settings)
     shards = Shards.load(model, n, **settings)
-    if shards.coordinator.front.engine.history is not None:
-        shards.close()
-        raise ValueError(
-            f"{model.name} has a history, which shards that read files do not keep yet: learn it "
-            "with threads, or by a Model"
-        )
     for what, stored, wanted in (
         ("features", fixed_settings(shards.features), fixed_settings(features)),
         ("classes", shards.classes, files.classes),
@@ -160,6 +151,8 @@ def read(
     assert source.schema is not None
     source.schema.store(shards.session, "this model")
     files, front = replace(files, source=source), coordinator.front.engine
+    if source.schema.weight is not None:
+        read_weights(np.empty(0), front.learner)  # ValueError where it takes none
     offset = None if source.schema.offset is None else np.empty(0)
     front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
     tally, resumed = _resume(coordinator, files), coordinator.place
@@ -171,13 +164,14 @@ def read(
     while not tally.ended and not (stop is not None and stop.wanted):
         tally = next(steps)
         yield _progress(coordinator, tally, resumed)
+    coordinator.close_files()
     return tally.ended
 
 
 def periods(coordinator: Coordinator, files: EventFiles, tally: Tally) -> Iterator[Tally]:
     """Learn the rows after a position, up to a barrier each time."""
     n = coordinator.n
-    coordinator.engine.call_each(Shard.open, [(files, k, tally.position) for k in range(n)])
+    coordinator.open_files([(files, k, tally.position) for k in range(n)])
     while not tally.ended:
         left = coordinator.next - coordinator.place
         reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
@@ -192,7 +186,7 @@ def periods(coordinator: Coordinator, files: EventFiles, tally: Tally) -> Iterat
             "wrong": tally.wrong,
             "skipped": tally.skipped,
         }
-        coordinator.reopen = [(files, k, tally.position) for k in range(n)]
+        coordinator.reading = [(files, k, tally.position) for k in range(n)]
         coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
         yield tally
 

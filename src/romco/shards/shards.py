@@ -30,8 +30,10 @@ from romco.shards.checkpoint import (
     check_state,
     find_checkpoint,
     from_model_state,
+    merge_histories,
     new_state,
     schedule_of,
+    split_history,
     to_model_state,
     write_checkpoint,
 )
@@ -44,6 +46,7 @@ from romco.shards.schedule import (
     choose_threads,
 )
 from romco.shards.shard import (
+    HistoryState,
     MergedUpdate,
     ScaleNumbers,
     Shard,
@@ -78,7 +81,7 @@ class Coordinator:
         self._has_subspace = isinstance(state.front.engine.learner, UpdatesSubspace)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
-        self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
+        self.reading: Arguments | None = None  # of Shard.open, while shards read files
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
@@ -150,6 +153,7 @@ class Coordinator:
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
         front.adopt(other.scale, state.front.events)
+        front.history = other.history
         self.new = False
         self._set_position(state)
 
@@ -162,6 +166,7 @@ class Coordinator:
     def state(self) -> dict[str, Any]:
         """Return the state of one model of all tasks, from which shards can resume, too."""
         empty = [()] * self.n
+        self._collect_history()
         answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
         states, updates = ([own[i] for own in answers] for i in (0, 1))
         return to_model_state(self.front, self.schedule, self.position, states, updates)
@@ -173,12 +178,37 @@ class Coordinator:
         self._lock.check()
         folder = self._folder / f"{self.place:012d}"
         made = Checkpoint(folder, self.schedule, self.position)
+        parts = self._collect_history()
         write_checkpoint(
             made,
             self.front,
             lambda paths: self.engine.call_each(Shard.save, [(path,) for path in paths]),
         )
-        self.engine.saved(made.files(), Shard.open, self.reopen)
+        reading = zip(self.reading or [], parts, strict=False)
+        again = [(*given, past) for given, past in reading if given is not None]
+        self.engine.saved(made.files(), Shard.open, again)
+
+    def open_files(self, arguments: Sequence[tuple[Any, ...]]) -> None:
+        """Let the shards read files; each gets the history of its tasks."""
+        past = self.front.engine.history
+        parts = [None] * self.n if past is None else split_history(past, self.n)
+        pairs = zip(arguments, parts, strict=True)
+        self.engine.call_each(Shard.open, [(*given, part) for given, part in pairs])
+        self.reading = arguments
+
+    def close_files(self) -> None:
+        """Note that the shards read no more; the front keeps the history again."""
+        self._collect_history()
+        self.reading = None
+
+    def _collect_history(self) -> Sequence[HistoryState | None]:
+        """Return the history of each shard that reads files; the front gets all of it."""
+        past = self.front.engine.history
+        if past is None or self.reading is None:
+            return [None] * self.n
+        parts: list[HistoryState] = self.engine.call_all(Shard.history)
+        self.front.engine.history = merge_histories(parts, past.kernel.limit)
+        return parts
 
     def close(self) -> None:
         """End the shards, and release the folder."""

@@ -492,6 +492,7 @@ cdef class AutoKernel(Kernel):
         cdef double value
         cdef double hinge = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as it estimates
         cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
+        cdef bint places = joint and self.covariances.count > 1
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
@@ -524,7 +525,7 @@ cdef class AutoKernel(Kernel):
                 own = self.personal.value + pair * (2 * WIDTH)
             go(
                 &steps, all_ + j * ROW, all_ + j * ROW + b_at, own, value,
-                joint and self.covariances.place[j] > 0,
+                places and self.covariances.place[j] > 0,
             )
         store(f, steps.f[0])
         store(f + 2, steps.f[1])

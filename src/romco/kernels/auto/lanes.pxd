@@ -19,6 +19,7 @@ cdef extern from *:
     #define ROMCO_FIRST(x) ((x)[0])
     #define ROMCO_SECOND(x) ((x)[1])
     #define ROMCO_LANES static inline __attribute__((always_inline))
+    #define ROMCO_ALONE __restrict__
     #else
     typedef struct { double a, b; } romco_two;
     static inline romco_two romco_both(double a, double b) { romco_two x; x.a = a; x.b = b; return x; }
@@ -32,6 +33,7 @@ cdef extern from *:
     #define ROMCO_FIRST(x) ((x).a)
     #define ROMCO_SECOND(x) ((x).b)
     #define ROMCO_LANES static inline
+    #define ROMCO_ALONE
     #endif
 
     /* Sums over entries: of all (12), then of own (6). */
@@ -74,7 +76,8 @@ cdef extern from *:
 
     /* Along an entry; f follows the change of the own logistic mean. */
     ROMCO_LANES void romco_go(
-        romco_steps* t, double* all, const double* b, double* own, double value, int joint
+        romco_steps* ROMCO_ALONE t, double* ROMCO_ALONE all, const double* ROMCO_ALONE b,
+        double* ROMCO_ALONE own, double value, int joint
     ) {
         const romco_two v = romco_both(value, value);
         romco_two mean, spent, sx, change;

@@ -25,6 +25,7 @@ from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )
 from romco.kernels.core.events cimport Row, column
+from romco.kernels.core.prefetch cimport soon
 
 cnp.import_array()
 
@@ -132,6 +133,7 @@ cdef class Scales(Units):
                 add(c, value)
                 measure(c, events)
                 self.fresh_at[n_fresh], self.value[n] = <int> n, value
+                soon(self.met_at + j)
                 n_fresh += 1
             else:
                 self.value[n] = scaled(kept, value)
@@ -233,7 +235,10 @@ cdef class Scales(Units):
             j = self.index[self.fresh_at[k]]
             c = <Column*> &self.columns[j, 0]
             c[0] = self.fresh[k]
-            self.list_size(j)
+            if self.n_met >= 0 and self.met_at[j] >= 0:
+                soon(self.met_size + self.met_at[j])
+        for k in range(self.n_fresh):
+            self.list_size(self.index[self.fresh_at[k]])
         self.typical[FOUND] += <double> self.n_fresh
 
     cdef void tally(self, Row x) noexcept nogil:
@@ -281,21 +286,24 @@ cdef class Scales(Units):
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
     ) noexcept nogil:
         """Sizes from low to high, and how many there are in all, and below; gives their number."""
-        cdef Py_ssize_t i, n = 0
+        cdef Py_ssize_t i, n = 0, n_all = 0, n_below = 0, n_met
         cdef const Column* c
+        cdef const double* listed = self.met_size
+        cdef double* sizes = self.sizes
         cdef double size
-        total[0] = below[0] = 0
         if self.n_met < 0:
             self.list_met()
-        for i in range(self.n_met):
-            size = self.met_size[i]
+        n_met = self.n_met
+        for i in range(n_met):
+            size = listed[i]
             if size == UNCERTAIN:
                 c = <const Column*> &self.columns[self.met[i], 0]
                 size = c.size if varies(c) else 0.0
-            total[0] += size > 0.0
-            below[0] += 0.0 < size < low
-            self.sizes[n] = size
-            n += size > 0.0 and low <= size <= high
+            n_all += size > 0.0
+            n_below += (size > 0.0) & (size < low)
+            sizes[n] = size
+            n += (size > 0.0) & (low <= size) & (size <= high)
+        total[0], below[0] = n_all, n_below
         return n
 
     cdef void list_met(self) noexcept nogil:
@@ -308,11 +316,11 @@ cdef class Scales(Units):
                 self.list_size(<int> j)
 
 
-def columns(Py_ssize_t d):
-    """Room (d, 8) for the columns of d features, each of them in one line of the cache."""
-    room = np.zeros(8 * d + 7)
+def aligned_zeros(Py_ssize_t n, Py_ssize_t width):
+    """Zeros (n, width) that begin at a line of the cache."""
+    room = np.zeros(n * width + 7)
     first = -(room.ctypes.data // 8) % 8
-    return room[first : first + 8 * d].reshape(d, 8)
+    return room[first : first + n * width].reshape(n, width)
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:

@@ -23,25 +23,12 @@ class CollaborativeKernel(LinearKernel):
         C: float,
     ) -> None: ...
 
-class DiagonalArowKernel(LinearKernel):
-    def __init__(self, w: NDArray[np.float64], s: NDArray[np.float64], r: float) -> None: ...
-
-class FullArowKernel(LinearKernel):
-    def __init__(self, w: NDArray[np.float64], S: NDArray[np.float64], r: float) -> None: ...
-
-class DiagonalCollaborativeKernel(LinearKernel):
+class ArowKernel(LinearKernel):
     def __init__(
-        self,
-        w: NDArray[np.float64],
-        s: NDArray[np.float64],
-        u: NDArray[np.float64],
-        su: NDArray[np.float64],
-        eta1: float,
-        eta2: float,
-        r: float,
+        self, w: NDArray[np.float64], S: NDArray[np.float64], r: float, full: bool
     ) -> None: ...
 
-class FullCollaborativeKernel(LinearKernel):
+class CollaborativeArowKernel(LinearKernel):
     def __init__(
         self,
         w: NDArray[np.float64],
@@ -51,6 +38,7 @@ class FullCollaborativeKernel(LinearKernel):
         eta1: float,
         eta2: float,
         r: float,
+        full: bool,
     ) -> None: ...
 
 Numbers = NDArray[np.float64]

@@ -10,7 +10,7 @@ from romco.kernels.core.triangles cimport cholesky, solve
 
 
 cdef class LinearKernel(Kernel):
-    """margin = w_i . x (abstract: how to learn is left open)."""
+    """margin = w_i . x, learned one event after the other (abstract: the step is left open)."""
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -19,6 +19,27 @@ cdef class LinearKernel(Kernel):
         for e in range(begin, end):
             margins[e] = dot(events.row(e), &self.w[self.at(events, e), 0])
         return 0
+
+    cdef int learn(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e, i
+        cdef double margin, h
+        cdef Row x
+        for e in range(begin, end):
+            i, h = self.at(events, e), events.count(e)
+            if h > 0.0:
+                x = events.row(e)
+                # Only the first event of a round is sure to meet the weights it was predicted with.
+                margin = margins[e] if e == begin else dot(x, &self.w[i, 0])
+                self.step(x, i, events.labels[e], margin, h)
+        return 0
+
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
+    ) except -1 nogil:
+        with gil:
+            raise NotImplementedError("a linear kernel must define step or learn")
 
 
 cdef class GradientKernel(LinearKernel):
@@ -29,48 +50,33 @@ cdef class GradientKernel(LinearKernel):
     """
 
     cdef long long[::1] t
-    cdef double eta
+    cdef double eta, length  # of a step: the first, and of this round
     cdef bint decays
 
     def __init__(self, double[:, ::1] w, long long[::1] t, double eta, bint decays):
         self.w, self.t, self.eta, self.decays = w, t, eta, decays
 
-    cdef inline double length(self, double eta, double h, double loss, Row x) noexcept nogil:
-        """h steps in one: no further than the loss asks, but no less than one step."""
-        cdef double s = 0.0
-        if h <= 1.0:
-            return h * eta
-        s = square(x)
-        return fmin(h * eta, fmax(eta, loss / s)) if s > 0.0 else eta
-
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
-        cdef double eta, margin, y, h
-        cdef double* w
-        cdef Row x
-        if not anything(events, begin, end):
-            return 0
-        self.t[0] += 1
-        eta = self.eta / sqrt(<double> self.t[0]) if self.decays else self.eta
         for e in range(begin, end):
-            x = events.row(e)
-            y, h, w = events.labels[e], events.count(e), &self.w[self.at(events, e), 0]
-            # Only the first event of a round is sure to meet the weights it was predicted with.
-            margin = margins[e] if e == begin else dot(x, w)
-            if y * margin < 1.0 and h > 0.0:
-                add(x, self.length(eta, h, 1.0 - y * margin, x) * y, w)
+            if events.count(e) > 0.0:  # else there is no round
+                self.t[0] += 1
+                self.length = self.eta / sqrt(<double> self.t[0]) if self.decays else self.eta
+                return LinearKernel.learn(self, events, begin, end, margins)
         return 0
 
-
-cdef bint anything(Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Whether some event of the round counts."""
-    cdef Py_ssize_t e
-    for e in range(begin, end):
-        if events.count(e) > 0.0:
-            return True
-    return False
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
+    ) except -1 nogil:
+        cdef double length = h * self.length, s
+        if y * margin < 1.0:
+            if h > 1.0:  # h steps in one: no further than the loss asks, but no less than one step
+                s = square(x)
+                length = fmin(length, fmax(self.length, (1.0 - y * margin) / s)) if s > 0.0 else 0.0
+            add(x, length * y, &self.w[i, 0])
+        return 0
 
 
 cdef class PassiveAggressiveKernel(LinearKernel):
@@ -84,23 +90,14 @@ cdef class PassiveAggressiveKernel(LinearKernel):
     def __init__(self, double[:, ::1] w, double cap, double ridge):
         self.w, self.cap, self.ridge = w, cap, ridge
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
     ) except -1 nogil:
-        cdef Py_ssize_t e
-        cdef double margin, loss, y, s, h
-        cdef double* w
-        cdef Row x
-        for e in range(begin, end):
-            x, y, h = events.row(e), events.labels[e], events.count(e)
-            w = &self.w[self.at(events, e), 0]
-            # Only the first event of a round is sure to meet the weights it was predicted with.
-            margin = margins[e] if e == begin else dot(x, w)
-            loss = 1.0 - y * margin
-            if loss > 0.0 and h > 0.0:
-                s = square(x)
-                if s > 0.0:
-                    add(x, fmin(h * self.cap, loss / (s + self.ridge / h)) * y, w)
+        cdef double s, loss = 1.0 - y * margin
+        if loss > 0.0:
+            s = square(x)
+            if s > 0.0:
+                add(x, fmin(h * self.cap, loss / (s + self.ridge / h)) * y, &self.w[i, 0])
         return 0
 
 
@@ -113,39 +110,54 @@ cdef class CollaborativeKernel(LinearKernel):
     def __init__(self, double[:, ::1] w, double[::1] u, double eta1, double eta2, double C):
         self.w, self.u, self.eta1, self.eta2, self.C = w, u, eta1, eta2, C
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
     ) except -1 nogil:
-        cdef Py_ssize_t e, j
-        cdef double y, s, loss, eta = self.eta1 + self.eta2, share = self.eta2 / eta
-        cdef double* w
+        cdef Py_ssize_t j
+        cdef double loss, s = square(x), eta = self.eta1 + self.eta2, share = self.eta2 / eta
+        cdef double* w = &self.w[i, 0]
         cdef double* u = &self.u[0]
-        cdef Row x
-        for e in range(begin, end):
-            x, y = events.row(e), events.labels[e]
-            w = &self.w[events.tasks[e], 0]
-            s = square(x)
-            if s == 0.0:
-                continue
-            loss = 1.0 - y * dot(x, u)
-            if loss > 0.0:
-                add(x, fmin(self.C, loss / s) * y, u)
-            if 1.0 - y * dot(x, w) <= 0.0:
-                continue
-            for j in range(self.u.shape[0]):  # w becomes (eta1 w + eta2 u) / (eta1 + eta2)
-                w[j] += share * (u[j] - w[j])
-            loss = 1.0 - y * dot(x, w)
-            if loss > 0.0:
-                add(x, fmin(self.C / eta, loss / s) * y, w)
+        if s == 0.0:
+            return 0
+        loss = 1.0 - y * dot(x, u)
+        if loss > 0.0:
+            add(x, fmin(self.C, loss / s) * y, u)
+        if 1.0 - y * margin <= 0.0:
+            return 0
+        for j in range(self.u.shape[0]):  # w becomes (eta1 w + eta2 u) / (eta1 + eta2)
+            w[j] += share * (u[j] - w[j])
+        loss = 1.0 - y * dot(x, w)
+        if loss > 0.0:
+            add(x, fmin(self.C / eta, loss / s) * y, w)
         return 0
 
 
-cdef inline void diagonal_step(Row x, double y, double r, double* mu, double* s) noexcept nogil:
-    """One AROW step with variances s (d,); nothing where the loss is 0."""
+cdef class GaussianKernel(LinearKernel):
+    """Gaussian over the weights of each model (abstract).
+
+    ``S`` has variances (k, d), or if ``full`` covariances (k, d * d).
+    """
+
+    cdef double[:, ::1] S
+    cdef double r
+    cdef bint full
+    cdef Scratch room
+
+    cdef int arow(self, Row x, double y, double margin, double r, double* mu, double* S) except -1 nogil:
+        """One AROW step of a model with mean mu (d,); nothing where the loss is 0."""
+        cdef double loss = 1.0 - y * margin
+        if loss > 0.0 and self.full:
+            full_step(x, y, loss, r, self.w.shape[1], mu, S, self.room.take(self.w.shape[1]))
+        elif loss > 0.0:
+            diagonal_step(x, y, loss, r, mu, S)
+        return 0
+
+
+cdef inline void diagonal_step(
+    Row x, double y, double loss, double r, double* mu, double* s
+) noexcept nogil:
     cdef Py_ssize_t j, k
-    cdef double v = 0.0, b, loss = 1.0 - y * dot(x, mu)
-    if loss <= 0.0:
-        return
+    cdef double v = 0.0, b
     for k in range(x.n):
         v += x.value[k] * x.value[k] * s[column(x, k)]
     b = 1.0 / (v + r)
@@ -157,14 +169,12 @@ cdef inline void diagonal_step(Row x, double y, double r, double* mu, double* s)
 
 
 cdef inline void full_step(
-    Row x, double y, double r, Py_ssize_t d, double* mu, double* S, double* Sx
+    Row x, double y, double loss, double r, Py_ssize_t d, double* mu, double* S, double* Sx
 ) noexcept nogil:
-    """One AROW step with covariance S (d, d); Sx is room for d numbers."""
+    """Sx is room for d numbers."""
     cdef Py_ssize_t i, j, k
-    cdef double b, loss = 1.0 - y * dot(x, mu)
+    cdef double b
     cdef double* row
-    if loss <= 0.0:
-        return
     memset(Sx, 0, d * sizeof(double))
     for k in range(x.n):
         row = S + column(x, k) * d
@@ -179,115 +189,58 @@ cdef inline void full_step(
             row[j] -= b * (Sx[i] * Sx[j])
 
 
-cdef class DiagonalArowKernel(LinearKernel):
-    """AROW with variances ``s`` (k, d); a weight divides r."""
+cdef class ArowKernel(GaussianKernel):
+    """AROW; a weight divides r."""
 
-    cdef double[:, ::1] s
-    cdef double r
+    def __init__(self, double[:, ::1] w, double[:, ::1] S, double r, bint full):
+        self.w, self.S, self.r, self.full, self.room = w, S, r, full, Scratch()
 
-    def __init__(self, double[:, ::1] w, double[:, ::1] s, double r):
-        self.w, self.s, self.r = w, s, r
-
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
     ) except -1 nogil:
-        cdef Py_ssize_t e, i
-        cdef double h
-        for e in range(begin, end):
-            i, h = self.at(events, e), events.count(e)
-            if h > 0.0:
-                diagonal_step(
-                    events.row(e), events.labels[e], self.r / h, &self.w[i, 0], &self.s[i, 0]
-                )
-        return 0
+        return self.arow(x, y, margin, self.r / h, &self.w[i, 0], &self.S[i, 0])
 
 
-cdef class FullArowKernel(LinearKernel):
-    """AROW with covariances ``S`` (k, d, d); a weight divides r."""
+cdef class CollaborativeArowKernel(GaussianKernel):
+    """CW-COL: ``u`` (d,) and ``Su``, (d,) or if ``full`` (d * d,), are those of the global model."""
 
-    cdef double[:, :, ::1] S
-    cdef double r
-    cdef Scratch room
-
-    def __init__(self, double[:, ::1] w, double[:, :, ::1] S, double r):
-        self.w, self.S, self.r, self.room = w, S, r, Scratch()
-
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
-    ) except -1 nogil:
-        cdef Py_ssize_t e, i, d = self.w.shape[1]
-        cdef double* Sx = self.room.take(d)
-        cdef double h
-        for e in range(begin, end):
-            i, h = self.at(events, e), events.count(e)
-            if h > 0.0:
-                full_step(
-                    events.row(e), events.labels[e], self.r / h, d,
-                    &self.w[i, 0], &self.S[i, 0, 0], Sx,
-                )
-        return 0
-
-
-cdef class DiagonalCollaborativeKernel(LinearKernel):
-    """CW-COL with variances ``s`` (m, d) of tasks, ``u`` and ``su`` (d,) of the global model."""
-
-    cdef double[:, ::1] s
-    cdef double[::1] u, su
-    cdef double eta1, eta2, r
+    cdef double[::1] u, Su
+    cdef double eta1, eta2
 
     def __init__(
-        self, double[:, ::1] w, double[:, ::1] s, double[::1] u, double[::1] su,
-        double eta1, double eta2, double r,
+        self, double[:, ::1] w, double[:, ::1] S, double[::1] u, double[::1] Su,
+        double eta1, double eta2, double r, bint full,
     ):
-        self.w, self.s, self.u, self.su = w, s, u, su
-        self.eta1, self.eta2, self.r = eta1, eta2, r
+        self.w, self.S, self.u, self.Su = w, S, u, Su
+        self.eta1, self.eta2, self.r, self.full, self.room = eta1, eta2, r, full, Scratch()
 
-    cdef void fuse(self, double* mu, double* s) noexcept nogil:
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
+    ) except -1 nogil:
+        cdef double* u = &self.u[0]
+        cdef double* w = &self.w[i, 0]
+        cdef double* S = &self.S[i, 0]
+        self.arow(x, y, dot(x, u), self.r, u, &self.Su[0])
+        if 1.0 - y * margin > 0.0:
+            if self.full:
+                self.fuse_full(w, S)
+            else:
+                self.fuse_diagonal(w, S)
+            self.arow(x, y, dot(x, w), self.r * (self.eta1 + self.eta2), w, S)
+        return 0
+
+    cdef void fuse_diagonal(self, double* mu, double* s) noexcept nogil:
         """Precisions add up with weights eta1 and eta2; written with one division per feature."""
         cdef Py_ssize_t j
         cdef double towards, eta1 = self.eta1, eta2 = self.eta2
         cdef const double* u = &self.u[0]
-        cdef const double* su = &self.su[0]
+        cdef const double* su = &self.Su[0]
         for j in range(self.w.shape[1]):
             towards = 1.0 / (eta1 * su[j] + eta2 * s[j])
             mu[j] += eta2 * (s[j] * towards) * (u[j] - mu[j])
             s[j] = (eta1 + eta2) * s[j] * (su[j] * towards)
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
-    ) except -1 nogil:
-        cdef Py_ssize_t e, i
-        cdef double y
-        cdef Row x
-        for e in range(begin, end):
-            x, y, i = events.row(e), events.labels[e], events.tasks[e]
-            diagonal_step(x, y, self.r, &self.u[0], &self.su[0])
-            if 1.0 - y * dot(x, &self.w[i, 0]) > 0.0:
-                self.fuse(&self.w[i, 0], &self.s[i, 0])
-                diagonal_step(
-                    x, y, self.r * (self.eta1 + self.eta2), &self.w[i, 0], &self.s[i, 0]
-                )
-        return 0
-
-
-cdef class FullCollaborativeKernel(LinearKernel):
-    """CW-COL with covariances ``S`` (m, d, d) of tasks, ``Su`` (d, d) of the global model."""
-
-    cdef double[:, :, ::1] S
-    cdef double[::1] u
-    cdef double[:, ::1] Su
-    cdef double eta1, eta2, r
-    cdef Scratch room
-
-    def __init__(
-        self, double[:, ::1] w, double[:, :, ::1] S, double[::1] u, double[:, ::1] Su,
-        double eta1, double eta2, double r,
-    ):
-        self.w, self.S, self.u, self.Su = w, S, u, Su
-        self.eta1, self.eta2, self.r = eta1, eta2, r
-        self.room = Scratch()
-
-    cdef int fuse(self, double* mu, double* S) except -1 nogil:
+    cdef int fuse_full(self, double* mu, double* S) except -1 nogil:
         """With M = eta1 Su + eta2 S: mu += eta2 S M^-1 (u - mu), S <- (eta1 + eta2) S M^-1 Su."""
         cdef Py_ssize_t i, j, k, d = self.w.shape[1], width = d + 1
         cdef double half = 0.5 * (self.eta1 + self.eta2)
@@ -295,10 +248,11 @@ cdef class FullCollaborativeKernel(LinearKernel):
         cdef double* X = M + d * d  # [Su, u - mu], solved for both at once
         cdef double* SX = X + d * width
         cdef double* roots = SX + d * width
+        cdef const double* Su = &self.Su[0]
         for i in range(d):
             for j in range(d):
-                M[i * d + j] = self.eta1 * self.Su[i, j] + self.eta2 * S[i * d + j]
-                X[i * width + j] = self.Su[i, j]
+                M[i * d + j] = self.eta1 * Su[i * d + j] + self.eta2 * S[i * d + j]
+                X[i * width + j] = Su[i * d + j]
             X[i * width + d] = self.u[i] - mu[i]
         if cholesky(d, M, d, M, d, 0.0, roots) < d:
             with gil:
@@ -318,20 +272,6 @@ cdef class FullCollaborativeKernel(LinearKernel):
                 S[i * d + j] = half * (SX[i * width + j] + SX[j * width + i])
         return 0
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
-    ) except -1 nogil:
-        cdef Py_ssize_t e, i, d = self.w.shape[1]
-        cdef double y, r = self.r * (self.eta1 + self.eta2)
-        cdef Row x
-        for e in range(begin, end):
-            x, y, i = events.row(e), events.labels[e], events.tasks[e]
-            full_step(x, y, self.r, d, &self.u[0], &self.Su[0, 0], self.room.take(d))
-            if 1.0 - y * dot(x, &self.w[i, 0]) > 0.0:
-                self.fuse(&self.w[i, 0], &self.S[i, 0, 0])
-                full_step(x, y, r, d, &self.w[i, 0], &self.S[i, 0, 0], self.room.take(d))
-        return 0
-
 
 cdef enum:
     EVENTS, ORIGIN, MEAN, SPREAD   # places in `clock`
@@ -340,7 +280,9 @@ cdef enum:
 # Numbers: answers are measured from their running mean, and steps in units of their running
 # spread, so that place and unit of the answers do not matter. Every model has an intercept.
 cdef class NumberKernel(LinearKernel):
-    """prediction = mean of the answers + w_i . x + b_i (abstract: how to step is left open).
+    """prediction = mean of the answers + w_i . x + b_i (abstract: the step is left open).
+
+    A step takes the error and the spread of the answers, in place of label and margin.
 
     ``b`` (k,) are intercepts; ``clock`` (4,) counts events, and holds the first answer, the mean from
     there, and the sum of squares around it.
@@ -389,13 +331,6 @@ cdef class NumberKernel(LinearKernel):
         self.clock[EVENTS] += h
         self.clock[MEAN] += h * change / self.clock[EVENTS]
         self.clock[SPREAD] += h * change * (y - self.clock[ORIGIN] - self.clock[MEAN])
-
-    cdef int step(
-        self, Row x, Py_ssize_t i, double error, double unit, double h
-    ) except -1 nogil:
-        """Learn an error of model i, where answers have spread ``unit``."""
-        with gil:
-            raise NotImplementedError("a number kernel must define step")
 
 
 cdef class PassiveAggressiveNumber(NumberKernel):

@@ -11,24 +11,14 @@ class SharedPassiveAggressive(Kernel):
 class SharedArow(Kernel):
     def __init__(self, u: NDArray[np.float64], v: Pairs, r: float) -> None: ...
 
-class ImplicitEuclideanKernel(LinearKernel):
-    def __init__(self, w: NDArray[np.float64], C: float) -> None: ...
-
-class ImplicitLargestKernel(LinearKernel):
-    def __init__(self, w: NDArray[np.float64], C: float, r: float) -> None: ...
-
-class ExplicitEuclideanKernel(LinearKernel):
-    def __init__(
-        self, w: NDArray[np.float64], radius: NDArray[np.float64], C: float, scaled: bool
-    ) -> None: ...
-
-class ExplicitLargestKernel(LinearKernel):
+class SharedLossKernel(LinearKernel):
     def __init__(
         self,
         w: NDArray[np.float64],
         radius: NDArray[np.float64],
         C: float,
         r: float,
+        implicit: bool,
         scaled: bool,
     ) -> None: ...
 

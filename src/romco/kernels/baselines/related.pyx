@@ -114,10 +114,24 @@ cdef int ROUNDS = 200  # more than any search below needs; each converges in a h
 
 
 cdef class SharedLossKernel(LinearKernel):
-    """w_i += a_e y_e x_e, where ``allot`` says how large each a_e is (abstract)."""
+    """w_i += a_e y_e x_e, where a maximises a.l over a dual ball of size C, l the round's losses.
 
-    cdef double C
+    The norm is the Euclidean one if ``r`` is 0, else the sum of the r largest losses: r = 1 is the
+    maximum norm, infinite r the L1 norm. ``implicit`` maximises sum(a l - a^2 s / 2) instead, s the
+    squared lengths. ``scaled`` puts min(C, L / (R rho)^2) in place of C: L the norm of the losses, R
+    the longest x so far (``radius`` (1,) holds its square), rho^2 the norm's remoteness.
+    """
+
+    cdef double[::1] radius
+    cdef double C, r
+    cdef bint implicit, scaled
     cdef Scratch room
+
+    def __init__(
+        self, double[:, ::1] w, double[::1] radius, double C, double r, bint implicit, bint scaled
+    ):
+        self.w, self.radius, self.C, self.r = w, radius, C, r
+        self.implicit, self.scaled, self.room = implicit, scaled, Scratch()
 
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
@@ -144,23 +158,32 @@ cdef class SharedLossKernel(LinearKernel):
                 )
         return 0
 
-    cdef int allot(
-        self, Py_ssize_t n, const double* l, const double* s, double* a
-    ) except -1 nogil:
+    cdef void allot(self, Py_ssize_t n, const double* l, const double* s, double* a) noexcept nogil:
         """Fill a (n,), which is 0, from losses l and squared lengths s; some loss is positive."""
-        with gil:
-            raise NotImplementedError("a shared-loss kernel must define allot")
+        cdef Py_ssize_t e
+        cdef double norm, reach = self.C, remoteness = 1.0
+        if self.implicit and self.r == 0.0:
+            self.allot_euclidean(n, l, s, a)
+            return
+        if self.implicit:
+            self.allot_largest(n, l, s, a)
+            return
+        if self.r == 0.0:
+            norm = mark_euclidean(n, l, a)
+        else:
+            norm = mark_largest(n, l, a, self.r)
+            remoteness = fmin(self.r, max(n, self.w.shape[0]))
+        if self.scaled:
+            for e in range(n):
+                self.radius[0] = fmax(self.radius[0], s[e])
+            reach = fmin(self.C, norm / (self.radius[0] * remoteness))
+        for e in range(n):
+            a[e] *= reach
 
-
-cdef class ImplicitEuclideanKernel(SharedLossKernel):
-    """max sum(a l - a^2 s / 2) over |a|_2 <= C."""
-
-    def __init__(self, double[:, ::1] w, double C):
-        self.w, self.C, self.room = w, C, Scratch()
-
-    cdef int allot(
+    cdef void allot_euclidean(
         self, Py_ssize_t n, const double* l, const double* s, double* a
-    ) except -1 nogil:
+    ) noexcept nogil:
+        """max sum(a l - a^2 s / 2) over |a|_2 <= C."""
         cdef Py_ssize_t e
         cdef int turn
         cdef double theta = 0.0, length, bend
@@ -175,23 +198,11 @@ cdef class ImplicitEuclideanKernel(SharedLossKernel):
             if sqrt(length) <= self.C * (1.0 + 1e-15):
                 break
             theta += (sqrt(length) / self.C - 1.0) * length / bend
-        return 0
 
-
-cdef class ImplicitLargestKernel(SharedLossKernel):
-    """max sum(a l - a^2 s / 2) over 0 <= a <= C, sum(a) <= r C: the r largest losses count.
-
-    r = 1 is the maximum norm, infinite r the L1 norm.
-    """
-
-    cdef double r
-
-    def __init__(self, double[:, ::1] w, double C, double r):
-        self.w, self.C, self.r, self.room = w, C, r, Scratch()
-
-    cdef int allot(
+    cdef void allot_largest(
         self, Py_ssize_t n, const double* l, const double* s, double* a
-    ) except -1 nogil:
+    ) noexcept nogil:
+        """max sum(a l - a^2 s / 2) over 0 <= a <= C, sum(a) <= r C."""
         cdef Py_ssize_t e
         cdef int turn
         cdef double theta = 0.0, low = 0.0, high = 0.0, total, slope, further
@@ -217,91 +228,39 @@ cdef class ImplicitLargestKernel(SharedLossKernel):
             if further == theta:
                 break
             theta = further if low < further < high else 0.5 * (low + high)
-        return 0
 
 
-cdef class ExplicitKernel(SharedLossKernel):
-    """a = reach * argmax of a.l over the dual unit ball (abstract).
-
-    ``reach`` is C, or min(C, L / (R rho)^2) when ``scaled``: L the norm of the losses, R
-    the longest x so far (``radius`` (1,) holds its square), rho^2 the norm's remoteness.
-    """
-
-    cdef double[::1] radius
-    cdef bint scaled
-
-    cdef double reach(
-        self, Py_ssize_t n, const double* s, double norm, double remoteness
-    ) noexcept nogil:
-        cdef Py_ssize_t e
-        if not self.scaled:
-            return self.C
-        for e in range(n):
-            self.radius[0] = fmax(self.radius[0], s[e])
-        return fmin(self.C, norm / (self.radius[0] * remoteness))
+cdef double mark_euclidean(Py_ssize_t n, const double* l, double* a) noexcept nogil:
+    """a <- l / |l|; the norm."""
+    cdef Py_ssize_t e
+    cdef double norm = 0.0
+    for e in range(n):
+        norm += l[e] * l[e]
+    norm = sqrt(norm)
+    for e in range(n):
+        a[e] = l[e] / norm
+    return norm
 
 
-cdef class ExplicitEuclideanKernel(ExplicitKernel):
-    """a = reach * l / |l|_2."""
-
-    def __init__(self, double[:, ::1] w, double[::1] radius, double C, bint scaled):
-        self.w, self.radius, self.C, self.scaled, self.room = w, radius, C, scaled, Scratch()
-
-    cdef int allot(
-        self, Py_ssize_t n, const double* l, const double* s, double* a
-    ) except -1 nogil:
-        cdef Py_ssize_t e
-        cdef double norm = 0.0, reach
-        for e in range(n):
-            norm += l[e] * l[e]
-        norm = sqrt(norm)
-        reach = self.reach(n, s, norm, 1.0)
-        for e in range(n):
-            a[e] = reach * (l[e] / norm)
-        return 0
-
-
-cdef class ExplicitLargestKernel(ExplicitKernel):
-    """a = reach on the r largest positive losses; of equal ones the first in the round."""
-
-    cdef double r
-
-    def __init__(self, double[:, ::1] w, double[::1] radius, double C, double r, bint scaled):
-        self.w, self.radius, self.C, self.scaled, self.room = w, radius, C, scaled, Scratch()
-        self.r = r
-
-    cdef int allot(
-        self, Py_ssize_t n, const double* l, const double* s, double* a
-    ) except -1 nogil:
-        cdef Py_ssize_t e
-        cdef double norm, reach
-        norm = self.mark_all(n, l, a) if self.r >= n else self.mark_largest(n, l, a)
-        reach = self.reach(n, s, norm, fmin(self.r, max(n, self.w.shape[0])))
-        for e in range(n):
-            a[e] *= reach
-        return 0
-
-    cdef double mark_all(self, Py_ssize_t n, const double* l, double* a) noexcept nogil:
-        cdef Py_ssize_t e
-        cdef double norm = 0.0
+cdef double mark_largest(Py_ssize_t n, const double* l, double* a, double r) noexcept nogil:
+    """a <- 1 at the r largest positive losses, of equal ones the first; the sum of all of these."""
+    cdef Py_ssize_t e, best, k = 0
+    cdef double norm = 0.0
+    if r >= n:
         for e in range(n):
             a[e] = 1.0 if l[e] > 0.0 else 0.0
             norm += l[e]
         return norm
-
-    cdef double mark_largest(self, Py_ssize_t n, const double* l, double* a) noexcept nogil:
-        cdef Py_ssize_t e, k, best
-        cdef double norm = 0.0
-        for k in range(<Py_ssize_t> self.r):
-            best = -1
-            for e in range(n):
-                if a[e] == 0.0 and l[e] > 0.0 and (best < 0 or l[e] > l[best]):
-                    best = e
-            if best < 0:
-                break
-            a[best] = 1.0
-            norm += l[best]
-        return norm
+    while k < r:
+        best, k = -1, k + 1
+        for e in range(n):
+            if a[e] == 0.0 and l[e] > 0.0 and (best < 0 or l[e] > l[best]):
+                best = e
+        if best < 0:
+            break
+        a[best] = 1.0
+        norm += l[best]
+    return norm
 
 
 cdef class SmoothedKernel(LinearKernel):
@@ -345,10 +304,10 @@ cdef class SmoothedKernel(LinearKernel):
                 asked[k] = 1.0
         for k in range(m):
             if asked[k] > 0.0:
-                self.step(events, begin, end, margins, k, share, count, loss)
+                self.step_task(events, begin, end, margins, k, share, count, loss)
         return 0
 
-    cdef int step(
+    cdef int step_task(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins,
         Py_ssize_t k, double* share, const double* count, double* loss,
     ) except -1 nogil:
@@ -446,7 +405,7 @@ cdef class CoupledKernel(LinearKernel):
     cdef double C
     cdef bint wide, passive
 
-    cdef inline double step(self, Row x, double y, double margin, Py_ssize_t i) noexcept nogil:
+    cdef inline double length(self, Row x, double y, double margin, Py_ssize_t i) noexcept nogil:
         """tau; 0 where there is no error."""
         cdef double missing = 1.0 - y * margin, reach
         if self.wide:
@@ -476,17 +435,12 @@ cdef class FixedKernel(CoupledKernel):
         self.w, self.B = w, B
         self.C, self.wide, self.passive = C, wide, passive
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    cdef int step(
+        self, Row x, Py_ssize_t i, double y, double margin, double h
     ) except -1 nogil:
-        cdef Py_ssize_t e, i
-        cdef double margin, tau
-        for e in range(begin, end):
-            i = events.tasks[e]
-            margin = margins[e] if e == begin else dot(events.row(e), &self.w[i, 0])
-            tau = self.step(events.row(e), events.labels[e], margin, i)
-            if tau > 0.0:
-                self.spread(events.row(e), events.labels[e] * tau, i)
+        cdef double tau = self.length(x, y, margin, i)
+        if tau > 0.0:
+            self.spread(x, y * tau, i)
         return 0
 
 
@@ -566,7 +520,7 @@ cdef class LearnedKernel(CoupledKernel):
         cdef double s, y = events.labels[e]
         cdef Row x = events.row(e)
         self.seen[0] += 1
-        cdef double tau = self.step(x, y, margin, i)
+        cdef double tau = self.length(x, y, margin, i)
         if not tau > 0.0:
             return True
         moved[0] = True
