@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -99,17 +100,16 @@ def datasets(data_dir: DataDir = None) -> None:
     from romco.streams.datasets import describe
 
     rows, notes = [], []
-    for each in describe(data_dir):
-        name, summary, figures = each.dataset.name, each.dataset.summary, each.statistics
-        if figures is None:
-            rows.append([name, summary, "damaged" if each.present else "missing", "", "", ""])
-            places = " or ".join(map(str, each.place))
-            missing = f"get it from {each.dataset.origin}; put it at {places}"
-            notes.append(f"{name}: {each.problem or missing}")
+    for dataset, stream, problem in describe(data_dir):
+        if stream is None:
+            status, _, reason = problem.partition(": ")
+            rows.append([dataset.name, dataset.summary, status, "", "", ""])
+            notes.append(f"{dataset.name}: {reason}")
             continue
-        per_task = f"{figures.fewest_events}-{figures.most_events}"
-        sizes = [str(figures.tasks), per_task, str(figures.features), f"{figures.positive:.0%}"]
-        rows.append([name, summary, *sizes])
+        events = np.bincount(stream.task, minlength=stream.n_tasks)
+        sizes = [str(stream.n_tasks), f"{events.min()}-{events.max()}", str(stream.n_features)]
+        positive = f"{np.mean(stream.y > 0):.0%}"
+        rows.append([dataset.name, dataset.summary, *sizes, positive])
     head = ("data set", "what", "tasks", "events/task", "features", "positive")
     screen.show(console, Table("Data sets", head, mark_best(rows), notes))
 
