@@ -84,8 +84,7 @@ class TaskCodes:
         return code
 
 
-@dataclass(frozen=True)
-class FilePosition:
+class FilePosition(NamedTuple):
     """Position in a list of files: complete files, then rows of the next one."""
 
     file: int = 0
@@ -164,7 +163,7 @@ class ShardReader:
                 block, passed = self._take(self._open(), rows - done)
                 parsed.append(self._parse(block))
                 done += passed
-                self.position = replace(self.position, row=self.position.row + passed)
+                self.position = self.position._replace(row=self.position.row + passed)
                 if not passed:
                     self.close()
                     self.position = FilePosition(self.position.file + 1)

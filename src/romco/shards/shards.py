@@ -26,8 +26,8 @@ from romco.shards.checkpoint import (
     Checkpoint,
     FolderLock,
     ShardsState,
+    check_section,
     check_settings,
-    check_state,
     find_checkpoint,
     from_model_state,
     merge_histories,
@@ -37,7 +37,7 @@ from romco.shards.checkpoint import (
     to_model_state,
     write_checkpoint,
 )
-from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
+from romco.shards.engines import Arguments, Engine, Method, Threads
 from romco.shards.reader import TaskCodes
 from romco.shards.schedule import (
     MAX_EVENTS_PER_SHARD,
@@ -283,7 +283,7 @@ def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: st
         return Ray(config, state.starts, address)
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
-    return Serial(config, state.starts) if name == "serial" else Threads(config, state.starts)
+    return (Engine if name == "serial" else Threads)(config, state.starts)
 
 
 class Shards(Closing):
@@ -745,6 +745,19 @@ class Shards(Closing):
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
+
+
+def check_state(state: dict[str, Any]) -> None:
+    """Raise where a state is neither that of a model nor that of shards.
+
+    >>> check_state(Model("pa-shared").state())
+    """
+    if SECTION not in state:
+        Model.from_state(state)
+        return
+    check_section(state)
+    schedule = schedule_of(state, None, None, None)
+    Coordinator(schedule, from_model_state(state, schedule), "serial").close()
 
 
 def _check_auto(n: int | str | None, engine: str) -> None:
