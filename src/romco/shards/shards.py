@@ -19,7 +19,7 @@ from romco.model.engine import check_lengths, check_sequence, one_offset, read_w
 from romco.model.features import Dense, Names, Rows, select_rows
 from romco.model.lock import Locks
 from romco.model.names import Id
-from romco.model.target import Predictions, target_from_json
+from romco.model.target import Predictions, Target, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
     SECTION,
@@ -401,9 +401,9 @@ class Shards(Closing):
         return self
 
     @property
-    def positive(self) -> Id | None:
-        """Label of margins above 0; None if unknown."""
-        return self._front.engine.target.positive
+    def target(self) -> Target:
+        """What labels are to the learners, and what their margins predict."""
+        return self._front.engine.target
 
     @property
     def tasks(self) -> list[Id]:
@@ -415,14 +415,6 @@ class Shards(Closing):
         """Count the learned events of a task; 0 if it is unknown."""
         return int(self._call_owner(task, Shard.events_of))
 
-    def label_of(self, margin: float) -> Id:
-        """Return the label that a margin predicts; None before any label is known."""
-        return self._front.engine.target.label_of(margin)
-
-    def side(self, label: Any) -> float:
-        """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
-        return self._front.engine.two_classes.number_of(label)
-
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
 
@@ -432,7 +424,7 @@ class Shards(Closing):
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
-        return self._front.engine.target.labels_of(self.margins(x, task, offset=offset))
+        return self.target.labels_of(self.margins(x, task, offset=offset))
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
@@ -441,7 +433,7 @@ class Shards(Closing):
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
         margins = self.margins([x], [task], offset=one_offset(offset))
-        return self._front.engine.target.label_of(float(margins[0]))
+        return self.target.label_of(float(margins[0]))
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
@@ -739,7 +731,7 @@ class Shards(Closing):
             for index, one in zip(indices, parts, strict=True):
                 if one is not None:
                     answers.margins[index], answers.probabilities[index] = one
-            return _turn(answers, np.full(len(codes), self._front.engine.target.turn))
+            return _turn(answers, np.full(len(codes), self.target.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
