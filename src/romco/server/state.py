@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from math import log
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
-from romco.io.schema import Schema
+from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
 from romco.server.protocol import (
@@ -38,6 +38,7 @@ from romco.server.protocol import (
 
 Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
 
+PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
 NO_TASK = "no such task is known"
@@ -167,7 +168,10 @@ class ServedModel:
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.target = model.engine.target.kind  # "two classes", "classes" or "number"
-        self._schema = self._take_schema()
+        self._schema = schema = self._take_schema()
+        self.groupings = [schema.task, *schema.groupings] if schema and schema.groupings else []
+        columns = chain.from_iterable(expand_groupings(self.groupings).values())
+        self._levels = list(dict.fromkeys(columns))  # that a task lists, in this order
         features = model.features
         self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
@@ -182,6 +186,8 @@ class ServedModel:
     ) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict events; those with an id are to be kept until their answers come."""
         version, with_id = self.sequence, [k for k, e in enumerate(events) if e.id is not None]
+        if not PLAIN_TASKS.issuperset([type(event.task) for event in events]):
+            events = [self.with_task(event, k) for k, event in enumerate(events)]
         rows, tasks = self.encode([e.x for e in events]), [e.task for e in events]
         offsets = _offsets(events)
         columns, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
@@ -234,6 +240,21 @@ class ServedModel:
         complete = given is not rows and len(given.values) == sum(map(len, rows))
         chances = margins if self.target == "number" else engine.probability_of(margins)
         return self._predictions(margins, chances), contexts, complete
+
+    def with_task(self, event: Any, index: int) -> Any:
+        """Return a request with one task; levels of further groupings become cells of its row."""
+        levels, names = event.task, self._levels
+        if type(levels) in PLAIN_TASKS:
+            return event
+        if isinstance(levels, list) and len(levels) == len(names):
+            levels = dict(zip(names, levels, strict=True))
+        if not names or not isinstance(levels, dict) or levels.keys() != set(names):
+            expected = f"the levels of {', '.join(names)}" if names else "one task"
+            raise RequestError(f"task: expected {expected}, as the model was made", index)
+        if not isinstance(event.x, dict):
+            return msgspec.structs.replace(event, task=levels[names[0]])  # refused for its row
+        (row,), (task,), _ = take_groupings([{**event.x, **levels}], self.groupings)
+        return msgspec.structs.replace(event, task=task, x=row)
 
     def _take_schema(self) -> Schema | None:
         """Return how cells are read, None for arrays; the model itself gets plain numbers.
@@ -414,6 +435,7 @@ class ServedModel:
 
     def explain(self, event: PredictRequest) -> dict[str, Any]:
         """Return what each feature of an event adds to its margin."""
+        event = self.with_task(event, 0)
         try:
             encoded = self.encode([event.x])[0]
             found = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)

@@ -322,6 +322,7 @@ class Service:
                 differs = answer != hash_answer(lesson.y)
                 outcomes.append(LearnResponse("duplicate", number, differs))
                 continue
+            lesson = self.served.with_task(lesson, place)
             event = _whole(lesson, place, waiting.get(lesson.id or ""))
             if event is None:
                 outcomes.append(LearnResponse("expired", None))
