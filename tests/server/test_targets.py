@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 import romco
-from romco.model import Model
+from romco.model import Columns, Model
 from romco.server import ServiceError
 from romco.server.protocol import Settings
 from tests.server.same import assert_same_bits
@@ -168,3 +168,22 @@ def test_levels_of_several_groupings(serving, tmp_path, nested):
         assert [one["margin"] for one in made] == pytest.approx(margins.tolist(), abs=1e-9)
     with serving("other") as service, pytest.raises(ServiceError, match="expected one task"):
         service.client.predict({"task": ["l1", "s1"], "x": {"age": 1.0}})
+
+
+def test_rows_without_names(serving):
+    """Lists of numbers; a request of duplicates alone brings no row to check."""
+    with serving(new=lambda: Model(features=Columns(2), classes=("no", "yes"))) as service:
+        client = service.client
+        events = [{"id": str(k), "task": "t", "x": [k % 2, 1.0], "y": "yes"} for k in range(6)]
+        client.learn(events)
+        assert {one["status"] for one in client.learn(events)} == {"duplicate"}
+        rows = [event["x"] for event in events]
+        margins = service.served.model.margins(rows, ["t"] * 6).tolist()
+        asked = [{"task": "t", "x": row} for row in rows]
+        assert [one["margin"] for one in client.predict(asked)] == margins
+        for bad in ([1.0], {"a": 1.0}):
+            with pytest.raises(ServiceError) as caught:
+                client.learn([*events, {"task": "t", "x": bad, "y": "no"}])
+            assert caught.value.index == 6
+            with pytest.raises(ServiceError):
+                client.predict([*asked, {"task": "t", "x": bad}])

@@ -1,5 +1,6 @@
 """Commands of the service: serve, token."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +75,7 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import JsonFormatter, Server
+        from romco.server.app import Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
         from romco.server.sources import open_source
@@ -158,3 +159,19 @@ def _share(labels: str) -> float:
     if isinstance(share, int):
         raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
     return share
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, logger and message, and the traceback if there is one."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

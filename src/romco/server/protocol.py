@@ -73,9 +73,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
             raise ValueError(f"durability is durable, logged or none; not {self.durability!r}")
-        for name in ("group_events", "checkpoint_events", "ids", "pending_events"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
 
 
 # Errors: `status` and `reason` are those of the HTTP response

@@ -179,8 +179,7 @@ class ServedModel:
         self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
-        self._overview: Explanation | None = None
-        self._overview_sequence, self._overview_until = -1, 0.0
+        self._overview: tuple[int, Explanation | None, float] = (-1, None, 0.0)  # with its times
 
     # Predicting
 
@@ -398,13 +397,14 @@ class ServedModel:
     def overview(self) -> Explanation:
         """Return an explanation of the whole model, at most about a second old."""
         with self._overview_lock:
-            stale = self._overview_sequence != self.sequence
-            if self._overview is None or (stale and time.monotonic() > self._overview_until):
-                sequence, begin = self.sequence, time.monotonic()
-                self._overview = explain(self.model, 0, findings=False)
-                self._overview_sequence, end = sequence, time.monotonic()
-                self._overview_until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
-            return self._overview
+            sequence, found, until = self._overview
+            begin = time.monotonic()
+            if found is None or (sequence != self.sequence and begin > until):
+                sequence, found = self.sequence, explain(self.model, 0, findings=False)
+                end = time.monotonic()
+                until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
+                self._overview = sequence, found, until
+            return found
 
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""

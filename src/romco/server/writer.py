@@ -287,7 +287,8 @@ class Service:
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
-        validator.check(events, places)  # of a request all of it, before anything is learned
+        if events:
+            validator.check(events, places)  # all of a request, before anything is learned
         size = self._chunk(events, most) if order.position is None else len(events)
         if size < len(events):
             events, outcomes = events[:size], outcomes[: places[size] - begin]
