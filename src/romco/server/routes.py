@@ -228,7 +228,7 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     text = "Predict, answer later, learn once. An object is one event, a list many"
-    info = {"title": "romco", "version": __version__, "description": f"{text}, as the response."}
+    info = {"title": "romco", "version": __version__, "description": f"{text}; responses alike."}
     security = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",

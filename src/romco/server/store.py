@@ -176,11 +176,8 @@ class Store(durable.Closing):
             row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
             if row is None:
                 raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
-            sequence, file, scores = row
-            first = self._value("SELECT min(sequence) FROM change WHERE sequence > ?", sequence)
-        if first is not None and first != sequence + 1:
-            missing = f"changes {sequence + 1:,} to {first - 1:,} are missing"
-            raise DamagedError(f"{self.folder.name}: {missing}: restore it from a backup")
+        sequence, file, scores = row
+        self.changes_after(sequence)  # raises where the next ones are missing
         try:
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
@@ -201,8 +198,8 @@ class Store(durable.Closing):
                 change = None
             if change is None or change.count != count or first != sequence + 1:
                 raise DamagedError(
-                    f"change {sequence + 1:,} in {DATABASE} is damaged: restore the folder from a "
-                    "backup; nothing was changed"
+                    f"change {sequence + 1:,} in {DATABASE} is damaged or missing: restore the "
+                    "folder from a backup; nothing was changed"
                 )
             changes.append(change)
             sequence += count
