@@ -45,7 +45,6 @@ from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
-    from romco.shards import Shards
     from romco.shards.files import ShardsProgress
 
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
@@ -135,7 +134,13 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, _read_threads(threads), options, source, schedule)
+            from romco.shards import Shards
+
+            n, how = _read_threads(threads), {**schedule, "engine": "threads"}
+            if known is None:
+                learner = options.new(Shards, source.schema, n, **how)
+            else:
+                learner = Shards.load(path, n, **how)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
@@ -161,21 +166,6 @@ def _read_threads(text: str) -> int | Literal["auto"]:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"--threads takes a number from 1 on, or auto; got {text!r}")
     return int(text)
-
-
-def _on_threads(
-    path: Path,
-    threads: int | Literal["auto"],
-    options: ModelOptions,
-    source: Source,
-    schedule: dict[str, Any],
-) -> "Shards":
-    from romco.shards import Shards
-
-    if path.exists():
-        return Shards.load(path, threads, engine="threads", **schedule)
-    made: Shards = options.new(Shards, source.schema, threads, engine="threads", **schedule)
-    return made
 
 
 def _check_combination(
@@ -211,7 +201,11 @@ def _follow(
             show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
-        _note_nothing(last, source.path, model)
+        skipped = f", {last.skipped:,} bad rows skipped" if last.skipped else ""
+        text = f"nothing to learn from: {source.path} has no events{skipped}; {model}"
+        if not model.exists():
+            raise ValueError(f"{text} is not made")
+        note(f"{text} stays as it was")
         return
     note(_describe_progress(last))
     if stop.wanted:
@@ -226,21 +220,12 @@ def _follow(
         )
 
 
-def _note_nothing(progress: Progress, source: str, model: Path) -> None:
-    """Print that a source has no events; raise ValueError where there is no model either."""
-    skipped = f", {progress.skipped:,} bad rows skipped" if progress.skipped else ""
-    text = f"nothing to learn from: {source} has no events{skipped}"
-    if not model.exists():
-        raise ValueError(f"{text}; {model} is not made")
-    note(f"{text}; {model} stays as it was")
-
-
 def _describe_labels(model: Any) -> str:
     if target_of(model) == "number":
         return ", predicts a number"
     if target_of(model) == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.engine.positive}"
+    return f", positive label: {model.engine.target.positive}"
 
 
 @contextmanager

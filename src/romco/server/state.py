@@ -304,7 +304,7 @@ class ServedModel:
         if self.target == "number":
             return margins.tolist(), [None] * len(margins), margins.tolist()
         if self.target == "classes":
-            labels = list(map(_plain, self.model.engine.labels_of(margins).tolist()))
+            labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
             largest = margins.max(axis=1, initial=-np.inf)
             largest = np.where(np.isfinite(largest), largest, 0.0)
             return labels, probabilities.max(axis=1, initial=0.0).tolist(), largest.tolist()
@@ -376,7 +376,7 @@ class ServedModel:
         wrong = name_key(label) != name_key(answer)
         if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), name_key(answer) == name_key(self.model.engine.positive)
+        return float(wrong), name_key(answer) == name_key(self.model.engine.target.positive)
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -429,7 +429,7 @@ class ServedModel:
 
     def knows(self, task: Task) -> bool:
         """Return True if a task has been learned."""
-        return bool(self.model.engine.numbers([task])[0] >= 0)
+        return bool(self.model.engine.tasks.numbers([task])[0] >= 0)
 
     def explain(self, event: Any) -> dict[str, Any]:
         """Return what each feature of an event adds to its margin."""
@@ -479,7 +479,7 @@ class GroupValidator:
             _, known = check_each(self._target.read, [event.y for event in events])
             if offsets is not None or engine.with_offset:
                 check_each(lambda some: engine.read_offset(some, 1.0, engine.events > 0), offsets)
-            numbers = engine.numbers([event.task for event in events]).tolist()
+            numbers = engine.tasks.numbers([event.task for event in events]).tolist()
             tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
             n_tasks = len(model.tasks) + len(self._tasks) if tasks else 0
             n_features = model.features.width + self._features

@@ -84,8 +84,7 @@ class TaskCodes:
         return code
 
 
-@dataclass(frozen=True)
-class FilePosition:
+class FilePosition(NamedTuple):
     """Position in a list of files: complete files, then rows of the next one."""
 
     file: int = 0
@@ -164,7 +163,7 @@ class ShardReader:
                 block, passed = self._take(self._open(), rows - done)
                 parsed.append(self._parse(block))
                 done += passed
-                self.position = replace(self.position, row=self.position.row + passed)
+                self.position = self.position._replace(row=self.position.row + passed)
                 if not passed:
                     self.close()
                     self.position = FilePosition(self.position.file + 1)
@@ -216,7 +215,7 @@ class ShardReader:
         rows = block.features if len(kept) == len(block) else block.features.at(kept)
         y, tasks = y[kept], [block.tasks[i] for i in kept]
         if self.history is not None:
-            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y)
+            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
             self.history.kernel.commit(len(tasks))
         more = (None if one is None else one[kept] for one in (block.weights, block.offsets))
         return ParsedRows(self._features.read(rows), y, tasks, *more)

@@ -143,7 +143,7 @@ class NumberedFeatures(Columns):
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
+    def actions(self, new: Any, top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
@@ -227,7 +227,7 @@ class Shard:
         numbers = self._numbers[codes]
         if (numbers < 0).any():
             new = np.unique(codes[numbers < 0])
-            self._numbers[new] = engine.numbers([batch.names[code] for code in new])
+            self._numbers[new] = engine.tasks.numbers([batch.names[code] for code in new])
             numbers = self._numbers[codes]
         if batch.widths is not None:
             numbers[batch.widths[index] > engine.learner.n_features] = -1

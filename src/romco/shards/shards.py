@@ -26,8 +26,8 @@ from romco.shards.checkpoint import (
     Checkpoint,
     FolderLock,
     ShardsState,
+    check_section,
     check_settings,
-    check_state,
     find_checkpoint,
     from_model_state,
     merge_histories,
@@ -37,7 +37,7 @@ from romco.shards.checkpoint import (
     to_model_state,
     write_checkpoint,
 )
-from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
+from romco.shards.engines import Arguments, Engine, Method, Threads
 from romco.shards.reader import TaskCodes
 from romco.shards.schedule import (
     MAX_EVENTS_PER_SHARD,
@@ -283,7 +283,7 @@ def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: st
         return Ray(config, state.starts, address)
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
-    return Serial(config, state.starts) if name == "serial" else Threads(config, state.starts)
+    return (Engine if name == "serial" else Threads)(config, state.starts)
 
 
 class Shards(Closing):
@@ -403,7 +403,7 @@ class Shards(Closing):
     @property
     def positive(self) -> Id | None:
         """Label of margins above 0; None if unknown."""
-        return self._front.engine.positive
+        return self._front.engine.target.positive
 
     @property
     def tasks(self) -> list[Id]:
@@ -417,11 +417,11 @@ class Shards(Closing):
 
     def label_of(self, margin: float) -> Id:
         """Return the label that a margin predicts; None before any label is known."""
-        return self._front.engine.label_of(margin)
+        return self._front.engine.target.label_of(margin)
 
     def side(self, label: Any) -> float:
         """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
-        return self._front.engine.side(label)
+        return self._front.engine.two_classes.number_of(label)
 
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
@@ -432,7 +432,7 @@ class Shards(Closing):
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
-        return self._front.engine.labels_of(self.margins(x, task, offset=offset))
+        return self._front.engine.target.labels_of(self.margins(x, task, offset=offset))
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
@@ -441,7 +441,7 @@ class Shards(Closing):
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
         margins = self.margins([x], [task], offset=one_offset(offset))
-        return self._front.engine.label_of(float(margins[0]))
+        return self._front.engine.target.label_of(float(margins[0]))
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
@@ -720,7 +720,7 @@ class Shards(Closing):
             else:
                 rows = front.with_history(x, task, None, None if y is None else front.sides_of(y))
                 front.history.kernel.commit(len(task))
-            known = front.read_offset(offset, front.turn, self.events > 0)
+            known = front.read_offset(offset, front.target.turn, self.events > 0)
             check_lengths(rows, task=codes, **({} if known is None else {"offset": known}))
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
             names = self._tasks.names
@@ -739,12 +739,25 @@ class Shards(Closing):
             for index, one in zip(indices, parts, strict=True):
                 if one is not None:
                     answers.margins[index], answers.probabilities[index] = one
-            return _turn(answers, np.full(len(codes), self._front.engine.turn))
+            return _turn(answers, np.full(len(codes), self._front.engine.target.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
+
+
+def check_state(state: dict[str, Any]) -> None:
+    """Raise where a state is neither that of a model nor that of shards.
+
+    >>> check_state(Model("pa-shared").state())
+    """
+    if SECTION not in state:
+        Model.from_state(state)
+        return
+    check_section(state)
+    schedule = schedule_of(state, None, None, None)
+    Coordinator(schedule, from_model_state(state, schedule), "serial").close()
 
 
 def _check_auto(n: int | str | None, engine: str) -> None:
