@@ -33,12 +33,12 @@ help:
 SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
 EDITABLE := --no-build-isolation --editable
-# What `romco compare` needs, and no more.
+# What `romco compare` needs, and no more; Python compiles the modules it imports when it does.
 $(VENV)/cli: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) 'setuptools>=77' 'cython>=3.1' numpy scipy
+	$(BIN)/python $(INSTALL) --no-compile 'setuptools>=77' 'cython>=3.1' numpy scipy
 	$(BIN)/python setup.py --quiet build_ext --inplace
-	$(BIN)/python $(INSTALL) $(EDITABLE) '.[cli]'
+	$(BIN)/python $(INSTALL) --no-compile $(EDITABLE) '.[terminal]'
 	touch $@
 
 # What tests, checks and reports need; the lab adds `romco paper` and `romco beyond`.

@@ -78,9 +78,10 @@ sources = sorted(Path("src/romco").rglob("*.pyx"))
 if not sources:
     sys.exit("no kernels (src/romco/**/*.pyx) to compile: this is not a whole checkout or sdist")
 
-setup(
-    ext_modules=cythonize(
-        [kernel(path) for path in (*sources, Path("src", *SHARED.split(".")).with_suffix(".c"))],
+kernels = [kernel(path) for path in (*sources, Path("src", *SHARED.split(".")).with_suffix(".c"))]
+if not {"egg_info", "dist_info"} & set(sys.argv):  # which ask for names alone
+    kernels = cythonize(
+        kernels,
         include_path=["src"],
         nthreads=cores,
         shared_utility_qualified_name=SHARED,
@@ -92,7 +93,11 @@ setup(
             "cdivision": True,
             "freethreading_compatible": True,
         },
-    ),
+    )
+    kernels.sort(key=lambda one: -Path(one.sources[0]).stat().st_size)  # no core waits at the end
+
+setup(
+    ext_modules=kernels,
     cmdclass={"build_ext": BuildKernels},
     options={"build_ext": {"parallel": cores}},
 )

@@ -1,17 +1,21 @@
 """Knowledge tracing: predict whether a student answers the next question correctly.
 
-Two protocols. *Prequential*: train students first, then test students; everything learns.
-*Frozen*: the weights are those after the train students; only the history of a test student is
-updated. Files are those of Gervet et al. (2020): part, user, timestamp, item, skill, correct.
+Three protocols. *Prequential*: train students first, then test students; everything learns.
+*Personal*: each test student has a copy of the model after the train students, which learns from
+that student alone. *Frozen*: the weights are those after the train students; only the history of a
+test student is updated. Files are those of Gervet et al. (2020): part, user, timestamp, item,
+skill, correct.
 """
 
 import csv
 import gzip
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +101,32 @@ def prequential(
     return chance, time.process_time() - begin
 
 
-def frozen(answers: Answers) -> Floats:
-    """Probabilities for test students: only their history goes on, the weights stay."""
+def unseen_students(answers: Answers) -> tuple[Floats, Floats]:
+    """Probabilities for test students, frozen and personal."""
     model, first = _model("romco-auto", HISTORY), int(np.flatnonzero(answers.test)[0])
     model.learn(answers.rows[:first], answers.correct[:first], answers.students[:first])
-    rest = answers.rows[first:], answers.correct[first:], answers.students[first:]
-    return model.engine.predict_and_learn(*rest, weight=np.zeros(len(rest[0]))).probabilities
+
+    def learn(at: Sequence[int], weight: float) -> Floats:
+        rows, correct = [answers.rows[i] for i in at], [answers.correct[i] for i in at]
+        students, weights = [answers.students[i] for i in at], np.full(len(at), weight)
+        return model.engine.predict_and_learn(rows, correct, students, weight=weights).probabilities
+
+    test = range(first, len(answers.rows))
+    alone = [list(run) for _, run in groupby(test, key=lambda i: answers.students[i])]
+    personal = [in_copy(partial(learn, at, 1.0)) for at in alone]
+    return learn(test, 0.0), np.concatenate(personal)
+
+
+def in_copy(work: Callable[[], Floats]) -> Floats:
+    """Result of a call in a copy of this process, whose changes are dropped."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(work()))
+    process.start()
+    sender.close()
+    found: Floats = receiver.recv()
+    process.join()
+    return found
 
 
 def _model(learner: str, history: Sequence[str] | None) -> romco.Model:
@@ -177,14 +201,15 @@ def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
         "one model for all": prequential(answers, everybody)[0],
         "one model for each": prequential(answers, answers.students, EACH)[0],
     }
-    progress(f"{name}: frozen")
-    after = frozen(answers)
+    progress(f"{name}: frozen and personal")
+    after, personal = unseen_students(answers)
     return {
         "name": name,
         "answers": len(answers.rows),
         "students": len(set(answers.students)),
         "answers_per_second": len(answers.rows) / seconds,
         "frozen": summary(answers, after, test),
+        "personal": summary(answers, personal, test),
         "prequential": summary(answers, chance[test], test),
         "calibration": calibration(answers.y[test], after),
         "curves": {title: curve(answers, one[test], test) for title, one in lines.items()},
@@ -222,7 +247,7 @@ def _draw(result: dict[str, Any], out: Path) -> None:
 
 def _tables(result: dict[str, Any]) -> str:
     rows = [f"| {title} | {auc:.4g} | |" for title, auc in result["published"].items()]
-    for protocol in ("frozen", "prequential"):
+    for protocol in ("frozen", "personal", "prequential"):
         figures = result[protocol]
         more = (
             f"accuracy {figures['accuracy']:.3f}, log loss {figures['log_loss']:.4f}, "

@@ -16,11 +16,10 @@ def test_every_data_set_is_listed_under_its_name():
 @pytest.mark.parametrize("name", REAL)
 def test_missing_ones_say_where_they_come_from(tmp_path, name):
     [found] = datasets.describe(tmp_path, [name])
-    assert not found.present
     assert not datasets.present(name, tmp_path)
-    assert found.statistics is None
-    assert found.dataset.origin
-    assert all(place.is_relative_to(tmp_path) for place in found.place)
+    assert found.stream is None
+    assert found.problem.startswith(f"missing: get it from {found.dataset.origin}; put it at ")
+    assert all(str(tmp_path / place) in found.problem for place in found.dataset.places)
     for variant in ("", *(f"@{key}" for key in found.dataset.variants)):
         with pytest.raises(FileNotFoundError, match=name):
             datasets.load(name + variant, tmp_path)
@@ -31,15 +30,15 @@ def test_a_damaged_one_is_present_with_its_problem(tmp_path):
     path.parent.mkdir()
     path.write_text("1\t2\t3\t4\n")
     [found] = datasets.describe(tmp_path, ["movies"])
-    assert found.present
+    assert found.problem.startswith("damaged: ")
     assert "fetch it again" in found.problem
-    assert found.statistics is None
+    assert found.stream is None
 
 
 def test_real_ones_are_described(data_dir):
-    found = {d.dataset.name: d.statistics for d in datasets.describe(data_dir, OLD)}
-    assert [found[name].tasks for name in OLD] == [4, 12, 30, 15]
-    assert [found[name].events for name in OLD] == [7070, 24640, 6000, 6000]
+    found = {d.dataset.name: d.stream for d in datasets.describe(data_dir, OLD)}
+    assert [found[name].n_tasks for name in OLD] == [4, 12, 30, 15]
+    assert [found[name].n_events for name in OLD] == [7070, 24640, 6000, 6000]
 
 
 @pytest.mark.parametrize(

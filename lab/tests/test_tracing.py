@@ -33,6 +33,8 @@ def test_run_and_page(made, tmp_path):
     assert result["students"] == 40
     assert result["prequential"]["auc"] > 0.65
     assert result["frozen"]["auc"] > 0.65
+    assert result["personal"]["auc"] > 0.65
+    assert result["personal"] != result["frozen"]
     page = tracing.write([result], tmp_path / "out")
     text = page.read_text(encoding="utf-8")
     assert "romco, frozen" in text

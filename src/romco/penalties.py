@@ -2,12 +2,11 @@ r"""Penalties on a weight matrix: their value, and their proximal step in closed
 
 ``prox(w, step)`` minimises ``|v - w|^2 / (2 step) + value(v)`` over v.
 
-A penalty on singular values is a frozen dataclass that derives from ``Spectral`` and has two
+A penalty on singular values is a frozen dataclass that derives from ``SpectralPenalty`` and has two
 functions of an array of singular values, ``price`` and ``shrink``. Listed in ``PENALTIES``, it can
-be the shared penalty of the learner ``romco``. A penalty on weights derives from ``Scaled`` and has
-``value`` and ``prox``; listed in ``PERSONAL_PENALTIES``, it can be the personal penalty of that
-learner. ``compiled`` names its twin in the kernels; a penalty
-without one, such as yours, is called once in every round.
+be the shared penalty of the learner ``romco``. A penalty on weights derives from ``Penalty`` and
+has ``value`` and ``prox``; listed in ``PERSONAL_PENALTIES``, it can be the personal penalty of that
+learner. A penalty without a twin in the kernels, such as yours, is called once in every round.
 
 >>> import numpy as np
 >>> w = np.diag([3.0, 1.0])
@@ -19,8 +18,9 @@ array([[1., 0.],
        [0., 0.]])
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,52 +30,42 @@ from romco.parameters import not_negative
 Numbers = NDArray[np.float64]
 
 
-class Penalty(Protocol):
-    """A price on weights (d, m) and the step that pays it."""
-
-    compiled: ClassVar[str | None]  # its twin in the kernels
-
-    @property
-    def strength(self) -> float:
-        """Factor of the penalty."""
-
-    def value(self, w: Numbers) -> float:
-        """The price of w."""
-
-    def prox(self, w: Numbers, step: float) -> Numbers:
-        """The closest cheap matrix to w."""
-
-
-class SpectralPenalty(Penalty, Protocol):
-    """A penalty that looks at the singular values of w only."""
-
-    low_rank: ClassVar[bool]  # whether small singular values become exactly 0
-
-    def price(self, s: Numbers) -> float:
-        """The price of singular values s >= 0."""
-
-    def shrink(self, s: Numbers, step: float) -> Numbers:
-        """Minimise (x - s)^2 / (2 step) + price(x), for each of falling singular values s."""
-
-
 @dataclass(frozen=True)
-class Scaled:
-    """Base of penalties: a strength of 0 or above."""
+class Penalty(ABC):
+    """A price on weights (d, m), with a strength of 0 or above, and the step that pays it."""
 
     strength: float
+    compiled: ClassVar[str | None] = None  # its twin in the kernels
 
     def __post_init__(self) -> None:
         not_negative("strength", self.strength)
 
+    @abstractmethod
+    def value(self, w: Numbers) -> float:
+        """The price of w."""
 
-class Spectral(Scaled):
-    """Base of penalties on singular values, by their ``price`` and ``shrink``."""
+    @abstractmethod
+    def prox(self, w: Numbers, step: float) -> Numbers:
+        """The closest cheap matrix to w."""
 
-    def value(self: SpectralPenalty, w: Numbers) -> float:
-        s: Numbers = np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False)
-        return self.price(s)
 
-    def prox(self: SpectralPenalty, w: Numbers, step: float) -> Numbers:
+class SpectralPenalty(Penalty):
+    """A penalty that looks at the singular values of w only, by their price and shrinkage."""
+
+    low_rank: ClassVar[bool]  # whether small singular values become exactly 0
+
+    @abstractmethod
+    def price(self, s: Numbers) -> float:
+        """The price of singular values s >= 0."""
+
+    @abstractmethod
+    def shrink(self, s: Numbers, step: float) -> Numbers:
+        """Minimise (x - s)^2 / (2 step) + price(x), for each of falling singular values s."""
+
+    def value(self, w: Numbers) -> float:
+        return self.price(np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False))
+
+    def prox(self, w: Numbers, step: float) -> Numbers:
         """P diag(shrink(s)) Q' where w = P diag(s) Q' (paper eq. 13)."""
         if not w.any():
             return np.zeros_like(w)
@@ -86,7 +76,7 @@ class Spectral(Scaled):
 
 
 @dataclass(frozen=True)
-class Nuclear(Spectral):
+class Nuclear(SpectralPenalty):
     """strength * (sum of singular values): tasks live in few directions (paper eq. 12)."""
 
     compiled: ClassVar[str | None] = "nuclear"
@@ -101,7 +91,7 @@ class Nuclear(Spectral):
 
 
 @dataclass(frozen=True)
-class LogDet(Spectral):
+class LogDet(SpectralPenalty):
     """strength * log det(I + w'w) = strength * sum of log(1 + s^2).
 
     Shrinks large singular values less than :class:`Nuclear` does, and never makes
@@ -120,7 +110,7 @@ class LogDet(Spectral):
 
 
 @dataclass(frozen=True)
-class TaskGroups(Scaled):
+class TaskGroups(Penalty):
     """strength * (sum of column norms): most tasks need no model of their own (paper eq. 12)."""
 
     compiled: ClassVar[str | None] = "task-groups"
@@ -136,14 +126,12 @@ class TaskGroups(Scaled):
 
 
 @dataclass(frozen=True)
-class Entries(Scaled):
+class Entries(Penalty):
     """strength * (sum of absolute entries): what is personal is personal in few features.
 
     >>> Entries(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
     array([[2., 0.]])
     """
-
-    compiled: ClassVar[str | None] = None
 
     def value(self, w: Numbers) -> float:
         return self.strength * float(np.abs(w).sum())

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from romco.io import formats, reader
 from romco.io.cells import ENCODERS, BadCell, encode_cell
 from romco.io.formats import BadFile, BadRow
-from romco.io.reader import Event
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 from romco.model import Hashed, Model, Names
 from tests.io.helpers import read_blocks, read_events, schema_of
+from tests.reference.events import Event
 from tests.reference.events import read as read_plainly
 
 

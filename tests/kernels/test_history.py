@@ -151,11 +151,13 @@ def test_a_state_goes_on_and_a_forged_one_is_refused():
     for bad in ({"table": good["table"][:-1]}, {"table": good["table"][:, :-2]}):
         with pytest.raises(ValueError, match="history"):
             HistoryFeatures(COLUMNS).load(history.categories, good | bad)
-    older = HistoryFeatures(COLUMNS)  # of a file without recent labels
-    older.load(history.categories, good | {"table": np.delete(good["table"], 3, axis=1)})
-    codes, features = np.split(older.describe(tasks, block), [3], axis=1)
-    assert not codes.any()
-    np.testing.assert_array_equal(features, history.describe(tasks, block)[:, 3:])
+    excess = [3 + k for k, name in enumerate(history.features) if "excess" in name]
+    for missing in ([3, 4], [4]):  # in older files: recent labels, and what exceeds all tasks
+        older = HistoryFeatures(COLUMNS)
+        older.load(history.categories, good | {"table": np.delete(good["table"], missing, axis=1)})
+        expected = history.describe(tasks, block)
+        expected[:, [*range(3 if 3 in missing else 0), *excess]] = 0.0
+        np.testing.assert_array_equal(older.describe(tasks, block), expected)
     with pytest.raises(ValueError, match="twice"):
         HistoryFeatures(COLUMNS).load(
             history.categories, {k: np.concatenate([a, a]) for k, a in good.items()}
@@ -165,14 +167,17 @@ def test_a_state_goes_on_and_a_forged_one_is_refused():
 
 
 def test_forget_drops_a_task_and_names_are_pruned():
-    history, lexicon = HistoryFeatures(["item"], limit=6), Lexicon()
+    history, lexicon = HistoryFeatures(["group", "item"], limit=6), Lexicon()
     for k in range(40):
-        block = encoded([{f"item={k}": 1.0}], lexicon)
+        block = encoded([{f"group={k}": 1.0, f"item={k}": 1.0}], lexicon)
         history.expand(np.array([k % 2]), block, np.ones(1))
         history.commit(1)
+        before = history.expand(np.array([k % 2]), block)
         history.prune()
+        assert as_dicts(history.expand(np.array([k % 2]), block)) == as_dicts(before)
     assert len(history.categories) <= 12
     assert history.used == 6
+    assert 0 in history.arrays()["task"]
     history.forget(0)
-    assert set(history.arrays()["task"]) == {1}
+    assert set(history.arrays()["task"]) == {1, -2}  # -2: what all tasks share
     assert "history.item.new" not in as_dicts(history.expand(np.array([1]), block))[0]

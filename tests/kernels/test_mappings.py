@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from romco.kernels.io.mappings import HashedMappings, NamedMappings, hash_name
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.lexicon import Lexicon
+from romco.kernels.io.mappings import HashedMappings, LexiconColumns, NamedMappings, hash_name
 from tests.reference import mappings as plain
 
 NAMES = st.text(max_size=6) | st.integers(-5, 5)
@@ -38,6 +40,49 @@ def test_named_equals_plain(rows):
     known = {}
     assert got == [plain.named(row, known) for row in rows]
     assert new == known
+
+
+TEXTS = st.lists(st.tuples(st.text("abcß", min_size=1, max_size=3), st.floats(-9, 9)), max_size=9)
+
+
+@given(st.lists(TEXTS, max_size=6), st.integers(0, 6))
+@settings(max_examples=20)
+def test_encoded_rows_equal_plain_whatever_was_adopted_between(rows, adopted):
+    lexicon, found, known = Lexicon(), LexiconColumns(), {}
+    for block in (rows[:adopted], rows[adopted:], rows):
+        cells = [cell for row in block for cell in row]
+        numbers = np.array([lexicon.number(name) for name, _ in cells], dtype=np.int32)
+        starts = np.cumsum([0, *map(len, block)]).astype(np.int64)
+        encoded = Encoded(np.array([value for _, value in cells]), numbers, starts, lexicon)
+        new, expected = {}, dict(known)
+        got = unpacked(*NamedMappings(known, new).read_encoded(encoded, found))
+        assert got == [_added(row, _named(expected)) for row in block]
+        assert {**known, **new} == expected
+        unread = unpacked(*NamedMappings(known).read_encoded(encoded, found))
+        kept = [{at: value for at, value in row.items() if at < len(known)} for row in got]
+        assert unread == kept
+        if adopted % 2:  # else it was refused: its names stay free
+            known.update(new)
+        hashed = unpacked(*HashedMappings(8).read_encoded(encoded, LexiconColumns()))
+        assert hashed == [_added(row, _hashed) for row in block]
+
+
+def _named(known):
+    return lambda name: (known.setdefault(name, len(known)), 1.0)
+
+
+def _hashed(name):
+    h = plain.hash_name(name)
+    return h % 8, -1.0 if h >= 2**63 else 1.0
+
+
+def _added(row, column_of):
+    """Columns and the sums of their values, by a function that gives a name's column and sign."""
+    found = {}
+    for name, value in row:
+        column, sign = column_of(name)
+        found[column] = found[column] + sign * value if column in found else sign * value
+    return dict(sorted(found.items()))
 
 
 def test_unknown_names_are_dropped_without_new():

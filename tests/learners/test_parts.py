@@ -17,7 +17,7 @@ from romco.penalties import (
     Entries,
     LogDet,
     Nuclear,
-    Spectral,
+    SpectralPenalty,
 )
 from romco.steps import STEPS, Inverse, InverseSqrt
 from romco.streams import interleaved, synchronous
@@ -29,7 +29,7 @@ STRENGTHS = {"eta1": 0.3, "eta2": 0.2, "lambda2": 0.03, "shrinkage": "round"}
 
 
 @dataclass(frozen=True)
-class Elastic(Spectral):
+class Elastic(SpectralPenalty):
     """strength * (sum of s + ridge / 2 * sum of s^2)."""
 
     ridge: float = 0.0

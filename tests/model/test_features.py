@@ -6,7 +6,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from romco.kernels.io.places import all_known, in_order, needed_width
 from romco.model import Columns, Hashed, Names
-from romco.model.features import as_matrix, cut, distinct, features_from_json, needed_widths, tidy
+from romco.model.features import as_matrix, cut, features_from_json, needed_widths, tidy
 
 
 def grown(features, rows):
@@ -138,12 +138,3 @@ def test_rows_that_do_not_fit_their_arrays_are_not_in_order(starts):
     assert not in_order(np.array([0, 1], dtype=np.int32), np.array(starts, dtype=np.int32))
     with pytest.raises(ValueError, match="32 bits"):
         in_order(np.array([0, 1]), np.array(starts))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_distinct_numbers_are_those_of_numpy_in_order_of_appearance(seed):
-    numbers = np.random.default_rng(seed).integers(3, 30, size=50).astype(np.int32)
-    found, place = distinct(numbers)
-    known, first = np.unique(numbers, return_index=True)
-    assert found.tolist() == known[np.argsort(first)].tolist()
-    assert found[place].tolist() == numbers.tolist()

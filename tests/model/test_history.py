@@ -187,7 +187,10 @@ def test_rows_of_weight_0_enter_the_history_but_are_not_learned(together):
         plain.learn([], [], [])
     history, other = made.engine.history.arrays(), model().engine.history
     past = np.array([float(label == "yes") for label in y])
-    other.expand(task, made.features.encode(rows, False), past)
+    for part in (slice(0, 80), slice(80, None)):  # the last ones count for their own tasks only
+        encoded = made.features.encode(rows[part], False)
+        other.expand(task[part], encoded, past[part], learned=part.stop == 80)
+        other.kernel.commit(80)
     np.testing.assert_array_equal(
         np.sort(history["history.table"], axis=0), np.sort(other.arrays()["history.table"], axis=0)
     )
@@ -227,9 +230,8 @@ def test_columns_may_look_like_history_features():
     rows = [{"skill": "1.x", "b": "q", "a.b": "r", "history.recent[x]": 2.0, "history": "c"}] * 3
     made.learn(rows, ["yes", "no", "yes"], ["t"] * 3)
     names = [feature_name(made, k) for k in range(made.features.width)]
-    assert {"history.recent[x]", "history=c", "skill=1.x times the recent share of yes"} <= set(
-        names
-    )
+    slope = "skill=1.x times how much more often yes than in all tasks"
+    assert {"history.recent[x]", "history=c", slope} <= set(names)
     assert {"count of no so far for this a.b", "no label so far for this b"} <= set(names)
     assert "skill=1.x times the recent share of yes for this a.b" in names
     before = made.margins(rows, ["t"] * 3)

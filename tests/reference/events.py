@@ -8,6 +8,7 @@ import gzip
 import io
 import zlib
 from itertools import chain
+from typing import NamedTuple
 
 from romco.io.cells import ONLY_TASK, BadCell, is_missing, read_name
 from romco.io.formats import (
@@ -19,7 +20,35 @@ from romco.io.formats import (
     check_header,
     separator,
 )
-from romco.io.reader import Event
+
+
+class Event(NamedTuple):
+    """One row of a file, in names. Tasks and labels are text, whatever the format."""
+
+    task: str
+    features: dict[str, float]
+    label: str | None  # None if the row has none and need not
+    line: int  # from 1; in Parquet the number of the row
+
+
+def block_events(block):
+    """The events of a block one by one."""
+    values, numbers, starts, lexicon = block.features
+    for at, (task, label, line) in enumerate(
+        zip(block.tasks, block.labels, block.lines, strict=True)
+    ):
+        features = {}
+        for k in range(starts[at], starts[at + 1]):
+            name = lexicon.names[numbers[k]]
+            features[name] = features.get(name, 0.0) + float(values[k])
+        yield Event(task, features, label, line)
+
+
+def reader_events(reader):
+    """The events of a reader one by one."""
+    with reader:
+        for block in reader.blocks():
+            yield from block_events(block)
 
 
 def delimited_rows(stream, name, wanted, delimiter):

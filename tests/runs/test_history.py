@@ -1,6 +1,7 @@
 """No label is visible to its own prediction, whichever way events come."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,11 +109,11 @@ def service(labels, folder):
         for k in range(N):
             asked = [PredictRequest(id=str(k), task=TASKS[k], x=ROWS[k])]
             responses, pending = made.served.respond(asked)
-            made.writer.keep(pending).result()
+            made.keep(pending).result()
             margins.append(responses[0].margin)
             if k >= LATE:
                 answer = LearnRequest(y=words(labels)[k - LATE], id=str(k - LATE))
-                assert made.writer.learn([answer]).result()[0].status == "applied"
+                assert made.learn([answer]).result()[0].status == "applied"
     return margins
 
 
@@ -167,13 +168,28 @@ def test_a_second_pass_does_not_see_the_labels_of_the_first():
     assert whole[:, 0].sum() == N  # each label once
 
 
-def test_shards_that_read_files_refuse_a_history(tmp_path):
-    source = table(LABELS, tmp_path / "events.csv")
-    found = CliRunner().invoke(
-        app, ["learn", source, "--model", str(tmp_path / "n.romco"), *READ, *PAST, "--shards", "2"]
-    )
-    assert found.exit_code != 0
-    assert "history" in str(found.exception) + found.output
+@pytest.mark.parametrize("n", [1, 3])
+def test_shards_that_read_files_keep_the_history_of_their_tasks(n, tmp_path):
+    """A file, then another one, are learned as the same rows are by threads."""
+    header, *lines = Path(table(LABELS, tmp_path / "events.csv")).read_text().splitlines()
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    for file, part in zip(files, (lines[:25], lines[25:]), strict=True):
+        file.write_text("\n".join([header, *part]) + "\n")
+    margins = []
+    for option in ("--threads", "--shards"):
+        path = tmp_path / f"{option}.romco"
+        for sources in (files[:1], files):
+            more = ("--classes", "no,yes", "--hash", 10, "--every", 5, option, n)
+            run("learn", *sources, "--model", path, *READ, *PAST, *more)
+        found = romco.load(path)
+        rows = [{**row, "at": 60 * k} for k, row in enumerate(ROWS)]
+        margins.append(found.margins(rows, TASKS))
+        assert found.events == N
+        assert found.engine.history.kernel.arrays()["table"][:, 0].sum() > N
+    if n == 1:  # several shards that read files do not learn what all tasks share
+        np.testing.assert_array_equal(*margins)
+    else:
+        np.testing.assert_allclose(*margins, atol=0.2)
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
@@ -272,9 +288,9 @@ def test_a_served_model_keeps_its_history_through_a_restart(tmp_path):
         for k, (row, y, task) in enumerate(zip(ROWS, words(LABELS), TASKS, strict=True))
     ]
     with opened(tmp_path / "data", model) as made:
-        made.writer.learn(lessons[:25]).result()
-        made.writer.checkpoint().result()
-        made.writer.learn(lessons[25:]).result()
+        made.learn(lessons[:25]).result()
+        made.checkpoint().result()
+        made.learn(lessons[25:]).result()
     expected = model()
     expected.learn(ROWS, words(LABELS), TASKS)
     with opened(tmp_path / "data", model) as made:

@@ -15,6 +15,7 @@ from romco.io.formats import Format, format_of, json_rows
 from romco.io.modelfile import load
 from romco.plugins import Registry
 from romco.runs import Source, evaluate
+from tests.reference.events import reader_events
 
 ROWS = [(f"u{i % 4}", i % 5, ("bus", "car", "train")[i % 3], i % 5 * 2 + 0.25) for i in range(90)]
 
@@ -101,5 +102,5 @@ def test_other_packages_bring_formats(monkeypatch, tmp_path):
     )
     assert format_of("events.mine") == "mine"
     (tmp_path / "e.mine").write_text('{"user": "ann", "n": 1, "way": "bus"}\n')
-    [event] = Source(str(tmp_path / "e.mine"), "user", "way").open()
+    [event] = reader_events(Source(str(tmp_path / "e.mine"), "user", "way").open())
     assert (event.task, event.features, event.label) == ("ann", {"n": 1.0}, "bus")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from romco.server import Client
-from romco.server.app import Address, Server, Service
+from romco.server.app import Server
 from romco.server.protocol import Settings
-from romco.server.routes import LOCAL_NAMES, Access
+from romco.server.routes import Access
+from romco.server.writer import Service
 from tests.server.streams import model
 
 
@@ -20,10 +21,9 @@ class Running:
 
     def __init__(self, folder: Path, settings: Settings, tokens=None, new=model) -> None:
         self.service = Service(folder, new, settings)
-        socket = Address(port=0).bind()
-        self.port = socket.getsockname()[1]
+        self.server = Server(self.service, Access(tokens), "127.0.0.1")
+        self.port = self.server.port
         self.url = f"http://127.0.0.1:{self.port}"
-        self.server = Server(self.service, Access(tokens, LOCAL_NAMES), socket)
         self.app = self.server.application
         self.finished = False
         self.thread = threading.Thread(target=self._run)
@@ -41,12 +41,8 @@ class Running:
     def store(self):
         return self.service.store
 
-    @property
-    def writer(self):
-        return self.service.writer
-
     def status(self):
-        return self.app.metrics.status(self.writer)
+        return self.app.metrics.status()
 
     def stop(self) -> None:
         self.client.close()

@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 
 from romco.model import Model
-from romco.server.app import Service
 from romco.server.protocol import LearnRequest as Lesson
 from romco.server.protocol import PendingEvent, PredictRequest
+from romco.server.writer import Service
 
 
 def lessons(n: int, seed: int = 0, tasks: int = 12) -> list[Lesson]:

@@ -77,7 +77,7 @@ def command(tmp_path, *options):
 def test_a_damaged_folder_is_told_in_a_line(tmp_path):
     with opened(tmp_path / "a") as service:
         for lesson in LESSONS[:4]:
-            service.writer.learn([lesson]).result()
+            service.learn([lesson]).result()
         shutil.copytree(tmp_path / "a", tmp_path / "d")
     assert "in order" in command(tmp_path, "--check").stderr
     with sqlite3.connect(tmp_path / "d" / "romco.sqlite") as database:

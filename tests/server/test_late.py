@@ -21,11 +21,11 @@ LATE = 30
 def predict(service, some):
     asked = [PredictRequest(id=one.id, task=one.task, x=one.x) for one in some]
     _, pending = service.served.respond(asked)
-    service.writer.keep(pending).result()
+    service.keep(pending).result()
 
 
 def answer(service, some):
-    for outcome in service.writer.learn([Lesson(y=one.y, id=one.id) for one in some]).result():
+    for outcome in service.learn([Lesson(y=one.y, id=one.id) for one in some]).result():
         assert outcome.status == "applied"
 
 
@@ -49,7 +49,7 @@ def play(service, size, begin, end):
         if late := STREAM[max(0, at - LATE) : max(0, at - LATE + size)]:
             answer(service, late)
         if at == 60:
-            service.writer.checkpoint().result()
+            service.checkpoint().result()
 
 
 @pytest.mark.parametrize("size", [1, 6])
@@ -80,12 +80,12 @@ def test_the_model_differs_from_one_without_context(tmp_path):
 def test_an_answer_that_brings_its_event_uses_the_context_of_the_same_one_only(tmp_path):
     same, other = STREAM[0], STREAM[1]
     with opened(tmp_path, model) as service:
-        service.writer.learn(STREAM[2:60]).result()
+        service.learn(STREAM[2:60]).result()
         predict(service, [same])
         predict(service, [other])
         for lesson in (same, msgspec.structs.replace(other, x={"f1": 1.0})):
-            service.writer.learn([lesson]).result()
-        changes = service.writer.look(lambda _: service.store.changes_after(0)).result()
+            service.learn([lesson]).result()
+        changes = service.look(lambda _: service.store.changes_after(0)).result()
         found = [event for change in changes for event in change.events]
         assert found[-2].prediction.context is not None
         assert found[-1].prediction is not None
@@ -98,9 +98,9 @@ def test_a_context_that_nobody_understands_does_not_cost_the_event(tmp_path):
     with opened(tmp_path, model) as service:
         for k, context in enumerate(([1.0], [0.5] * 40, [])):
             made = Prediction("yes", 0.5, 0.0, context)
-            service.writer.keep([PendingEvent(f"w{k}", lesson.task, lesson.x, made)]).result()
+            service.keep([PendingEvent(f"w{k}", lesson.task, lesson.x, made)]).result()
         answers = [Lesson(y=lesson.y, id=f"w{k}") for k in range(3)]
-        outcomes = service.writer.learn(answers).result()
+        outcomes = service.learn(answers).result()
         assert [outcome.status for outcome in outcomes] == ["applied"] * 3
         assert_same_bits(service.served.model, learned([lesson] * 3))
 

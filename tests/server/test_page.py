@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from romco.server.routes import Tokens
 from romco.server.routes import create_token as create
+from romco.server.routes import read_tokens
 from tests.server.browsers import browser
 from tests.server.streams import lessons
 
@@ -116,7 +116,8 @@ def test_a_prediction_can_be_tried(shown):
     told = service.client.predict({"task": "user1", "x": {"f1": 2.0, "f2": -1.0}})
     assert text(driver, "try-answer").startswith(f"{told['label']}, probability")
     wait(driver, "document.querySelectorAll('#try-why .bars svg').length === 2")
-    assert f"to the margin for {service.served.model.engine.positive}" in text(driver, "try-why")
+    positive = service.served.model.engine.target.positive
+    assert f"to the margin for {positive}" in text(driver, "try-why")
     features.clear()
     features.send_keys("{nonsense")
     driver.find_element(By.CSS_SELECTOR, "#try button").click()
@@ -142,7 +143,7 @@ def brightness(color: str) -> float:
 
 def test_a_token_is_asked_for(serving, tmp_path):
     secret = create(tmp_path / "tokens", ["read"], "")
-    with serving(tokens=Tokens(tmp_path / "tokens")) as service, browser(tmp_path) as driver:
+    with serving(tokens=read_tokens(tmp_path / "tokens")) as service, browser(tmp_path) as driver:
         driver.get(service.url + "/")
         wait(driver, "!document.getElementById('door').hidden")
         from selenium.webdriver.common.by import By

@@ -62,7 +62,7 @@ def test_a_stream_is_learned_in_order(server, tmp_path):
     client, url = server
     add(client, "plain", BODIES)
     with opened(tmp_path) as service:
-        feeder = SourceReader(RedisStream(f"{url}?stream=plain"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=plain"), service)
         until(lambda: service.served.model.events == 200)
         until(lambda: client.xpending("plain", "romco")["pending"] == 0)
         feeder.stop()
@@ -74,20 +74,20 @@ def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_
     client, url = server
     add(client, "crash", BODIES[:120])
     with opened(tmp_path / "a") as service:
-        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service)
         until(lambda: service.served.model.events >= 50)
         shutil.copytree(tmp_path / "a", tmp_path / "b")  # as the crash leaves it
         until(lambda: client.xpending("crash", "romco")["pending"] == 0)
         feeder.stop()
     add(client, "crash", BODIES[120:])  # Redis takes the first 120 for delivered
     with opened(tmp_path / "b") as service:
-        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service)
         until(lambda: service.served.model.events == 200)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
-        assert service.writer.positions["redis:crash"] == feeder.position
+        assert service.positions["redis:crash"] == feeder.position
     with opened(tmp_path / "b") as service:  # the position is in the checkpoint
-        assert service.writer.positions["redis:crash"] == feeder.position
+        assert service.positions["redis:crash"] == feeder.position
 
 
 def test_ids_are_not_needed_for_that(server, tmp_path):
@@ -119,7 +119,7 @@ def test_what_cannot_be_learned_is_put_aside_once(server, tmp_path):
     client.xadd("mixed", {"other": "field"})
     for _ in range(2):
         with opened(tmp_path) as service:
-            feeder = SourceReader(RedisStream(f"{url}?stream=mixed"), service.writer)
+            feeder = SourceReader(RedisStream(f"{url}?stream=mixed"), service)
             last = client.xrevrange("mixed", count=1)[0][0].decode()
             until(lambda: feeder.position == last)  # noqa: B023
             feeder.stop()
@@ -169,7 +169,7 @@ def test_a_broker_that_comes_and_goes(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "PAUSE_SECONDS", 0.01)
     with opened(tmp_path) as service:
         broker = Flaky(BODIES)
-        feeder = SourceReader(broker, service.writer)
+        feeder = SourceReader(broker, service)
         until(lambda: broker.acknowledged == 200)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
@@ -217,7 +217,7 @@ def test_a_topic_is_learned_once_through_kills(kafka, tmp_path):
         until(lambda: events(watching) >= 200)
     assert last.end(signal.SIGTERM) == 0
     with opened(tmp_path / "data") as service:
-        assert service.writer.positions["kafka:kills"] == '{"0": 200}'
+        assert service.positions["kafka:kills"] == '{"0": 200}'
         assert_same_bits(service.served.model, learned(LESSONS))
 
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_learned_goes_to_a_topic_of_its_own(kafka, tmp_path):
     bad = ["not json", json.dumps({"task": "t", "x": [1.0], "y": "yes"})]
     produce(producer, "mixed", [*BODIES[:10], bad[0], *BODIES[10:20], bad[1], *BODIES[20:30]])
     with opened(tmp_path) as service:
-        reader = SourceReader(open_source(f"{url}/mixed"), service.writer)
+        reader = SourceReader(open_source(f"{url}/mixed"), service)
         until(lambda: reader.position == '{"0": 32}')
         reader.stop()
         assert_same_bits(service.served.model, learned(LESSONS[:30]))

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import romco
 from romco.labels import Budget
 from romco.model import Hashed, Model
-from romco.server.app import Service
 from romco.server.protocol import (
     Event,
     FullError,
@@ -30,6 +29,7 @@ from romco.server.protocol import (
 from romco.server.protocol import LearnRequest as Lesson
 from romco.server.state import ServedModel
 from romco.server.store import DamagedError, describe_origin
+from romco.server.writer import Service
 from tests.server.conftest import opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model, predicted
@@ -44,7 +44,7 @@ def copied(service: Service, to: Path) -> Path:
 
 
 def keep(service: Service, lesson: Lesson) -> None:
-    service.writer.keep([predicted(service, lesson)]).result()
+    service.keep([predicted(service, lesson)]).result()
 
 
 def later(service: Service, seconds: float) -> None:
@@ -55,16 +55,16 @@ def later(service: Service, seconds: float) -> None:
 @pytest.mark.parametrize("durability", ["durable", "logged"])
 def test_a_crash_loses_nothing(tmp_path, durability):
     with opened(tmp_path / "a", model, Settings(durability=durability)) as service:
-        service.writer.learn(STREAM[:25]).result()
-        service.writer.checkpoint().result()
-        service.writer.learn(STREAM[25:]).result()
+        service.learn(STREAM[:25]).result()
+        service.checkpoint().result()
+        service.learn(STREAM[25:]).result()
         crashed = copied(service, tmp_path / "b")
-        running = service.served.scores.to_bytes()
+        running = encode(service.served.scores)
     with opened(crashed, model) as again:
         assert again.served.sequence == 60
         assert_same_bits(again.served.model, learned(STREAM))
-        assert again.served.scores.to_bytes() == running
-        again_learned = again.writer.learn(STREAM[20:30]).result()
+        assert encode(again.served.scores) == running
+        again_learned = again.learn(STREAM[20:30]).result()
         assert [o.status for o in again_learned] == ["duplicate"] * 10
         assert [o.sequence for o in again_learned] == list(range(21, 31))
         assert again.served.model.events == 60
@@ -72,7 +72,7 @@ def test_a_crash_loses_nothing(tmp_path, durability):
 
 def test_without_durability_a_clean_stop_still_loses_nothing(tmp_path):
     with opened(tmp_path, model, Settings(durability="none")) as service:
-        service.writer.learn(STREAM).result()
+        service.learn(STREAM).result()
     with opened(tmp_path, model) as again:
         assert_same_bits(again.served.model, learned(STREAM))
 
@@ -84,8 +84,8 @@ def test_an_answer_comes_later_even_after_a_crash(tmp_path):
         crashed = copied(service, tmp_path / "b")
     with opened(crashed, model) as again:
         late = Lesson(y=lesson.y, id=lesson.id)
-        assert again.writer.learn([late]).result()[0].status == "applied"
-        assert again.writer.learn([late]).result()[0].status == "duplicate"
+        assert again.learn([late]).result()[0].status == "applied"
+        assert again.learn([late]).result()[0].status == "duplicate"
         assert again.store.pending_events == 0
         assert_same_bits(again.served.model, learned([lesson]))
 
@@ -95,9 +95,9 @@ def test_an_answer_that_comes_too_late_is_expired(tmp_path):
         keep(service, STREAM[0])
         later(service, 11.0)
         late = Lesson(y="yes", id=STREAM[0].id)
-        assert service.writer.learn([late]).result()[0].status == "expired"
+        assert service.learn([late]).result()[0].status == "expired"
         assert service.served.model.events == 0
-        assert service.writer.learn([STREAM[0]]).result()[0].status == "applied"
+        assert service.learn([STREAM[0]]).result()[0].status == "applied"
 
 
 def test_the_oldest_are_dropped_first_and_counted(tmp_path):
@@ -105,9 +105,9 @@ def test_the_oldest_are_dropped_first_and_counted(tmp_path):
         for lesson in STREAM[:5]:
             keep(service, lesson)
         answers = [Lesson(y=lesson.y, id=lesson.id) for lesson in STREAM[:5]]
-        statuses = [o.status for o in service.writer.learn(answers).result()]
+        statuses = [o.status for o in service.learn(answers).result()]
         assert statuses == ["expired", "expired", "applied", "applied", "applied"]
-        assert service.writer.counts["dropped"] == 2
+        assert service.counts["dropped"] == 2
 
 
 def test_the_error_is_that_of_the_prediction_made_then(tmp_path):
@@ -115,11 +115,11 @@ def test_the_error_is_that_of_the_prediction_made_then(tmp_path):
     with opened(tmp_path, model) as service:
         keep(service, lesson)
         before = predicted(service, lesson).prediction
-        service.writer.learn([Lesson(lesson.y, f"o{k}", lesson.task, lesson.x) for k in range(9)])
-        service.writer.look(lambda live: None).result()
+        service.learn([Lesson(lesson.y, f"o{k}", lesson.task, lesson.x) for k in range(9)])
+        service.look(lambda live: None).result()
         counted = service.served.scores.loss
         assert predicted(service, lesson).prediction != before
-        service.writer.learn([Lesson(y=lesson.y, id=lesson.id)]).result()
+        service.learn([Lesson(y=lesson.y, id=lesson.id)]).result()
         of_label = before.probability if lesson.y == "yes" else 1.0 - before.probability
         assert service.served.scores.loss - counted == pytest.approx(-math.log(of_label))
 
@@ -132,13 +132,13 @@ def test_a_bad_event_is_named_and_nothing_of_its_batch_is_learned(tmp_path):
         (Lesson(y="yes", x={"a": 1.0}, id="q"), "either id and y"),
     ]
     with opened(tmp_path, model) as service:
-        service.writer.learn(STREAM[:5]).result()
+        service.learn(STREAM[:5]).result()
         for lesson, why in bad:
             with pytest.raises(RequestError, match=why) as caught:
-                service.writer.learn([STREAM[5], STREAM[6], lesson, STREAM[7]]).result()
+                service.learn([STREAM[5], STREAM[6], lesson, STREAM[7]]).result()
             assert caught.value.index == 2
         assert service.served.sequence == 5
-        service.writer.learn(STREAM[5:8]).result()
+        service.learn(STREAM[5:8]).result()
         assert_same_bits(service.served.model, learned(STREAM[:8]))
 
 
@@ -146,7 +146,7 @@ def test_two_requests_of_one_group_cannot_bring_three_labels(tmp_path):
     settings = Settings(group_ms=200.0)
     with opened(tmp_path, lambda: Model("romco-auto"), settings) as service:
         some = [Lesson(y=y, task="t", x={"a": 1.0}) for y in ("red", "green", "blue")]
-        first, second, third = (service.writer.learn([lesson]) for lesson in some)
+        first, second, third = (service.learn([lesson]) for lesson in some)
         assert first.result()[0].sequence == 1
         assert second.result()[0].sequence == 2
         with pytest.raises(RequestError, match="third label"):
@@ -156,7 +156,7 @@ def test_two_requests_of_one_group_cannot_bring_three_labels(tmp_path):
 
 def test_an_id_twice_in_a_group_is_learned_once(tmp_path):
     with opened(tmp_path, model, Settings(group_ms=200.0)) as service:
-        one, two = service.writer.learn([STREAM[0], STREAM[0]]), service.writer.learn([STREAM[0]])
+        one, two = service.learn([STREAM[0], STREAM[0]]), service.learn([STREAM[0]])
         assert [o.status for o in one.result()] == ["applied", "duplicate"]
         assert two.result() == [LearnResponse("duplicate", 1)]
         assert service.served.model.events == 1
@@ -165,19 +165,19 @@ def test_an_id_twice_in_a_group_is_learned_once(tmp_path):
 def test_forgetting_is_durable_and_leaves_no_trace_after_a_checkpoint(tmp_path):
     secret = Lesson(y="yes", id="id-of-zoe", task="zoe", x={"zoes feature": 1.0})
     with opened(tmp_path / "a", hashed, Settings()) as service:
-        service.writer.learn([*STREAM[:5], secret]).result()
+        service.learn([*STREAM[:5], secret]).result()
         keep(service, Lesson(y="yes", id="zoe waits", task="zoe", x={"zoes feature": 1.0}))
-        assert service.writer.forget("zoe").result() == 7
+        assert service.forget("zoe").result() == 7
         assert "zoe" not in service.served.model.tasks
         crashed = copied(service, tmp_path / "b")
     with opened(crashed, hashed) as again:
         assert "zoe" not in again.served.model.tasks
         assert again.store.pending_events == 0
-        again.writer.checkpoint().result()
+        again.checkpoint().result()
         for path in crashed.rglob("*"):
             assert path.is_dir() or b"zoe" not in path.read_bytes(), path
         with pytest.raises(RequestError, match="no such task"):
-            again.writer.forget("zoe").result()
+            again.forget("zoe").result()
 
 
 def hashed() -> Model:
@@ -187,10 +187,10 @@ def hashed() -> Model:
 def test_what_a_checkpoint_holds_is_removed_from_the_log(tmp_path):
     with opened(tmp_path, model, Settings(group_events=1)) as service:
         for lesson in STREAM * 5:
-            service.writer.learn([msgspec.structs.replace(lesson, id=None)])
-        assert service.writer.look(lambda _: rows(service, "change")).result() == 300
-        assert service.writer.checkpoint().result() == 300
-        assert service.writer.look(lambda _: rows(service, "change")).result() == 0
+            service.learn([msgspec.structs.replace(lesson, id=None)])
+        assert service.look(lambda _: rows(service, "change")).result() == 300
+        assert service.checkpoint().result() == 300
+        assert service.look(lambda _: rows(service, "change")).result() == 0
         assert len(list(tmp_path.glob("model-*"))) == 1
 
 
@@ -200,7 +200,7 @@ def rows(service, table):
 
 def test_a_damaged_model_file_stops_the_start(tmp_path):
     with opened(tmp_path, model) as service:
-        service.writer.learn(STREAM).result()
+        service.learn(STREAM).result()
     (path,) = tmp_path.glob("model-*")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 255
@@ -226,7 +226,7 @@ def test_a_damaged_model_file_stops_the_start(tmp_path):
 def test_a_damaged_log_stops_the_start_and_says_where(tmp_path, damage):
     with opened(tmp_path / "a", model) as service:
         for lesson in STREAM[:6]:
-            service.writer.learn([lesson]).result()
+            service.learn([lesson]).result()
         crashed = copied(service, tmp_path / "b")
     database = sqlite3.connect(crashed / "romco.sqlite", isolation_level=None)
     database.execute(damage)
@@ -262,17 +262,17 @@ def test_a_folder_serves_one_at_a_time(tmp_path):
 def test_no_room_refuses_learning_and_loses_nothing(tmp_path):
     def limit(pages):
         execute = service.store._db.execute
-        service.writer.look(lambda _: execute(f"PRAGMA max_page_count={pages}")).result()
+        service.look(lambda _: execute(f"PRAGMA max_page_count={pages}")).result()
 
     with opened(tmp_path / "a", model) as service:
-        service.writer.learn(STREAM[:10]).result()
+        service.learn(STREAM[:10]).result()
         limit(1)
         with pytest.raises(FullError):
-            service.writer.learn(lessons(500, seed=9)).result()
+            service.learn(lessons(500, seed=9)).result()
         assert predicted(service, STREAM[0])
         assert service.served.sequence == 10
         limit(10**6)
-        assert service.writer.learn(STREAM[10:]).result()[0] == LearnResponse("applied", 11)
+        assert service.learn(STREAM[10:]).result()[0] == LearnResponse("applied", 11)
         crashed = copied(service, tmp_path / "b")
     with opened(crashed, model) as again:
         assert_same_bits(again.served.model, learned(STREAM))
@@ -282,22 +282,22 @@ def test_limits_of_the_model_hold(tmp_path):
     settings = Settings(model_tasks=2, model_features=3)
     with opened(tmp_path, model, settings) as service:
         some = [Lesson(y="yes", task=t, x={"a": 1.0}) for t in "ab"]
-        service.writer.learn(some).result()
+        service.learn(some).result()
         with pytest.raises(RequestError, match="room for 2 tasks"):
-            service.writer.learn([Lesson(y="yes", task="c", x={"a": 1.0})]).result()
+            service.learn([Lesson(y="yes", task="c", x={"a": 1.0})]).result()
         many = {f"g{k}": 1.0 for k in range(4)}
         with pytest.raises(RequestError, match="room for 3 features"):
-            service.writer.learn([Lesson(y="yes", task="a", x=many)]).result()
+            service.learn([Lesson(y="yes", task="a", x=many)]).result()
         assert service.served.sequence == 2
 
 
 def test_only_so_many_ids_are_remembered(tmp_path):
     with opened(tmp_path, model, Settings(ids=10)) as service:
-        service.writer.learn(STREAM[:20]).result()
-        assert service.writer.learn([STREAM[19]]).result()[0].status == "duplicate"
-        assert service.writer.learn([STREAM[5]]).result()[0].status == "applied"
+        service.learn(STREAM[:20]).result()
+        assert service.learn([STREAM[19]]).result()[0].status == "duplicate"
+        assert service.learn([STREAM[5]]).result()[0].status == "applied"
     with opened(tmp_path, model, Settings(ids=10)) as again:
-        assert again.writer.learn([STREAM[5]]).result()[0].status == "duplicate"
+        assert again.learn([STREAM[5]]).result()[0].status == "duplicate"
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -327,13 +327,13 @@ def test_a_duplicate_of_what_could_not_be_learned_is_not_called_learned(tmp_path
 
     monkeypatch.setattr(ServedModel, "_learn_events", fails)
     with opened(tmp_path, model, Settings(group_ms=300.0)) as service:
-        first, second = service.writer.learn([STREAM[0]]), service.writer.learn([STREAM[0]])
-        other = service.writer.learn([STREAM[1]])
+        first, second = service.learn([STREAM[0]]), service.learn([STREAM[0]])
+        other = service.learn([STREAM[1]])
         for future in (first, second):
             with pytest.raises(RequestError, match="learned"):
                 future.result()
         assert other.result()[0].status == "applied"
-        assert service.writer.learn([STREAM[0]]).result()[0].status == "applied"
+        assert service.learn([STREAM[0]]).result()[0].status == "applied"
         assert service.served.model.events == 2
 
 
@@ -341,13 +341,13 @@ def test_an_id_that_was_forgotten_and_learned_again_is_remembered_once(tmp_path)
     a, b, *others = STREAM
     with opened(tmp_path / "a", model, Settings(ids=1)) as service:
         for lesson in (a, b, a):  # of one id it remembers none but the last
-            assert service.writer.learn([lesson]).result()[0].status == "applied"
+            assert service.learn([lesson]).result()[0].status == "applied"
         copied(service, tmp_path / "b")
     with opened(tmp_path / "b", model, Settings(ids=3)) as service:
         for lesson in others:
-            assert service.writer.learn([lesson]).result()[0].status == "applied"
+            assert service.learn([lesson]).result()[0].status == "applied"
         assert service.store.ids == 3
-        assert service.writer.learn([others[-1]]).result()[0].status == "duplicate"
+        assert service.learn([others[-1]]).result()[0].status == "duplicate"
 
 
 @pytest.mark.parametrize("act", ["copy", "save_model"])
@@ -359,19 +359,19 @@ def test_whatever_stops_a_checkpoint_does_not_stop_the_writer(tmp_path, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(service.served if act == "copy" else service.store, act, fails)
             with pytest.raises(MemoryError):
-                service.writer.checkpoint().result(timeout=60)
-        assert service.writer.learn(STREAM[:1]).result(timeout=60)[0].status == "applied"
-        assert service.writer.checkpoint().result(timeout=60) == 1
-        assert service.writer.trouble is None
+                service.checkpoint().result(timeout=60)
+        assert service.learn(STREAM[:1]).result(timeout=60)[0].status == "applied"
+        assert service.checkpoint().result(timeout=60) == 1
+        assert service.trouble is None
 
 
 def test_a_contradicting_answer_is_said_to_differ(tmp_path):
     lesson = STREAM[0]
     with opened(tmp_path, model) as service:
-        service.writer.learn([lesson]).result()
+        service.learn([lesson]).result()
         other = "no" if lesson.y == "yes" else "yes"
         for y, differs in ((lesson.y, False), (other, True)):
-            (outcome,) = service.writer.learn([Lesson(y=y, id=lesson.id)]).result()
+            (outcome,) = service.learn([Lesson(y=y, id=lesson.id)]).result()
             assert outcome == LearnResponse("duplicate", 1, differs)
         assert service.served.model.events == 1
 
@@ -410,17 +410,17 @@ def test_a_clock_that_goes_back_loses_nothing(tmp_path, monkeypatch):
         keep(service, STREAM[2])
         now += 20_000.0
         answers = [Lesson(y=one.y, id=one.id) for one in STREAM[:3]]
-        assert {one.status for one in service.writer.learn(answers).result()} == {"applied"}
+        assert {one.status for one in service.learn(answers).result()} == {"applied"}
 
 
 def test_a_long_request_is_learned_in_chunks_and_others_get_their_turn(tmp_path, monkeypatch):
     """Twenty new classes: a request that comes later is answered before it ends."""
     some = [Lesson(y=f"c{k}", id=f"c{k}", task="t", x={"a": float(k)}) for k in range(20)]
     with opened(tmp_path, lambda: Model(target="classes")) as service:
-        writer, held = service.writer, threading.Event()
-        writer.look(lambda _: held.wait(10.0))  # so that both wait
-        long = writer.learn(some)
-        short = writer.learn([Lesson(y="c0", id="other", task="u", x={"a": 1.0})])
+        held = threading.Event()
+        service.look(lambda _: held.wait(10.0))  # so that both wait
+        long = service.learn(some)
+        short = service.learn([Lesson(y="c0", id="other", task="u", x={"a": 1.0})])
         held.set()
         (other,) = short.result(60.0)
         outcomes = long.result(60.0)
@@ -434,7 +434,7 @@ def test_a_long_request_with_a_bad_event_learns_nothing(tmp_path):
     some.append(Lesson(y="c1", task="t", x=[1.0]))
     with opened(tmp_path, lambda: Model(target="classes")) as service:
         with pytest.raises(RequestError) as caught:
-            service.writer.learn(some).result(60.0)
+            service.learn(some).result(60.0)
         assert (caught.value.index, service.served.model.events) == (20, 0)
 
 
@@ -463,14 +463,14 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
         made, _ = service.served.respond(asked)
         assert [one.margin for one in made] == begun.margins(rows, ["ann", "bob"]).tolist()
         with pytest.raises(RequestError, match=r"no column 'agee'.*'age'"):
-            service.writer.learn([Lesson(y="no", task="ann", x={"agee": 3.0})]).result()
+            service.learn([Lesson(y="no", task="ann", x={"agee": 3.0})]).result()
         strange = rows[0] | {"agee": "old", "zip": "99999", "says": "new words"}
         (told,), _ = service.served.respond([PredictRequest("ann", strange)])
         assert told.unknown == ["agee", "zip=99999"]
-        assert service.served.explain(strange, "ann")["unknown"] == told.unknown
+        assert service.served.explain(PredictRequest("ann", strange))["unknown"] == told.unknown
         (told,), _ = service.served.respond([PredictRequest("ann", rows[0])])
         assert told.unknown is None
-        service.writer.learn([Lesson(y="no", task="ann", x=rows[1])]).result()
+        service.learn([Lesson(y="no", task="ann", x=rows[1])]).result()
     with opened(tmp_path / "data") as service:
         assert romco.load(next((tmp_path / "data").glob("model-*"))).schema.kinds == kinds
         begun.learn_one(rows[1], "no", "ann")
@@ -484,7 +484,7 @@ def test_texts_are_read_alike_live_and_in_a_replay(tmp_path):
     some = [Lesson(y="yes" if k % 2 else "no", task="t", x=x) for k, x in enumerate(cells * 5)]
     with opened(tmp_path / "a") as service:
         for lesson in some:
-            service.writer.learn([lesson]).result()
+            service.learn([lesson]).result()
         crashed, live = copied(service, tmp_path / "b"), service.served.model
         with opened(crashed) as again:
             assert_same_bits(again.served.model, live)

@@ -102,7 +102,7 @@ def test_nothing_is_smuggled_into_a_request(serving, data, expected):
         assert len(statuses) == 1
         assert statuses == expected or (expected is None and statuses[0] in (200, 400, 422))
         service.client.learn({"id": "hidden", "task": "t", "x": {}, "y": "no"})
-        assert service.writer.counts["duplicate"] == 0
+        assert service.service.counts["duplicate"] == 0
 
 
 raw = st.lists(

@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from romco.server.app import Service
 from romco.server.protocol import LearnRequest, Settings, StoreError
+from romco.server.writer import Service
 from tests.server import faults
 from tests.server.streams import predicted, said_of, turning, unsettled
 
@@ -36,16 +36,16 @@ def run(order: dict[str, Any]) -> None:
         faults.kill_at(order["call"], random.randrange(3))
     settings = Settings(durability=order["durability"], **TIGHT)
     service = Service(Path(order["folder"]), unsettled, settings)
-    writer = service.start()
+    service.start()
     stream, at = turning(order["events"], order["stream"]), order["start"]
     flying: deque[tuple[int, Future[Any]]] = deque()
     while at < len(stream) or flying:
         while at < len(stream) and len(flying) < 3:
             some = stream[at : at + random.randint(1, 4)]
             at += len(some)
-            flying.append((at, writer.learn([ask(service, each) for each in some])))
+            flying.append((at, service.learn([ask(service, each) for each in some])))
             if random.random() < 0.15:
-                writer.checkpoint()
+                service.checkpoint()
         end, future = flying.popleft()
         assert all(outcome.status != "expired" for outcome in future.result(60.0))
         os.write(acknowledged, f"{end}\n".encode())
@@ -57,29 +57,29 @@ def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
     said = said_of(lesson)
     if said is None:
         return lesson
-    assert service.writer is not None
-    service.writer.keep([predicted(service, lesson, said)]).result(60.0)
+    service.keep([predicted(service, lesson, said)]).result(60.0)
     return LearnRequest(y=lesson.y, id=lesson.id)
 
 
 def starve(order: dict[str, Any]) -> None:
     """Learn while the disk is full or cannot sync, and again when it is back."""
     service = Service(Path(order["folder"]), unsettled, Settings())
-    writer, stream = service.start(), turning(40, 0)
-    writer.learn(stream[:10]).result(60.0)
+    stream = turning(40, 0)
+    service.start()
+    service.learn(stream[:10]).result(60.0)
     code = getattr(errno, order["error"])
     faults.fail(**{order["what"]: code})
-    error = writer.learn(stream[10:20]).exception(60.0)
+    error = service.learn(stream[10:20]).exception(60.0)
     assert isinstance(error, StoreError)
     assert error.errno == (errno.ENOSPC if order["error"] == "ENOSPC" else errno.EIO), error
-    assert writer.failing
+    assert service.failing
     assert predicted(service, stream[0])
     faults.fail()
     end = time.monotonic() + 30.0
-    while writer.failing:  # nobody asks: it finds out by itself
+    while service.failing:  # nobody asks: it finds out by itself
         assert time.monotonic() < end
         time.sleep(0.05)
-    writer.learn(stream[10:]).result(60.0)
+    service.learn(stream[10:]).result(60.0)
     assert service.close(60.0)
 
 

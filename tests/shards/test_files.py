@@ -12,9 +12,10 @@ from romco.io.formats import BadFile, BadRow
 from romco.model import Hashed
 from romco.runs import Source
 from romco.shards import Shards
-from romco.shards.checkpoint import find_checkpoint
+from romco.shards.checkpoint import find_checkpoint, merge_histories, split_history
 from romco.shards.files import NOTE, folder_of, learn, read
 from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_files, task_owner
+from tests.reference.events import reader_events
 from tests.shards.streams import assert_same, events
 
 STREAM = events(260, seed=4)
@@ -96,11 +97,103 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
     assert_same(without_section(Shards.load(model).state()), without_section(whole))
 
 
-def test_weights_in_files_are_refused_before_anything_is_learned(tmp_path):
-    given = files(write(tmp_path / "in"), weight="f1")
-    with pytest.raises(ValueError, match="do not carry weights yet"):
-        list(learn(given, tmp_path / "m.romco", n=2))
-    assert not folder_of(tmp_path / "m.romco").exists()
+@pytest.mark.parametrize("n", [1, 3])
+def test_weights_in_files_are_those_of_rows(tmp_path, n):
+    """A row of weight 0 is not learned; one whose weight cannot be is bad."""
+    x, y, task = STREAM
+    weight = np.round(np.random.default_rng(3).uniform(0.5, 2.0, len(y)), 3)
+    rows = [{**row, "count": one} for row, one in zip(x, weight.tolist(), strict=True)]
+    folder, model = write(tmp_path / "in", (rows, y, task)), tmp_path / "m.romco"
+    (folder / "4.jsonl").write_text('{"user": "ann", "spam": "no", "f1": 1, "count": 0}\n')
+    *_, last = learn(files(folder, weight="count"), model, n=n, every=20)
+    assert (last.rows, last.events) == (261, 260)
+    shards = Shards("romco-auto", n, Hashed(2**BITS), classes=("no", "yes"), every=20)
+    shards.learn(x, y, task, weight=weight)
+    found, expected = romco.load(model), shards.model()
+    assert (found.events, found.tasks) == (expected.events, expected.tasks)
+    np.testing.assert_array_equal(found.margins(x, task), expected.margins(x, task))
+    (folder / "5.jsonl").write_text('{"user": "ann", "spam": "no", "f1": 1, "count": -1}\n')
+    with pytest.raises(BadRow, match=r"5\.jsonl, line 1, column 'count'"):
+        list(learn(files(folder, weight="count"), model, n=n, every=20))
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_history_in_files_is_that_of_rows_also_after_a_stop(tmp_path, n, engine):
+    x, y, task = STREAM
+    rng = np.random.default_rng(7)
+    rows = [{**row, "skill": f"s{k}"} for row, k in zip(x, rng.integers(4, size=260), strict=True)]
+    folder, model = write(tmp_path / "in", (rows, y, task)), tmp_path / "m.romco"
+    settings = {"n": n, "engine": engine, "every": 20, "checkpoint_every": 2}
+    given = files(folder, kinds={"skill": "category"})
+    given = replace(given, source=replace(given.source, path=given.paths[0]).resolve())
+    past = {"history": ["skill"], "schema": given.source.schema}
+    steps = learn(given, model, parameters=past, **settings)
+    for _ in range(9):
+        next(steps)
+    steps.close()
+    *_, last = learn(given, model, **settings)  # the checkpoint has the columns of the history
+    assert last.events == 260
+    past = {"classes": ("no", "yes"), "history": ["skill"]}
+    shards = Shards("romco-auto", n, Hashed(2**BITS), every=20, **past)
+    shards.learn(rows, y, task)
+    found, expected = romco.load(model), shards.model()
+    if n == 1:
+        np.testing.assert_array_equal(found.margins(rows, task), expected.margins(rows, task))
+    tables = []
+    for one in (found, expected):
+        arrays = one.engine.history.kernel.arrays()
+        own = arrays["table"][arrays["task"] >= 0]
+        if n > 1:  # of what all tasks share, shards of files know only how it began
+            own = np.delete(own, 4, axis=1)
+        tables.append(sorted(map(tuple, own)))
+    assert tables[0] == tables[1]
+
+
+def test_a_history_is_split_and_merged_without_loss_and_within_its_limit():
+    x, y, task = STREAM
+    rows = [{**row, "skill": f"s{k % 4}"} for k, row in enumerate(x)]
+    model = romco.Model(classes=("no", "yes"), history=["skill"], history_limit=100)
+    model.learn(rows, y, task)
+    model.forget("user 3")
+    past = model.engine.history
+    merged = merge_histories(split_history(past, 3), 100)
+    encoded = model.features.encode(rows, False)
+    context = (history.context(task, encoded, None) for history in (past, merged))
+    np.testing.assert_array_equal(*context)
+    few = split_history(past, 20)
+    assert all(len(arrays["history.task"]) <= stored["limit"] == 5 for stored, arrays in few)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_nested_tasks_in_files_are_those_of_rows(tmp_path, n):
+    rng, folder, model = np.random.default_rng(2), tmp_path / "in", tmp_path / "m.romco"
+    rows = [
+        {"school": "ABC"[school], "class": int(number), "age": float(age)}
+        for school, number, age in rng.integers((3, 4, 20), size=(120, 3))
+    ]
+    y = np.where(rng.random(120) < 0.5, "no", "yes").tolist()
+    folder.mkdir()
+    events = [{**row, "spam": label} for row, label in zip(rows, y, strict=True)]
+    (folder / "1.csv").write_text(
+        "school,class,age,spam\n"
+        + "".join(f"{e['school']},{e['class']},{e['age']},{e['spam']}\n" for e in events[:40])
+    )
+    (folder / "2.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events[40:80]))
+    pq.write_table(pa.Table.from_pylist(events[80:]), folder / "3.parquet")
+    source = Source(str(folder), "school/class", "spam")
+    given = EventFiles(list_files([str(folder)]), source, ("no", "yes"), Hashed(2**BITS).to_json())
+    *_, last = learn(given, model, n=n, every=10)
+    assert last.events == 120
+    tasks = [f"{row['school']}/{row['class']}" for row in rows]
+    features = [{"age": row["age"], "school": row["school"]} for row in rows]
+    shards = Shards("romco-auto", n, Hashed(2**BITS), classes=("no", "yes"), every=10)
+    shards.learn(features, y, tasks)
+    found = romco.load(model)
+    assert set(found.tasks) == set(tasks)
+    np.testing.assert_allclose(
+        found.margins(rows, ["school/class"]), shards.model().margins(features, tasks), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -281,7 +374,7 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
     source = Source(str(path), *columns, skip_bad=True)
     classes = ("-1", "1") if name.endswith("svm") else ("no", "yes")
     given = EventFiles((str(path),), source, classes, Hashed(2**BITS).to_json())
-    expected = list(source.open())
+    expected = list(reader_events(source.open()))
     (everything, rows, skipped), *_ = shares(given, 1)
     assert [task for task, _ in everything] == [event.task for event in expected]
     for n in (2, 3):
@@ -292,7 +385,7 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
             assert own == [one for one in everything if task_owner(one[0], n) == k]
     if skipped:
         with pytest.raises(BadRow) as alone:
-            list(replace(source, skip_bad=False).open())
+            list(reader_events(replace(source, skip_bad=False).open()))
         strict = replace(given, source=replace(source, skip_bad=False))
         with pytest.raises(BadRow) as sharded:
             shares(strict, 1)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from romco.shards.files import learn as learn_files
 from romco.shards.ray import Ray, StoreFullError, WorkersLostError
 from romco.shards.shard import Shard
 from tests.shards.streams import assert_same, events, learn
+from tests.shards.test_files import STREAM as FILE_STREAM
 from tests.shards.test_files import files, write
 
 pytestmark = pytest.mark.usefixtures("ray")
@@ -101,10 +103,15 @@ def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, t
         assert_same(shards.state(), expected[1])
 
 
-def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
+@pytest.mark.parametrize("history", [False, True])
+def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path, history):
     monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
-    given = files(write(tmp_path / "in"))
-    settings = {"n": 2, "every": 20, "checkpoint_every": 8}
+    x, y, task = FILE_STREAM
+    rows = [{**row, "skill": f"s{k % 5}"} for k, row in enumerate(x)]
+    given = files(write(tmp_path / "in", (rows, y, task)), kinds={"skill": "category"})
+    source = replace(given.source, path=given.paths[0]).resolve()
+    past = {"history": ["skill"], "schema": source.schema} if history else {}
+    settings = {"n": 2, "every": 20, "checkpoint_every": 8, "parameters": past}
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
     kills = killing(monkeypatch, [("read", 11), ("read", 20), ("save", 2)])
     *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)

@@ -8,7 +8,7 @@ import pytest
 from romco.io.modelfile import ModelFileError, save_state
 from romco.kernels.merge.rows import FeatureCounts, put_rows, take_rows
 from romco.shards import Shards
-from romco.shards.checkpoint import check_state
+from romco.shards.shards import check_state
 from tests.shards.streams import events, learn
 
 

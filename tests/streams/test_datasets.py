@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from romco.cli.output import datasets_table
 from romco.streams import datasets
 from romco.streams.stream import Stream
 
@@ -16,19 +17,17 @@ def test_simulated_ones_are_always_present(tmp_path, name):
 
 
 def test_simulated_ones_are_made_to_be_described(tmp_path):
-    [found] = datasets.describe(tmp_path, ["simulated"])
-    assert found.present
-    assert found.problem is None
-    assert found.statistics.events > 0
+    [(dataset, stream, problem)] = datasets.describe(tmp_path, ["simulated"])
+    assert (dataset.name, problem) == ("simulated", "")
+    assert stream.n_events > 0
 
 
-def test_statistics_count():
-    stream = Stream("s", np.array([0, 0, 1]), np.ones((3, 2)), np.array([1.0, -1, 1]), ("a", "b"))
-    figures = datasets.statistics(stream)
-    assert (figures.tasks, figures.events, figures.features) == (2, 3, 2)
-    assert (figures.fewest_events, figures.most_events) == (1, 2)
-    assert figures.positive == pytest.approx(2 / 3)
-    assert figures.positive_by_task == (0.5, 1.0)
+def test_the_table_counts_tasks_events_and_labels():
+    x, y = np.ones((3, 2)), np.array([1.0, -1, 1])
+    stream = Stream("s", np.array([0, 0, 1]), x, y, ("a", "b"))
+    [simulated] = datasets.describe(names=["simulated"])
+    table = datasets_table([simulated._replace(stream=stream)])
+    assert [cell.text for cell in table.rows[0]][2:] == ["2", "1-2", "2", "67%"]
 
 
 def test_a_variant_has_parameters_or_is_refused():

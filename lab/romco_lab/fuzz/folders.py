@@ -12,8 +12,8 @@ from pathlib import Path
 from numpy.random import Generator
 
 import romco
-from romco.server.app import Service
 from romco.server.protocol import LearnRequest, Settings
+from romco.server.writer import Service
 from romco.shards import Shards
 from romco_lab.fuzz.acts import TOLD
 from romco_lab.fuzz.files import File, put_together, taken_apart
@@ -49,13 +49,13 @@ def sound() -> Path:
     (folder / "file").mkdir()
     shards.save(folder / "file" / "m.romco")
     service = Service(folder / "service", romco.Model, Settings())
-    writer = service.start()
+    service.start()
     for k in range(3):
         for i, (row, label, task) in enumerate(zip(ROWS, LABELS, TASKS, strict=True)):
             event = LearnRequest(y=label, id=f"{k} {i}", task=task, x=row)
-            writer.learn([event]).result()
+            service.learn([event]).result()
         if k == 1:
-            writer.checkpoint().result()
+            service.checkpoint().result()
     shutil.copytree(folder / "service", folder / "crashed")
     service.close()
     shutil.rmtree(folder / "service")

@@ -9,18 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.batch.solver import (
     Fit,
-    Rows,
     Solution,
     Spectrum,
+    SumOfParts,
+    TaskRows,
     TraceNorm,
     TwoPrices,
-    compressed,
     hinge_robust,
     joined,
     minimise,
     singular_values,
     started,
-    tabulated,
     warn_if_short,
 )
 from romco.losses import LOSSES
@@ -78,9 +77,9 @@ def logistic_trace(
     events: Round, rho1: float, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
     """Solve from ``start`` (d + 1, m), whose last row are the intercepts."""
-    table = tabulated(events, start.shape[1], intercept=True)
-    counts = np.bincount(table.task, minlength=table.n_tasks)
-    fit = Fit(table.rows, table.y, 1.0 / counts[table.task], LOSSES["logistic"])
+    rows = TaskRows.of(events, start.shape[1], intercept=True)
+    weight = 1.0 / np.bincount(events.task)[events.task]
+    fit = Fit(rows, events.y, weight, LOSSES["logistic"])
     return minimise(fit, _FreeLastRow(TraceNorm(rho1)), start, tol, max_iter, curvature)
 
 
@@ -88,8 +87,7 @@ def least_trace(
     events: Round, rho1: float, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
     """Solve from ``start`` (d + 1, m), whose last row becomes 0: there are no intercepts."""
-    table = compressed(tabulated(events, start.shape[1]))
-    fit = Fit(table.rows, table.y, 1.0, LOSSES["least-squares"])
+    fit = Fit(TaskRows.of(events, start.shape[1]), events.y, 1.0, LOSSES["least-squares"])
     solution = minimise(fit, TraceNorm(rho1), start[:-1], tol, max_iter, curvature)
     return solution._replace(w=np.vstack([solution.w, np.zeros(start.shape[1])]))
 
@@ -187,8 +185,7 @@ def shared_features(
     curvature: float = 0.0,
 ) -> Solution:
     """Solve from ``start`` (d, m)."""
-    table = compressed(tabulated(events, start.shape[1]))
-    fit = Fit(table.rows, table.y, 2.0, LOSSES["least-squares"])
+    fit = Fit(TaskRows.of(events, start.shape[1]), events.y, 2.0, LOSSES["least-squares"])
     return minimise(fit, SquaredTrace(gamma, eps), start, tol, max_iter, curvature)
 
 
@@ -295,24 +292,8 @@ def robust(
     if loss == "hinge":
         solution = hinge_robust(events, price, parts, tol, max_iter)
     else:
-        table, weight = tabulated(events, len(X)), 1.0
-        if loss == "least-squares":
-            table, weight = compressed(table), 2.0
-        fit = Fit(_SumOfParts(table.rows), table.y, weight, LOSSES[loss])
+        rows, weight = TaskRows.of(events, len(X)), 2.0 if loss == "least-squares" else 1.0
+        fit = Fit(SumOfParts(rows), events.y, weight, LOSSES[loss])
         solution = minimise(fit, price, parts, tol, max_iter)
     warn_if_short(solution, tol)
     return solution.w[0].copy(), solution.w[1].copy()
-
-
-@dataclass(frozen=True)
-class _SumOfParts:
-    """The map of W = L + S, as a function of the pair (2, d, m)."""
-
-    rows: Rows
-
-    def margins(self, parts: Numbers) -> Numbers:
-        return self.rows.margins(parts[0] + parts[1])
-
-    def adjoint(self, slopes: Numbers) -> Numbers:
-        both = self.rows.adjoint(slopes)
-        return np.stack([both, both])

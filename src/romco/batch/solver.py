@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, hstack, issparse, vstack
 
 from romco.losses import Hinge, Loss
 from romco.penalties import TaskGroups
@@ -67,108 +67,45 @@ def _labels(answers: ArrayLike, x: Features, k: int, two_classes: bool) -> Numbe
     return y
 
 
-class Rows(Protocol):
-    """A linear map and its adjoint; all that a solver knows about the features."""
+@dataclass(frozen=True)
+class TaskRows:
+    """Rows of all tasks in one block matrix: a single product whatever their number."""
+
+    block: Any  # (n, m d) CSR, event i of task k has its features at k d, ..., k d + d - 1
+    n_tasks: int
+
+    @classmethod
+    def of(cls, events: Round, n_tasks: int, intercept: bool = False) -> "TaskRows":
+        """Return the rows of events; an intercept is one more feature that is always 1."""
+        x: Any = csr_array(events.x)
+        x = csr_array(hstack([x, np.ones((x.shape[0], 1))])) if intercept else x
+        n, d = x.shape
+        columns = x.indices + np.repeat(events.task * d, np.diff(x.indptr))
+        return cls(csr_array((x.data, columns, x.indptr), shape=(n, n_tasks * d)), n_tasks)
 
     def margins(self, w: Numbers) -> Numbers:
         """w_k . x of every event (n,), from weights (d, m)."""
-
-    def adjoint(self, slopes: Numbers) -> Numbers:
-        """Sum of slope * x over the events of each task: (d, m) from (n,)."""
-
-
-@dataclass(frozen=True)
-class DenseRows:
-    """One array (n_k, d) per task; events are ordered by task."""
-
-    blocks: list[Numbers]
-
-    def margins(self, w: Numbers) -> Numbers:
-        return np.concatenate([x @ w[:, k] for k, x in enumerate(self.blocks)])
-
-    def adjoint(self, slopes: Numbers) -> Numbers:
-        ends = np.cumsum([len(x) for x in self.blocks])[:-1]
-        parts = zip(self.blocks, np.split(slopes, ends), strict=True)
-        return np.stack([slope @ x for x, slope in parts], axis=1)
-
-
-@dataclass(frozen=True)
-class SparseRows:
-    """All tasks in one block matrix (n, m d): a single product whatever their number."""
-
-    block: Any  # (n, m d) CSR, event i of task k has its features at k d, ..., k d + d - 1
-    transposed: Any  # (m d, n) the same numbers
-    n_tasks: int
-
-    def margins(self, w: Numbers) -> Numbers:
         margins: Numbers = self.block @ w.T.ravel()
         return margins
 
     def adjoint(self, slopes: Numbers) -> Numbers:
-        columns: Numbers = (self.transposed @ slopes).reshape(self.n_tasks, -1).T
+        """Sum of slope * x over the events of each task: (d, m) from (n,)."""
+        columns: Numbers = (self.block.T @ slopes).reshape(self.n_tasks, -1).T
         return columns
 
 
 @dataclass(frozen=True)
-class TaskRows:
-    """Events as the solvers want them: the map, and task and label of each row."""
+class SumOfParts:
+    """The map of W = L + S, as a function of the pair (2, d, m)."""
 
-    rows: Rows
-    task: NDArray[np.int64]  # (n,)
-    y: Numbers  # (n,)
-    n_features: int
-    n_tasks: int
+    rows: TaskRows
 
+    def margins(self, parts: Numbers) -> Numbers:
+        return self.rows.margins(parts[0] + parts[1])
 
-DENSE = 0.25  # share of non-zeros from which on plain arrays are faster than CSR
-
-
-def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> TaskRows:
-    """The table of some events; an intercept is one more feature that is always 1."""
-    features: Any = events.x
-    d = features.shape[1]
-    nonzero = features.nnz if issparse(features) else np.count_nonzero(features)
-    if nonzero < DENSE * len(events.y) * d:
-        rows = _sparse_rows(csr_array(features), events.task, n_tasks, intercept)
-        return TaskRows(rows, events.task, events.y, d + intercept, n_tasks)
-    order = np.argsort(events.task, kind="stable")
-    x = (features.toarray() if issparse(features) else features)[order]
-    x = np.column_stack([x, np.ones(len(x))]) if intercept else x
-    task = events.task[order]
-    blocks = np.split(x, np.searchsorted(task, np.arange(1, n_tasks)))
-    return TaskRows(DenseRows(blocks), task, events.y[order], d + intercept, n_tasks)
-
-
-def compressed(table: TaskRows) -> TaskRows:
-    """A table with the same sum of squared errors for every W, and few rows per task.
-
-    ``|X w - y|^2`` depends on (X, y) only through the triangular factor of [X y].
-    """
-    d = table.n_features
-    if not isinstance(table.rows, DenseRows):
-        return table
-    blocks, labels = [], []
-    for k, x in enumerate(table.rows.blocks):
-        both = np.column_stack([x, table.y[table.task == k]])
-        both = np.asarray(np.linalg.qr(both, mode="r")) if len(x) > 2 * d + 2 else both
-        blocks.append(np.ascontiguousarray(both[:, :d]))
-        labels.append(both[:, d])
-    task = np.repeat(np.arange(table.n_tasks), [len(x) for x in blocks])
-    return TaskRows(DenseRows(blocks), task, np.concatenate(labels), d, table.n_tasks)
-
-
-def _sparse_rows(
-    x: csr_array, task: NDArray[np.int64], n_tasks: int, intercept: bool
-) -> SparseRows:
-    n, d = x.shape[0], x.shape[1] + intercept
-    data, columns, starts = x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)
-    if intercept:
-        data = np.insert(data, starts[1:], 1.0)
-        columns = np.insert(columns, starts[1:], d - 1)
-        starts = starts + np.arange(n + 1)
-    columns += np.repeat(task * d, np.diff(starts))
-    block = csr_array((data, columns, starts), shape=(n, n_tasks * d))
-    return SparseRows(block, block.T, n_tasks)
+    def adjoint(self, slopes: Numbers) -> Numbers:
+        both = self.rows.adjoint(slopes)
+        return np.stack([both, both])
 
 
 @dataclass(frozen=True)
@@ -241,7 +178,7 @@ class Price(Protocol):
 class Fit:
     """sum over events of weight * loss(margin, y), a smooth function of the weights."""
 
-    rows: Rows
+    rows: TaskRows | SumOfParts
     y: Numbers  # (n,)
     weight: Numbers | float  # (n,)
     loss: Loss
@@ -265,6 +202,7 @@ class Solution(NamedTuple):
     converged: bool
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # _finite raises where it matters
 def minimise(
     fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
@@ -276,13 +214,6 @@ def minimise(
     back and the momentum dropped. Stops when ``2 g |w - z| max(|w|, |z|)``, an
     estimate of the distance to the optimal objective, is below ``tol`` times the objective.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told by _finite
-        return _minimised(fit, price, start, tol, max_iter, curvature)
-
-
-def _minimised(
-    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float
-) -> Solution:
     w, p = start, fit.rows.margins(start)
     best = fit.value(p) + price.value(w)
     z, q, momentum = w, p, 1.0
@@ -389,13 +320,12 @@ def hinge_robust(
     a in [0, 1]: once their gradient X'(y a) is scaled to be inside rho1 (operator
     norm) and rho2 (columns), sum(a) bounds the optimum from below.
     """
-    table = tabulated(events, start.shape[2])
-    rows, y = table.rows, table.y
+    rows, y = TaskRows.of(events, start.shape[2]), events.y
     B, p = start, rows.margins(start.sum(axis=0))
     pull, part_pull = np.zeros_like(p), np.zeros_like(B)  # multipliers / stiffness
     e, f = 1.0, _first_stiffness(events, price)
-    solve = _least_squares(events, table, e, f)
-    best, lower, upper = B, 0.0, _objective(table, price, B)
+    solve = _least_squares(events, rows, e, f)
+    best, lower, upper = B, 0.0, _objective(rows, y, price, B)
     iteration, tune = 0, 20
     while iteration < max_iter and upper - lower > tol * upper:
         iteration += 1
@@ -413,23 +343,22 @@ def hinge_robust(
         if iteration % 10 == 0 or iteration == max_iter:
             share = price.allowed(rows.adjoint(y * a))
             lower = max(lower, share * float(a.sum()))
-            objective = _objective(table, price, B)
+            objective = _objective(rows, y, price, B)
             best, upper = (B, objective) if objective < upper else (best, upper)
         if iteration == tune:  # ever more rarely, so that the method still converges
             tune += tune // 2
             stiffer = _balance(margins, p, p_old, pull), _balance(parts, B, B_old, part_pull)
             e, f = e * stiffer[0], f * stiffer[1]
             pull, part_pull = pull / stiffer[0], part_pull / stiffer[1]
-            solve = _least_squares(events, table, e, f)
+            solve = _least_squares(events, rows, e, f)
     return Solution(best, 0.0, iteration, upper - lower <= tol * upper)
 
 
 RELAX = 1.6  # over-relaxation, as usual for ADMM
 
 
-def _objective(table: TaskRows, price: TwoPrices, parts: Numbers) -> float:
-    p = table.rows.margins(parts.sum(axis=0))
-    return float(Hinge().value(p, table.y).sum()) + price.value(parts)
+def _objective(rows: TaskRows, y: Numbers, price: TwoPrices, parts: Numbers) -> float:
+    return float(Hinge().value(rows.margins(parts.sum(axis=0)), y).sum()) + price.value(parts)
 
 
 def _first_stiffness(events: Round, price: TwoPrices) -> float:
@@ -451,11 +380,10 @@ def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers)
 
 
 def _least_squares(
-    events: Round, table: TaskRows, e: float, f: float
+    events: Round, rows: TaskRows, e: float, f: float
 ) -> Callable[[Numbers], Numbers]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
-    d, m = table.n_features, table.n_tasks
-    starts = np.searchsorted(events.task, np.arange(m + 1))
+    d, starts = events.x.shape[1], np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
     blocks = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
         inverse = np.linalg.inv(
@@ -465,9 +393,9 @@ def _least_squares(
     inverses = [np.linalg.inv(_dense(x @ x.T) + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks]
 
     def solve(r: Numbers) -> Numbers:
-        seen = np.split(table.rows.margins(r), starts[1:-1])
+        seen = np.split(rows.margins(r), starts[1:-1])
         parts = [inverse @ values for inverse, values in zip(inverses, seen, strict=True)]
-        return (r - table.rows.adjoint(np.concatenate(parts))) / (0.5 * f)
+        return (r - rows.adjoint(np.concatenate(parts))) / (0.5 * f)
 
     return solve
 

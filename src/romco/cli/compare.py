@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -21,8 +22,10 @@ from romco.cli.options import (
     resolve_target,
     typed_command,
 )
-from romco.cli.output import datasets_table, learners_table, note_schema
+from romco.cli.output import note_schema
 from romco.learners import LEARNERS
+from romco.presentation import screen
+from romco.presentation.tables import Table, mark_best
 from romco.runs import Source
 from romco.streams import ORDERS
 
@@ -62,7 +65,6 @@ def compare(
     """
     from romco.compare.report import compare
     from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
-    from romco.presentation import screen
 
     dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
     check_known("order", order, ORDERS)
@@ -85,17 +87,31 @@ def compare(
 
 def learners() -> None:
     """List all learners: name, title in the paper, parameters and their defaults."""
-    from romco.presentation import screen
-
-    screen.show(console, learners_table(LEARNERS))
+    rows = [
+        (name, m.title, m.role, ", ".join(f"{k}={v}" for k, v in m.parameters.items()))
+        for name, m in LEARNERS.items()
+    ]
+    head = ("name", "title", "role", "parameters and defaults")
+    screen.show(console, Table("Learners", head, mark_best(rows)))
 
 
 def datasets(data_dir: DataDir = None) -> None:
     """List all data sets: what is here, its size, and where a missing one comes from."""
-    from romco.presentation import screen
     from romco.streams.datasets import describe
 
-    screen.show(console, datasets_table(describe(data_dir)))
+    rows, notes = [], []
+    for dataset, stream, problem in describe(data_dir):
+        if stream is None:
+            status, _, reason = problem.partition(": ")
+            rows.append([dataset.name, dataset.summary, status, "", "", ""])
+            notes.append(f"{dataset.name}: {reason}")
+            continue
+        events = np.bincount(stream.task, minlength=stream.n_tasks)
+        sizes = [str(stream.n_tasks), f"{events.min()}-{events.max()}", str(stream.n_features)]
+        positive = f"{np.mean(stream.y > 0):.0%}"
+        rows.append([dataset.name, dataset.summary, *sizes, positive])
+    head = ("data set", "what", "tasks", "events/task", "features", "positive")
+    screen.show(console, Table("Data sets", head, mark_best(rows), notes))
 
 
 def _find(

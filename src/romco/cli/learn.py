@@ -45,7 +45,6 @@ from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
-    from romco.shards import Shards
     from romco.shards.files import ShardsProgress
 
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
@@ -98,7 +97,7 @@ def learn(
     source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options, source, threads, shards)
+        _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -125,7 +124,7 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options, source, threads)
+        _check_combination(known, options, threads)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -135,7 +134,13 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, _read_threads(threads), options, source, schedule)
+            from romco.shards import Shards
+
+            n, how = _read_threads(threads), {**schedule, "engine": "threads"}
+            if known is None:
+                learner = options.new(Shards, source.schema, n, **how)
+            else:
+                learner = Shards.load(path, n, **how)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
@@ -148,7 +153,7 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, replace(options, target=target, history=None), source, threads)
+    _check_combination(None, replace(options, target=target), threads)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
@@ -163,47 +168,23 @@ def _read_threads(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
-def _on_threads(
-    path: Path,
-    threads: int | Literal["auto"],
-    options: ModelOptions,
-    source: Source,
-    schedule: dict[str, Any],
-) -> "Shards":
-    from romco.shards import Shards
-
-    if path.exists():
-        return Shards.load(path, threads, engine="threads", **schedule)
-    made: Shards = options.new(Shards, source.schema, threads, engine="threads", **schedule)
-    return made
-
-
 def _check_combination(
     known: Model | None,
     options: ModelOptions,
-    source: Source,
     threads: str | None,
     shards: int | None = None,
 ) -> None:
-    target, past = options.target, options.history is not None
+    target = options.target
     if known is not None:
-        kind, past = known.engine.target.kind, past or known.engine.history is not None
+        kind = known.engine.target.kind
         if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
-    alone = "shards that read files themselves do not {} yet; learn with --threads, or without"
-    if shards is not None and past:
-        lack = alone.format("keep the past of tasks")
-        raise ValueError(f"--shards does not go with a history: {lack} either")
     if (threads, shards) != (None, None) and target not in (None, "two classes"):
         option = "--threads" if shards is None else "--shards"
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {target}"
-        )
-    if shards is not None and source.weight is not None:
-        raise ValueError(
-            f"--shards does not go with --weight: {alone.format('carry weights')} either"
         )
 
 
@@ -220,7 +201,11 @@ def _follow(
             show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
-        _note_nothing(last, source.path, model)
+        skipped = f", {last.skipped:,} bad rows skipped" if last.skipped else ""
+        text = f"nothing to learn from: {source.path} has no events{skipped}; {model}"
+        if not model.exists():
+            raise ValueError(f"{text} is not made")
+        note(f"{text} stays as it was")
         return
     note(_describe_progress(last))
     if stop.wanted:
@@ -235,21 +220,12 @@ def _follow(
         )
 
 
-def _note_nothing(progress: Progress, source: str, model: Path) -> None:
-    """Print that a source has no events; raise ValueError where there is no model either."""
-    skipped = f", {progress.skipped:,} bad rows skipped" if progress.skipped else ""
-    text = f"nothing to learn from: {source} has no events{skipped}"
-    if not model.exists():
-        raise ValueError(f"{text}; {model} is not made")
-    note(f"{text}; {model} stays as it was")
-
-
 def _describe_labels(model: Any) -> str:
     if target_of(model) == "number":
         return ", predicts a number"
     if target_of(model) == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.engine.positive}"
+    return f", positive label: {model.engine.target.positive}"
 
 
 @contextmanager
@@ -352,7 +328,7 @@ def _learn_in_shards(
         model,
         stop,
         learner=options.learner or "romco-auto",
-        parameters=options.settings,
+        parameters=options.parameters(source.schema),
         **how,
     )
     with _show_progress(stop) as show:

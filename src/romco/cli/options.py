@@ -162,11 +162,16 @@ class ModelOptions:
 
     def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
         """Return a model or shards; a history goes with the schema of its columns."""
-        given = {"classes": self.classes, "positive": self.positive, **self.settings}
+        given: dict[str, Any] = {"classes": self.classes, "positive": self.positive}
         if self.hash_bits is not None:
             given["features"] = Hashed(2**self.hash_bits)
+        given |= self.parameters(schema) | more
+        return kind(self.learner or "romco-auto", *parts, **given)
+
+    def parameters(self, schema: Schema | None) -> dict[str, Any]:
+        """Return the learner's parameters, and the history with the schema of its columns."""
         past = {} if self.history is None else {"history": self.history, "schema": schema}
-        return kind(self.learner or "romco-auto", *parts, **{**given, **past, **more})
+        return self.settings | past
 
     def kinds(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return kinds of columns with those of the history, which are categories."""
@@ -199,7 +204,7 @@ class ModelOptions:
         if classes is not None and known and known != classes[: len(known)]:
             had = ",".join(map(str, known))
             raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-        above = model.engine.positive
+        above = model.engine.target.positive
         if self.positive is not None and canonical_name(self.positive) != canonical_name(above):
             raise ValueError(f"{path.name}: the positive label is {above}, not {self.positive}")
 

@@ -1,19 +1,9 @@
-"""Lines for people, on stderr, and lists as tables; stdout is for other programs."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+"""Lines for people, on stderr; stdout is for other programs."""
 
 from rich.console import Console
 
 from romco.io.schema import Schema
 from romco.presentation.screen import inert as inert
-
-if TYPE_CHECKING:
-    from romco.learners import Method
-    from romco.presentation.tables import Table
-    from romco.streams.datasets import Description
 
 MAX_WARNINGS = 30
 
@@ -43,43 +33,3 @@ def note_skipped(skipped: int) -> None:
     """Print how many rows could not be read, if any."""
     if skipped:
         note(f"{skipped:,} bad rows skipped")
-
-
-def learners_table(methods: Mapping[str, Method]) -> Table:
-    """Return names, titles, roles and parameters."""
-    from romco.presentation.tables import Table, mark_best
-
-    rows = [
-        (
-            name,
-            method.title,
-            method.role,
-            ", ".join(f"{k}={v}" for k, v in method.parameters.items()),
-        )
-        for name, method in methods.items()
-    ]
-    head = ("name", "title", "role", "parameters and defaults")
-    return Table("Learners", head, mark_best(rows, (None,) * 4))
-
-
-def datasets_table(found: Iterable[Description]) -> Table:
-    """Return sizes of the data sets that are here, and where the others come from."""
-    from romco.presentation.tables import Table, mark_best
-
-    rows, notes = [], []
-    for each in found:
-        name, summary, figures = each.dataset.name, each.dataset.summary, each.statistics
-        if figures is None:
-            rows.append([name, summary, "damaged" if each.present else "missing", "", "", ""])
-            notes.append(f"{name}: {each.problem or _where(each)}")
-            continue
-        per_task = f"{figures.fewest_events}-{figures.most_events}"
-        sizes = [str(figures.tasks), per_task, str(figures.features), f"{figures.positive:.0%}"]
-        rows.append([name, summary, *sizes])
-    head = ("data set", "what", "tasks", "events/task", "features", "positive")
-    return Table("Data sets", head, mark_best(rows, (None,) * 6), notes)
-
-
-def _where(missing: Description) -> str:
-    places = " or ".join(map(str, missing.place))
-    return f"get it from {missing.dataset.origin}; put it at {places}"

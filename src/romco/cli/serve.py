@@ -70,10 +70,12 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import Address, JsonFormatter, Server, Service
+        from romco.server.app import JsonFormatter, Server
         from romco.server.protocol import Settings
+        from romco.server.routes import Access
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
+        from romco.server.writer import Service
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
@@ -104,8 +106,7 @@ def serve(
         return made
 
     source = None if from_ is None else open_source(from_)
-    address = Address(host, port, token_file, insecure, tuple(name or ()))
-    access = address.access()  # tokens are read before the folder is touched
+    access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         options.check(data, service.served.model)
@@ -116,7 +117,7 @@ def serve(
             service.close()
             note("configuration and data folder are in order")
             return
-        server = Server(service, access, address.bind(), grace)
+        server = Server(service, access, host, port, grace)
     except BaseException:
         service.close()
         raise

@@ -237,7 +237,7 @@ def _html(
     notes: Sequence[str] = (),
 ) -> str:
     """Return a table without marks."""
-    return as_html(Table(title, head, mark_best(cells, (None,) * len(head)), notes))
+    return as_html(Table(title, head, mark_best(cells), notes))
 
 
 def _parameters(row: Row) -> str:

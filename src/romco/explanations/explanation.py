@@ -1,7 +1,6 @@
 """Explanation of a model: levels, effects, shared and personal weights, similar tasks."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,19 +53,22 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     detailed, rest = order[:top], order[top:]
     cosines = reader.weights.cosines(detailed)
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
-    spent = _label_costs(model) if isinstance(model, Model) else ()
+    whole = model if isinstance(model, Model) else None
+    spent = () if whole is None else _label_costs(whole)
+    session = {} if whole is None else whole.session
+    files = (str(name).rpartition("/")[2] for name in session.get("sources", {}))
     return Explanation(
-        learner=reader.learner.name if reader.model is None else reader.model.engine.learner_name,
-        events=reader.events,
+        learner=reader.learner.name if whole is None else whole.engine.learner_name,
+        events=None if whole is None else whole.events,
         n_tasks=len(reader.names),
         n_features=reader.n_features,
         spectrum=tuple(reader.weights.spectrum.tolist()),
         tasks=(*tasks, *map(reader.task, rest)),
         findings=(*reader.findings, *spent),
         notes=tuple(reader.notes()),
-        positive=reader.positive,
-        label=reader.label,
-        data=reader.data,
+        positive=None if whole is None else whole.engine.target.positive,
+        label=session.get("schema", {}).get("label"),
+        data=", ".join(files) or None,
         effects=reader.effects(),
         per_spread=reader.spread is not None,
     )
@@ -177,9 +179,11 @@ class _Reader:
     def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
         self.learner, self.model = learner, model
         self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
-        self.numbers = (
-            np.arange(learner.n_tasks) if model is None else model.engine.numbers(self.names)
-        )
+        self.numbers = np.arange(learner.n_tasks)
+        self.turn = 1.0  # sign of the learner's margins for the positive label
+        if model is not None:
+            self.numbers = model.engine.tasks.numbers(self.names)
+            self.turn = model.engine.target.turn
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
@@ -195,13 +199,10 @@ class _Reader:
             self.groups = learner.groups()[self.numbers].tolist()
         judged = personal_tasks(learner)
         self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
-        self.kinds = self._kinds()
-        self.positive = None if model is None else model.engine.positive
-        self.events = None if model is None else model.events
+        self.kinds = [ALONE if alone else "related" for alone in self.different]
+        if isinstance(learner, ClassifiesTasks):
+            self.kinds = learner.kinds_of(self.numbers)
         self.n_features = learner.n_features if model is None else model.features.width
-        session = {} if model is None else model.session
-        self.label = session.get("schema", {}).get("label")
-        self.data = ", ".join(_source_names(session)) or None
 
     def task(self, i: int, **detail: Any) -> TaskInsight:
         """Return a task without details, or with those given."""
@@ -237,12 +238,6 @@ class _Reader:
             every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
         return notes
-
-    @cached_property
-    def turn(self) -> float:
-        """Sign of the learner's margins for the positive label."""
-        two = self.model is not None and self.model.engine.target.kind == "two classes"
-        return self.model.engine.turn if two and self.model is not None else 1.0
 
     def _levels(self) -> Numbers | None:
         """Prediction (m,) of each task for the average event; None where it is not known."""
@@ -290,21 +285,13 @@ class _Reader:
 
     def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
         per, found = self.weights.per_feature, []
+        classes = dict(enumerate(() if self.model is None else self.model.classes))
         for j, value in self.weights.largest(i, n):
             if j < self.n_features * per:
-                name = self._name(j // per)
-                name = f"{name} for {self._class_name(j % per)}" if per > 1 else name
+                name, k = self._name(j // per), j % per
+                name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
                 found.append((name, self.turn * value))
         return tuple(found)
-
-    def _class_name(self, k: int) -> Any:
-        known = () if self.model is None else self.model.classes
-        return known[k] if k < len(known) else f"class {k}"
-
-    def _kinds(self) -> list[str]:
-        if isinstance(self.learner, ClassifiesTasks):
-            return self.learner.kinds_of(self.numbers)
-        return [ALONE if alone else "related" for alone in self.different]
 
 
 def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
@@ -313,7 +300,3 @@ def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
     if isinstance(learner, Classes) and learner.at_once() is None:
         known = next(iter(learner.members()), None)
     return known.feature_moments() if isinstance(known, KnowsFeatures) else (None, None)
-
-
-def _source_names(session: dict[str, Any]) -> list[str]:
-    return [str(name).rpartition("/")[2] for name in session.get("sources", {})]

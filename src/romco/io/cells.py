@@ -6,7 +6,7 @@ Each function is the reference of the compiled encoder; see :mod:`romco.io.schem
 import datetime
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from types import MappingProxyType
@@ -77,6 +77,11 @@ def read_name(column: str, cells: Mapping[str, object]) -> str:
         number = _finite(column, value)
         return str(int(cast(float, value))) if number.is_integer() else str(value)
     raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
+
+
+def read_task(columns: Sequence[str], cells: Mapping[str, object]) -> str:
+    """Return the task of a row, "A/1" where it is nested in another column."""
+    return "/".join(read_name(column, cells) for column in columns)
 
 
 def encode_free(column: str, value: Any, features: Values) -> None:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from romco.io.cells import read_name
+from romco.io.cells import read_name, read_task
 from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
 from romco.kernels.io.encoder import Encoder
@@ -118,10 +118,10 @@ class OpenFile(Closing):
 
 
 class TaskFilter:
-    """Filter of rows by the task in a column; of other rows nothing else is looked at."""
+    """Filter of rows by the columns of the task; of other rows nothing else is looked at."""
 
-    def __init__(self, column: str | None, owns: Owns) -> None:
-        self.column, self._owns = column, owns
+    def __init__(self, columns: Sequence[str], owns: Owns) -> None:
+        self.columns, self._owns = columns, owns
         self._owns_cell = lru_cache(MAX_TASK_NAMES)(self._owns_value)
 
     def owns(self, cell: Any) -> bool:
@@ -133,9 +133,10 @@ class TaskFilter:
 
     def owns_row(self, row: Row | BadRow | None) -> bool:
         """Return whether a row is wanted."""
-        if row is None or isinstance(row, BadRow) or self.column is None:
+        try:
+            return self._owns(read_task(self.columns, row[1]) if isinstance(row, tuple) else None)
+        except ValueError:
             return self._owns(None)
-        return self.owns(row[1].get(self.column))
 
     def select(self, rows: Rows) -> Rows:
         """Yield None in place of rows that are not wanted."""
@@ -394,7 +395,7 @@ def json_rows(
     [(1, {'user': 'ann', 'age': 7})]
     """
     decoder = json.JSONDecoder(object_pairs_hook=_object)  # to make one takes as long as a row
-    find = None if tasks is None else _task_finder(tasks.column or "")
+    find = None if tasks is None else _task_finder(*tasks.columns)
     for line, text in _lines(stream, name):
         cell = None if find is None or isinstance(text, BadRow) else find(text)
         if tasks is not None and cell is not None and not tasks.owns(json.loads(cell)):
@@ -467,7 +468,7 @@ def parquet_rows(
         for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
             own = [True] * len(batch)
             if tasks is not None:
-                own = [tasks.owns(cell) for cell in batch.column(tasks.column).to_pylist()]
+                own = [tasks.owns(cell) for cell in batch.column(*tasks.columns).to_pylist()]
                 batch = batch.filter(pa.array(own, pa.bool_()))
             cells = iter(batch.to_pylist())
             for wants in own:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name
+from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name, read_task
 from romco.io.durable import Closing
 from romco.io.formats import (
     BadFile,
@@ -37,15 +37,6 @@ from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 
 BLOCK_EVENTS = 1000  # read, then learned or predicted, at a time
-
-
-class Event(NamedTuple):
-    """One row of a file, in names. Tasks and labels are text, whatever the format."""
-
-    task: str
-    features: dict[str, float]
-    label: str | None  # None if the row has none and need not
-    line: int  # from 1; in Parquet the number of the row
 
 
 @dataclass(frozen=True)
@@ -68,19 +59,6 @@ class Block:
         features = self.features.rows(begin, end)
         numbers = (None if one is None else one[part] for one in (self.weights, self.offsets))
         return Block(self.tasks[part], self.labels[part], self.lines[part], features, *numbers)
-
-    def events(self) -> Iterator[Event]:
-        """Yield the events one by one."""
-        values, numbers, starts, lexicon = self.features
-        names = lexicon.names
-        for at, (task, label, line) in enumerate(
-            zip(self.tasks, self.labels, self.lines, strict=True)
-        ):
-            features: dict[str, float] = {}
-            for k in range(starts[at], starts[at + 1]):
-                name = names[numbers[k]]
-                features[name] = features.get(name, 0.0) + float(values[k])
-            yield Event(task, features, label, line)
 
 
 @dataclass(frozen=True)
@@ -210,16 +188,16 @@ class Source:
 
 
 class _Read(NamedTuple):
-    """A block, what stopped the reading of it, the bad rows skipped in it, and all its rows."""
+    """A block, what stopped the reading of it, the number of bad rows skipped and of all rows."""
 
     block: Block
     trouble: BadRow | BadFile | None
-    bad: list[BadRow]
+    bad: int
     passed: int
 
 
 class Reader(Closing):
-    r"""Events of a file, in blocks on demand or one by one.
+    r"""Events of a file, in blocks on demand.
 
     ``source`` is a path, "-" for stdin, a binary stream, or an :class:`OpenFile`; the format
     follows from the suffix (``.gz`` may follow it) unless ``format`` names it. ``start`` events are
@@ -231,10 +209,11 @@ class Reader(Closing):
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
     >>> with Reader(table, Schema(task="user", label="spam"), format="csv") as reader:
-    ...     for event in reader:
-    ...         print(event)
-    Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
-    Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
+    ...     block, _ = reader.take(10)
+    >>> block.tasks, block.labels, block.lines
+    (['ann', 'bob'], ['no', 'yes'], [2, 3])
+    >>> [block.features.lexicon.names[k] for k in block.features.names]
+    ['age', 'town=Rome', 'town=Bonn']
     """
 
     def __init__(
@@ -250,7 +229,6 @@ class Reader(Closing):
     ) -> None:
         self.skipped = 0  # bad rows so far
         self.passed = 0  # rows so far: bad ones and those of tasks that are not owned, too
-        self.first_bad: BadRow | None = None
         self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
         self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
         self._ahead: Future[_Read] | None = None
@@ -278,9 +256,8 @@ class Reader(Closing):
             read = self._read(most)
         else:
             read, self._ahead = self._ahead.result(), None
-        self.skipped += len(read.bad)
+        self.skipped += read.bad
         self.passed += read.passed
-        self.first_bad = self.first_bad or next(iter(read.bad), None)
         return read.block, read.trouble
 
     def prepare(self, most: int) -> None:
@@ -304,11 +281,6 @@ class Reader(Closing):
                 raise trouble
             if not len(block):
                 return
-
-    def __iter__(self) -> Iterator[Event]:
-        with self:
-            for block in self.blocks():
-                yield from block.events()
 
     def pass_over(self, n: int) -> None:
         """Go on after the next ``n`` events; fewer is an error."""
@@ -337,11 +309,10 @@ class Reader(Closing):
         self.file.close()
 
     def _read(self, most: int) -> _Read:
-        bad_rows: list[BadRow] = []
         encoder, live = self._rows.encoder, self.file.live
         if len(encoder.lexicon) > MAX_NAMES:
             encoder.lexicon = Lexicon()
-        rows, passed, left = EncodedRows([], [], [], []), 0, most
+        rows, passed, skipped, left = EncodedRows([], [], [], []), 0, 0, most
         trouble: BadRow | BadFile | None = None
         while left and trouble is None and not self._ended:
             if live and rows.lines:
@@ -360,7 +331,7 @@ class Reader(Closing):
             self._ended, passed = not more, passed + n
             left = most - (passed if self._filters else len(rows.lines))
             if bad is not None and self._skip_bad:
-                bad_rows.append(bad)
+                skipped += 1
             else:
                 trouble = bad
         values, names = encoder.take()
@@ -369,7 +340,7 @@ class Reader(Closing):
         block = Block(rows.tasks, rows.labels, rows.lines, features)
         block, weights = _without(block, self._weight)
         block, offsets = _without(block, self._offset)
-        return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows, passed)
+        return _Read(replace(block, weights=weights, offsets=offsets), trouble, skipped, passed)
 
 
 def _constant(value: bool, _: object) -> bool:
@@ -395,17 +366,13 @@ def _rows_of(
     needed = [*parts, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
-    nested, task = len(parts) > 1, parts[-1] if parts else None
-    if nested and owns is not None:
-        raise ValueError(f"{file.name}: tasks of a nested grouping are not read by shards")
-    if kind.delimiter is not None and not nested:
+    if kind.delimiter is not None and len(parts) < 2:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
-    if owns is None:
-        rows = kind.read(file.stream, file.name, wanted)
-    elif kind.filters and task is not None:
-        rows = kind.read(file.stream, file.name, wanted, TaskFilter(task, owns))
+    if owns is not None and kind.filters and len(parts) == 1:
+        rows = kind.read(file.stream, file.name, wanted, TaskFilter(parts, owns))
     else:
-        rows = TaskFilter(task, owns).select(kind.read(file.stream, file.name, wanted))
+        rows = kind.read(file.stream, file.name, wanted)
+        rows = rows if owns is None else TaskFilter(parts, owns).select(rows)
     return _MappingRows(rows, file.name, columns)
 
 
@@ -494,7 +461,7 @@ class _MappingRows:
 
     def _add(self, part: EncodedRows, line: int, cells: Any) -> None:
         schema, label = self._schema, self._label
-        task = "/".join(read_name(column, cells) for column in self._task) or ONLY_TASK
+        task = read_task(self._task, cells) or ONLY_TASK
         named = label is not None and (self._labelled or not is_missing(cells.get(label)))
         truth = read_name(label, cells) if label is not None and named else None
         names = cells if schema.features is None else schema.features

@@ -169,10 +169,6 @@ class Engine(Step):
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
-    def numbers(self, tasks: Iterable[Any]) -> Numbers:
-        """Return the learner's number of each task (n,), -1 where a task is not known."""
-        return self.tasks.numbers(tasks)
-
     def events_of(self, task: Any) -> int:
         """Return the number of events of a task that were learned; 0 if it is not known."""
         number = self.tasks.find(task)
@@ -195,32 +191,6 @@ class Engine(Step):
                 f"expected a model of two classes; this one predicts {self.target.kind}"
             )
         return self.target
-
-    @property
-    def positive(self) -> Id | None:
-        """The label that a margin above 0 predicts; None if unknown, or not of two classes."""
-        return self.target.positive if isinstance(self.target, TwoClasses) else None
-
-    @property
-    def turn(self) -> float:
-        """-1 where the learner's +1 is the negative label, else +1; see :class:`TwoClasses`."""
-        return self.target.turn
-
-    def side(self, label: Any) -> float:
-        """Return the side of margin 0 of a label, -1 or +1; ValueError if it is not known."""
-        return self.two_classes.number_of(label)
-
-    def number_of(self, label: Any) -> float:
-        """Return a label's side, its place in ``classes``, or the number itself."""
-        return self.target.number_of(label)
-
-    def label_of(self, margin: Any) -> Any:
-        """Return what a margin (of many classes: all log-probabilities) predicts."""
-        return self.target.label_of(margin)
-
-    def labels_of(self, margins: Dense) -> NDArray[Any]:
-        """Return what margins of n events predict (n,)."""
-        return self.target.labels_of(margins)
 
     @property
     def learner_name(self) -> str:
@@ -333,10 +303,11 @@ class Engine(Step):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
         check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
-        if y is None or not together:
-            return self.features.read(self.history.expand(ids, rows, y, given), new)
-        wide = self.history.expand(ids, rows, None, given)
-        self.history.observe(ids, rows, y)
+        wide = self.history.expand(
+            ids, rows, None if together else y, given, learned=new is not None
+        )
+        if y is not None and together:
+            self.history.observe(ids, rows, y, learned=new is not None)
         return self.features.read(wide, new)
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
@@ -490,7 +461,7 @@ class Engine(Step):
                 with Hold(self.locks.step):
                     rows = self.with_history(x, ids, new)
             check_lengths(rows, task=ids)
-            new = {identity("feature", name): column for name, column in new.items()}
+            names = list(zip(identities("feature", new), new.values(), strict=True))
             fresh = {} if self.starts_tasks else self.tasks.offered(ids)
             width, n = int(needed_widths(rows)[-1]) if new else 0, count_rows(rows)
             body = self.body.grown(width, max(fresh.values(), default=-1) + 1)
@@ -499,7 +470,7 @@ class Engine(Step):
                 nobody = np.zeros(n, dtype=np.int64)  # the same is observed whatever the task
                 unlabelled = as_round(body.learner, rows, nobody)._replace(y=np.full(n, np.nan))
                 rounds.append(unlabelled)
-            actions = [*self.features.actions(new, width), *self.tasks.actions(fresh)]
+            actions = [*self.features.actions(names, width), *self.tasks.actions(fresh)]
             with Hold(self.locks.step):
                 retry_idempotent(self._commit_observed, actions, body, rounds)
 
@@ -677,13 +648,13 @@ class Engine(Step):
             self.learner.check_classes(len(labels))
         actions, needed = None, np.zeros(len(ids), dtype=np.int64)
         if new or labels is not self.target.known:
-            new = dict(zip(identities("feature", new), new.values(), strict=True))
+            names = list(zip(identities("feature", new), new.values(), strict=True))
             needed = needed_widths(rows) if new else needed
             since = {
                 label: 0 if label in self.target.known else int(np.argmax(answers == number))
                 for label, number in labels.items()
             }
-            actions = partial(self._naming, new, labels, since, needed)
+            actions = partial(self._naming, names, labels, since, needed)
         then = read_context(context, len(ids))
         return Batch(
             rows, ids, answers, weight, known, needed, len(labels), together, actions, then
@@ -701,7 +672,7 @@ class Engine(Step):
 
     def _naming(
         self,
-        new: dict[Id, int],
+        new: list[tuple[Id, int]],
         labels: dict[Id, float],
         since: dict[Id, int],
         needed: Numbers,

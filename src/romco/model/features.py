@@ -5,7 +5,6 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 """
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
-from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,10 +12,14 @@ from numpy.typing import NDArray
 
 from romco.io.schema import CellEncoder
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.lexicon import Lexicon
-from romco.kernels.io.mappings import HashedMappings, Mappings, NameCache, NamedMappings, hash_name
+from romco.kernels.io.mappings import (
+    HashedMappings,
+    LexiconColumns,
+    Mappings,
+    NameCache,
+    NamedMappings,
+)
 from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 Dense = NDArray[np.float64]
 New = dict[Id, int]
+Pairs = Sequence[tuple[Id, int]]  # new names and their columns, in order
 
 
 class Sparse(NamedTuple):
@@ -55,7 +59,7 @@ class Features(Protocol):
     def add(self, new: New) -> None:
         """Adopt the new names that :meth:`read` found."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         """Return the actions that adopt the new names whose columns are below ``top``."""
 
     def name(self, column: int) -> Id:
@@ -103,7 +107,7 @@ class Columns:
     def add(self, new: New) -> None:
         """Do nothing: columns are fixed."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         return []
 
     def name(self, column: int) -> Id:
@@ -144,9 +148,9 @@ class NamedFeatures:
     ``"town=Rome"`` with value 1, a text its words. None, NaN and empty text are absent.
     """
 
-    def __init__(self, lookup: "NameLookup | HashLookup") -> None:
+    def __init__(self) -> None:
         self._column: New = {}  # of each name; none where names are hashed
-        self._lookup, self.cells = lookup, CellEncoder()
+        self._of_lexicon, self.cells = LexiconColumns(), CellEncoder()
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Return sparse rows; where one is refused, the schema stays as it was."""
@@ -155,7 +159,7 @@ class NamedFeatures:
         if not isinstance(rows, Encoded):
             rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
         if isinstance(rows, Encoded):
-            return _checked(self._lookup.read(rows, self._column, new), rows)
+            return _checked(Sparse(*self.mappings(new).read_encoded(rows, self._of_lexicon)), rows)
         try:
             return Sparse(*self.mappings(new).read(rows))
         except BaseException:
@@ -188,7 +192,7 @@ class Names(NamedFeatures):
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
-        super().__init__(NameLookup())
+        super().__init__()
         self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
         self._cache = NameCache()
@@ -208,9 +212,9 @@ class Names(NamedFeatures):
     def add(self, new: New) -> None:
         self._column.update(new)
 
-    def actions(self, new: New, top: int) -> list[Action]:
-        known, first = self.width, next(iter(new.values()), 0)
-        names = dict(islice(new.items(), known - first, max(top, known) - first))
+    def actions(self, new: Pairs, top: int) -> list[Action]:
+        known, first = self.width, new[0][1] if new else 0
+        names = dict(new[known - first : max(top, known) - first])
         return [(self._column.update, names)] if names else []
 
     def mappings(self, new: New | None = None) -> Mappings:
@@ -243,13 +247,13 @@ class Hashed(NamedFeatures):
     def __init__(self, size: int = 2**18) -> None:
         if size < 2 or size & (size - 1) or size > 2**30:
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
-        super().__init__(HashLookup(int(size)))
+        super().__init__()
         self.width = int(size)
 
     def add(self, new: New) -> None:
         """Do nothing: no name is stored."""
 
-    def actions(self, new: New, top: int) -> list[Action]:
+    def actions(self, new: Pairs, top: int) -> list[Action]:
         return []
 
     def mappings(self, new: New | None = None) -> Mappings:
@@ -273,98 +277,6 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
     if entry["kind"] == "hashed":
         return Hashed(entry["size"])
     raise ValueError(f"unknown kind of features {entry['kind']!r}")
-
-
-# Names of a file's lexicon: each name is looked up once, not once per row.
-
-
-class NameLookup:
-    """Columns of the names of the lexicon that is read at the moment."""
-
-    def __init__(self) -> None:
-        self._lexicon: Lexicon | None = None
-        self._column = np.empty(0, dtype=np.int32)  # by number of the name; -1: not known
-
-    def read(self, rows: Encoded, known: New, new: New | None) -> Sparse:
-        """Return rows by column; a name not known is added to ``new``, or dropped without it."""
-        self._look_up(rows.lexicon, known)
-        columns = self._column[rows.names]
-        unknown = np.flatnonzero(columns < 0)
-        if len(unknown):
-            columns[unknown] = self._again(rows, unknown, known, new)
-        return Sparse(*arrange(rows.values, columns, rows.starts))
-
-    def _look_up(self, lexicon: Lexicon, known: New) -> None:
-        if lexicon is not self._lexicon:
-            self._column = np.empty(0, dtype=np.int32)  # first: an interrupt may come between
-            self._lexicon = lexicon
-        if len(self._column) < len(lexicon):
-            more = list(map(known.get, lexicon.names[len(self._column) :], repeat(-1)))
-            self._column = np.concatenate([self._column, np.array(more, dtype=np.int32)])
-
-    def _again(
-        self, rows: Encoded, unknown: NDArray[np.intp], known: New, new: New | None
-    ) -> NDArray[np.int32]:
-        """Return columns of entries whose names were not known; they may be known by now."""
-        numbers, place = distinct(rows.names[unknown])
-        names = list(map(rows.lexicon.names.__getitem__, numbers.tolist()))
-        columns = np.array(list(map(known.get, names, repeat(-1))), dtype=np.int32)
-        resolved = columns >= 0
-        self._column[numbers[resolved]] = columns[resolved]
-        if new is not None:
-            columns[~resolved] = _place(list(compress(names, ~resolved)), len(known), new)
-        return columns[place]
-
-
-def _place(names: list[str], n_known: int, new: New) -> list[int]:
-    """Return the columns of unknown names, all different: those in ``new`` or behind them."""
-    if new:
-        return [new.setdefault(name, n_known + len(new)) for name in names]
-    columns = range(n_known, n_known + len(names))
-    new.update(zip(names, columns, strict=True))
-    return list(columns)
-
-
-def distinct(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Return the numbers that occur, in order of appearance, and the place of each among them.
-
-    They are of a lexicon, so they are small: places by number take less time than sorting.
-    """
-    least = int(numbers.min())
-    shifted = numbers - least
-    first = np.full(int(shifted.max()) + 1, -1, dtype=np.intp)
-    first[shifted[::-1]] = np.arange(len(numbers))[::-1]  # the last that is written stays
-    firsts = np.sort(first[first >= 0])
-    rank = np.empty(len(numbers), dtype=np.intp)
-    rank[firsts] = np.arange(len(firsts))
-    return numbers[firsts], rank[first[shifted]]
-
-
-class HashLookup:
-    """Columns and signs by hash of the names of the lexicon that is read at the moment."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lexicon: Lexicon | None = None
-        self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
-
-    def read(self, rows: Encoded, known: New, new: New | None) -> Sparse:
-        """Return rows by column; no name is known or new."""
-        self._look_up(rows.lexicon)
-        values = rows.values * self._sign[rows.names]
-        return Sparse(*arrange(values, self._column[rows.names], rows.starts))
-
-    def _look_up(self, lexicon: Lexicon) -> None:
-        if lexicon is not self._lexicon:
-            self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
-            self._lexicon = lexicon
-        if len(self._column) < len(lexicon):
-            names = lexicon.names[len(self._column) :]
-            hashes = np.array([hash_name(name) for name in names], dtype=np.uint64)
-            columns = (hashes & np.uint64(self._size - 1)).astype(np.int32)
-            signs = np.where(hashes >> np.uint64(63), -1.0, 1.0)
-            self._sign = np.concatenate([self._sign[: len(self._column)], signs])
-            self._column = np.concatenate([self._column, columns])  # last: then both are there
 
 
 # Rows of any kind

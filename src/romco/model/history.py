@@ -14,6 +14,9 @@ from romco.parameters import whole
 
 Dense = NDArray[np.float64]
 HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
+EVERYBODY = -2  # task of the kernel's slots that all tasks share
+RECENT = 3  # column of its table: a code of recent labels plus LABEL_CODES (1 + last category)
+LABEL_CODES = 64
 
 
 class TaskHistory:
@@ -31,23 +34,29 @@ class TaskHistory:
         self.tasks = TaskTable()
 
     def expand(
-        self, ids: Sequence[Id], rows: Encoded, y: Dense | None = None, given: Dense | None = None
+        self,
+        ids: Sequence[Id],
+        rows: Encoded,
+        y: Dense | None = None,
+        given: Dense | None = None,
+        *,
+        learned: bool = True,
     ) -> Encoded:
         """Return rows with history features; observe labels y (n,), NaN where there is none.
 
-        ``given`` are features of rows predicted earlier, from :meth:`split_context`.
+        ``given`` are features of rows predicted earlier, from :meth:`split_context`. Labels that
+        are not ``learned`` count for their own tasks only.
         """
-        return self.kernel.expand(self._find_tasks(ids, y), rows, y, given)
+        return self.kernel.expand(self._find_tasks(ids, y), rows, y, given, learned)
 
-    def observe(self, ids: Sequence[Id], rows: Encoded, y: Dense) -> None:
+    def observe(self, ids: Sequence[Id], rows: Encoded, y: Dense, *, learned: bool = True) -> None:
         """Observe labels of rows that were expanded before."""
-        self.kernel.observe(self._find_tasks(ids, y), rows, y)
+        self.kernel.observe(self._find_tasks(ids, y), rows, y, learned)
 
     def context(self, ids: Sequence[Id], rows: Encoded, more: Dense | None) -> Dense:
         """Return prediction context: -F, the F history features, the learner's own.
 
-        F is in each row because later classes add features. It was positive, in older files,
-        where the codes of recent labels were not among them.
+        F is in each row because later classes add features. Older files have fewer, or F positive.
         """
         values = self.kernel.describe(self.tasks.numbers(ids), rows)
         size = np.full((len(values), 1), -float(values.shape[1]))
@@ -56,22 +65,24 @@ class TaskHistory:
     def split_context(self, context: Any, n: int) -> tuple[Dense | None, list[Any] | None]:
         """Return history features (n, F) and the learner's own part of prediction context.
 
-        NaN and None where a row has none. Raises ValueError where it is of another model.
+        NaN and None where a row has none, or fewer features, of an older version: they are
+        computed anew. Raises ValueError where it is of another model.
         """
         if context is None:
             return None, None
         if len(context) != n:
             raise ValueError(f"x has {n} rows but context has {len(context)} entries")
-        places = 1 + len(self.kernel.columns)
-        given, rest = np.full((n, places + len(self.kernel.features)), np.nan), [None] * n
+        sizes = self.kernel.context_sizes()
+        given, rest = np.full((n, sizes[-1]), np.nan), [None] * n
         for i, row in enumerate(context):
             if row is None or np.isnan(row[0]):
                 continue
-            size, begin = abs(int(row[0])), 0 if row[0] < 0 else places
-            if not 0 < size <= min(given.shape[1] - begin, len(row) - 1):
+            size = abs(int(row[0]))
+            if not 0 < size <= min(sizes[-1], len(row) - 1):
                 raise ValueError("context must be the numbers that prediction_context gave")
-            given[i] = 0.0
-            given[i, begin : begin + size] = row[1 : 1 + size]
+            if -row[0] in sizes:
+                given[i] = 0.0
+                given[i, :size] = row[1 : 1 + size]
             rest[i] = row[1 + size :] if len(row) > 1 + size else None
         return given, rest
 
@@ -140,9 +151,23 @@ class TaskHistory:
         made = cls(columns, limit, numeric=numeric, time=time)
         made.tasks = TaskTable.from_json(tasks)
         made.kernel.load(categories, slots)
-        if not set(slots["task"].tolist()) <= set(made.tasks.number.values()):
+        if not set(slots["task"].tolist()) <= {EVERYBODY, *made.tasks.number.values()}:
             raise ValueError("the history has a task without a name")
         return made
+
+
+def renamed_slots(
+    arrays: Mapping[str, NDArray[Any]], tasks: NDArray[np.int64], categories: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Return :meth:`TaskHistory.arrays` with task k as tasks[k] and category k as categories[k]."""
+    table = arrays[f"{PREFIX}table"].copy()
+    before, labels = np.divmod(table[:, RECENT].astype(np.int64), LABEL_CODES)
+    table[:, RECENT] = labels + LABEL_CODES * (1 + categories[before - 1])
+    return {
+        f"{PREFIX}task": tasks[arrays[f"{PREFIX}task"]],
+        f"{PREFIX}category": categories[arrays[f"{PREFIX}category"]],
+        f"{PREFIX}table": table,
+    }
 
 
 def history_schema(schema: Schema | None, columns: Iterable[str]) -> Schema:
@@ -171,7 +196,7 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     >>> import romco
     >>> model = romco.Model("pa-unique", history=["skill"], classes=("wrong", "right"))
     >>> _ = model.learn([{"skill": "sums"}] * 3, ["right"] * 3, ["ann"] * 3)
-    >>> [feature_name(model, column) for column in (1, 2, 10)]
+    >>> [feature_name(model, column) for column in (1, 2, 11)]
     ['last labels: none', 'no label so far', 'count of right so far for this skill']
     """
     name = model.features.name(column) if name is None else name
@@ -190,11 +215,16 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     share = "mean" if numeric else f"share of {label}"
     if kind.startswith("mean"):
         return f"recent {share}{where} (half-life {kind[4:]})"
-    return {
+    excess = f"how much more often {label} than in all tasks"
+    words = {
         "count": f"count of {'labels' if numeric else label} so far{where}",
         "last": f"last label{where}" if numeric else f"last label was {label}{where}",
         "gap": f"labels since the last one{where}",
         "time": f"time since the last label{where}",
         "new": f"no label so far{where}",
-        "slope": f"{category} times the recent {share}{where}",
-    }[kind]
+        "slope": f"{category} times {f'the recent {share}{where}' if place else excess}",
+        "all": f"log-odds of {label} in all tasks",
+        "excess": excess,
+        "level": f"recent {share}",
+    }
+    return " times ".join(words[part] for part in kind.split("."))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import floor, log2, log10
+from math import ceil, floor, log2, log10
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
@@ -90,36 +90,27 @@ def _nice(low: float, high: float) -> tuple[float, float, float]:
     unit = 10.0 ** floor(log10(raw))
     step = next(unit * k for k in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * k >= raw)
     first = floor(max(low - 0.02 * spread, 0.0 if low >= 0 else low) / step) * step
-    last = first
-    while last < high:
-        last += step
-    return first, last, step
+    return first, first + ceil((high - first) / step) * step, step
 
 
 def _y_axis(low: float, high: float, step: float, place: Place) -> list[str]:
-    parts, k = [], 0
-    while low + k * step <= high + 1e-9 * step:
-        value = low + k * step
-        _, y = place(1.0, value)
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        )
-        parts.append(_text(LEFT - 8, y + 4, f"{value:.4g}", "end"))
-        k += 1
+    parts = []
+    for k in range(round((high - low) / step) + 1):
+        _, y = place(1.0, low + k * step)
+        line = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+        text = _text(LEFT - 8, y + 4, f"{low + k * step:.4g}", "end")
+        parts.append(f'<line class="grid" {line}/>{text}')
     return parts
 
 
 def _x_axis(right: float, place: Place) -> list[str]:
     marks = [10**k for k in range(0, int(log10(right)) + 1)]
     marks = marks if len(marks) > 2 else [2**k for k in range(0, int(log2(right)) + 1)]
-    parts = []
+    parts, bottom = [], HEIGHT - BOTTOM
     for mark in marks:
         x, _ = place(float(mark), 0.0)
-        bottom = HEIGHT - BOTTOM
-        parts.append(
-            f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>'
-        )
-        parts.append(_text(x, bottom + 20, f"{mark:,}", "middle"))
+        line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"'
+        parts.append(f'<line class="grid" {line}/>{_text(x, bottom + 20, f"{mark:,}", "middle")}')
     return parts
 
 

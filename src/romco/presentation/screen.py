@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from romco.presentation.tables import Cell, Table
+    from romco.presentation.tables import Table
 
 
 def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
@@ -27,6 +27,7 @@ def show(console: "Console", table: "Table") -> None:
     """Print a table; the best of each column bold and starred."""
     from rich import box
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     drawn = RichTable(
         title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
@@ -37,7 +38,8 @@ def show(console: "Console", table: "Table") -> None:
         justify: JustifyMethod = "right" if numbers else "left"
         drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers or not index)
     for row in table.rows:
-        drawn.add_row(*map(_styled, row))
+        cells = (Text(c.text + " *", "bold green") if c.best else Text(c.text) for c in row)
+        drawn.add_row(*cells)
     console.print(drawn)
     for note in table.notes:
         console.print(f"- {note}", style="dim", highlight=False, markup=False)
@@ -46,18 +48,11 @@ def show(console: "Console", table: "Table") -> None:
 @contextmanager
 def progress(console: "Console", what: str, total: int) -> Iterator[Callable[[object], None]]:
     """Show a bar with percentage and time left; call the result with each finished run."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as parts
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    left = TimeRemainingColumn(elapsed_when_finished=True)
-    with Progress(*columns, TaskProgressColumn(), left, console=console) as bar:
+    shown = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn())
+    left = parts.TaskProgressColumn(), parts.TimeRemainingColumn(elapsed_when_finished=True)
+    with parts.Progress(*shown, *left, console=console) as bar:
         task = bar.add_task(what, total=total)
         try:
             yield lambda run: bar.advance(task)
@@ -66,10 +61,3 @@ def progress(console: "Console", what: str, total: int) -> Iterator[Callable[[ob
                 "interrupted; finished runs are kept: the same command goes on from here"
             )
             raise
-
-
-def _styled(cell: "Cell") -> str:
-    from rich.markup import escape
-
-    text = escape(cell.text)
-    return f"[bold green]{text} *[/bold green]" if cell.best else text

@@ -26,10 +26,13 @@ class Table:
     notes: Sequence[str] = ()
 
 
-def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list[list[Cell]]:
+def mark_best(
+    rows: Iterable[Sequence[Any]], keys: Sequence[int | None] | None = None
+) -> list[list[Cell]]:
     """Rows of (text, number) pairs, or texts alone, to cells with the best of each column marked.
 
-    ``keys`` says for each column whether low (-1) or high (1) is best, None for neither.
+    ``keys`` says for each column whether low (-1) or high (1) is best, None for neither; without
+    ``keys`` nothing is marked.
 
     >>> mark_best([["a", ("1.0", 1.0)], ["b", ("2.0", 2.0)]], (None, -1))[0][1]
     Cell(text='1.0', best=True)
@@ -39,7 +42,7 @@ def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list
         return []
     table = np.array([[number for _, number in row] for row in rows], dtype=float)
     best = []
-    for column, key in zip(table.T, keys, strict=True):
+    for column, key in zip(table.T, keys or (None,) * len(table.T), strict=True):
         known = column[np.isfinite(column)]
         best.append(None if key is None or not len(known) else (known * key).max() * key)
     return [

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import ipaddress
 import json
 import logging
 import os
@@ -13,33 +12,28 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import IO, Any, NamedTuple
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
-import msgspec
 import uvicorn
 
-from romco.model import Columns, Model
+from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
     BusyError,
+    ErrorResponse,
     RequestError,
-    Settings,
-    TaskQuery,
     encode,
-    parse_learn,
-    parse_predict,
+    parse,
+    parse_query,
 )
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
-from romco.server.state import Scores, ServedModel
-from romco.server.store import DamagedError, Store
-from romco.server.writer import Writer, replay
+from romco.server.state import ServedModel
+from romco.server.writer import Service
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
@@ -61,46 +55,15 @@ class Response(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request that was let in: the task in its path, its query and its body."""
+    """A request that was let in: the task in its path, its query, the events in its body.
+
+    ``many``: the events came as a list, and so does the response.
+    """
 
     task: str
-    query: bytes
-    body: bytes
-
-
-class Service:
-    """Store, model and writer of a folder."""
-
-    def __init__(
-        self, folder: Path, new: Callable[[], Model], settings: Settings, origin: str = ""
-    ):
-        self.settings, self.store = settings, Store(folder, settings)
-        try:
-            model, sequence, scores = self.store.load(new, origin)
-            try:
-                known = Scores.from_bytes(scores) if scores else Scores()
-            except ValueError as error:
-                raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
-            self.served = ServedModel(model, known, sequence)
-            self.served.set_budget(settings.budget)
-            self.last_sequence = self.store.last_sequence()
-        except BaseException:
-            self.store.close()
-            raise
-        self.writer: Writer | None = None
-
-    def start(self) -> Writer:
-        """Replay the log, then learn."""
-        replay(self.served, self.store)
-        self.writer = Writer(self.served, self.store, self.settings)
-        return self.writer
-
-    def close(self, seconds: float | None = None) -> bool:
-        """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
-        finished = self.writer is None or self.writer.close(seconds)
-        if finished:
-            self.store.close()
-        return finished
+    query: Any
+    events: list[Any]
+    many: bool
 
 
 class Application:
@@ -109,29 +72,33 @@ class Application:
     def __init__(
         self, service: Service, access: Access, stopping: Callable[[], bool] = lambda: False
     ) -> None:
-        self.metrics = Metrics()
+        self.metrics = Metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
         self._served = service.served
         self._html, self._page_headers = load_page()
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
         self._description = encode(routes.describe_routes(width))
-        self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
-            route.name: getattr(self, f"_{route.name}") for route in routes.ROUTES
-        }
+        names = (route.name for route in routes.ROUTES)
+        self._handlers: dict[str, Any] = {name: getattr(self, f"_{name}") for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
-        begin, label, body = time.perf_counter(), OTHER_PATH, b""
+        begin, label = time.perf_counter(), OTHER_PATH
+        events, many, query = list[Any](), True, None
         try:
             headers = routes.read_headers(scope["headers"])
             route, task = self._route(scope, headers)
             label = route.path
             if route.body is not None:
-                body = await _read_body(route, headers, receive)
-            response = await self._handlers[route.name](Request(task, scope["query_string"], body))
+                events, many = parse(await _read_body(route, headers, receive), route.body)
+            elif route.query is not None:
+                query = parse_query(scope["query_string"], route.query)
+            response = await self._handlers[route.name](Request(task, query, events, many))
+            if type(response) is not Response:
+                response = Response(200, encode(response))
         except Exception as error:
-            response = refusal(error, with_index=body.lstrip()[:1] == b"[")
+            response = refusal(error, with_index=many)
         try:
             await _send_response(response, scope, send)
         finally:
@@ -144,91 +111,76 @@ class Application:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
         except UnicodeDecodeError:
             raise RequestError("the path is not UTF-8", status=400) from None
-        route, task, allowed = routes.find_route(method, path)
+        methods, task = routes.find_routes(path)
+        route = methods.get(method)
         self._access.check("read" if route is None else route.scope, method, headers)
-        if route is None and allowed:
-            allow = [(b"allow", ", ".join(allowed).encode())]
+        if route is None and methods:
+            allow = [(b"allow", ", ".join(methods).encode())]
             raise RequestError("this path has no such method", status=405, headers=allow)
         if route is None:
             raise RequestError("no such path", status=404)
         if route.scope != "public":
-            self._writer  # noqa: B018  # raises until it has started
+            self._check_started()
         return route, task
 
-    @property
-    def _writer(self) -> Writer:
-        if self._service.writer is None:
+    def _check_started(self) -> None:
+        if not self._service.started:
             done, total = self._served.sequence, self._service.last_sequence
             raise BusyError(f"the service is starting: {done:,} of {total:,} changes replayed")
-        return self._service.writer
 
-    # Handlers, by the names of routes
+    # Handlers, by the names of routes; they return a response, or what is encoded as JSON
 
-    async def _predict(self, request: Request) -> Response:
-        events, many = parse_predict(request.body)
-        responses, pending = self._served.respond(events)
+    async def _predict(self, request: Request) -> Any:
+        responses, pending = self._served.respond(request.events)
         if pending:
-            await asyncio.wrap_future(self._writer.keep(pending))
+            await asyncio.wrap_future(self._service.keep(pending))
         self.metrics.predictions += len(responses)
-        return _json(responses if many else responses[0])
+        return responses if request.many else responses[0]
 
-    async def _learn(self, request: Request) -> Response:
-        lessons, many = parse_learn(request.body)
-        outcomes = await asyncio.wrap_future(self._writer.learn(lessons))
-        return _json(outcomes if many else outcomes[0])
+    async def _learn(self, request: Request) -> Any:
+        outcomes = await asyncio.wrap_future(self._service.learn(request.events))
+        return outcomes if request.many else outcomes[0]
 
-    async def _explain(self, request: Request) -> Response:
-        events, many = parse_predict(request.body)
-        if many:
+    async def _explain(self, request: Request) -> Any:
+        if request.many:
             raise RequestError("send one event, an object")
-        return _json(await asyncio.to_thread(self._served.explain, events[0].x, events[0].task))
+        return await asyncio.to_thread(self._served.explain, request.events[0])
 
-    async def _tasks(self, request: Request) -> Response:
-        try:
-            given = dict(parse_qsl(request.query.decode(), errors="strict"))
-            query = msgspec.convert(given, TaskQuery, strict=False)
-        except ValueError as error:
-            raise RequestError(f"the query: {error}".replace("`", "")) from None
-        return _json(await asyncio.to_thread(self._served.list_tasks, query))
+    async def _tasks(self, request: Request) -> Any:
+        return await asyncio.to_thread(self._served.list_tasks, request.query)
 
-    async def _task(self, request: Request) -> Response:
-        return _json(await asyncio.to_thread(self._served.describe_task, request.task))
+    async def _task(self, request: Request) -> Any:
+        return await asyncio.to_thread(self._served.describe_task, request.task)
 
-    async def _forget(self, request: Request) -> Response:
-        sequence = await asyncio.wrap_future(self._writer.forget(request.task))
-        return _json({"status": "forgotten", "sequence": sequence})
+    async def _forget(self, request: Request) -> Any:
+        sequence = await asyncio.wrap_future(self._service.forget(request.task))
+        return {"status": "forgotten", "sequence": sequence}
 
-    async def _checkpoint(self, request: Request) -> Response:
-        return _json({"sequence": await asyncio.wrap_future(self._writer.checkpoint())})
+    async def _checkpoint(self, request: Request) -> Any:
+        return {"sequence": await asyncio.wrap_future(self._service.checkpoint())}
 
     async def _model(self, request: Request) -> Response:
-        look = self._writer.look(ServedModel.copy)
+        look = self._service.look(ServedModel.copy)
         sequence, state, _ = await asyncio.wrap_future(look)
         file = await asyncio.to_thread(self._service.store.open_copy, state)
-        name = f'attachment; filename="model-{sequence}.romco"'
         headers = [
-            (b"content-type", b"application/octet-stream"),
-            (b"content-disposition", name.encode()),
+            (b"content-disposition", b'attachment; filename="model-%d.romco"' % sequence),
             (b"content-length", b"%d" % os.fstat(file.fileno()).st_size),
             (b"x-romco-sequence", b"%d" % sequence),
-            *SECURITY_HEADERS,
         ]
-        return Response(200, _download(file), headers)
+        return Response(200, _download(file), _headers("model", *headers))
 
     async def _live(self, request: Request) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
             while not self._stopping():
-                status = await asyncio.to_thread(self.metrics.status, self._writer)
+                status = await asyncio.to_thread(self.metrics.status)
                 yield b"data: " + encode(status) + b"\n\n"
                 await asyncio.sleep(LIVE_SECONDS)
 
-        headers = [(b"content-type", b"text/event-stream"), *SECURITY_HEADERS]
-        return Response(200, messages(), headers)
+        return Response(200, messages(), _headers("live"))
 
     async def _metrics(self, request: Request) -> Response:
-        text = await asyncio.to_thread(self.metrics.text)
-        kind = b"text/plain; version=0.0.4; charset=utf-8"
-        return Response(200, text, [(b"content-type", kind), *SECURITY_HEADERS])
+        return Response(200, await asyncio.to_thread(self.metrics.text), _headers("metrics"))
 
     async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
@@ -236,16 +188,16 @@ class Application:
     async def _page(self, request: Request) -> Response:
         return Response(200, self._html, self._page_headers)
 
-    async def _healthz(self, request: Request) -> Response:
-        return _json({"status": "alive"})
+    async def _healthz(self, request: Request) -> Any:
+        return {"status": "alive"}
 
-    async def _readyz(self, request: Request) -> Response:
-        writer = self._writer
+    async def _readyz(self, request: Request) -> Any:
+        self._check_started()
         if self._stopping():
             raise BusyError("the service is stopping: see the log of the service")
-        if writer.failing or writer.broken:
+        if self._service.failing or self._service.broken:
             raise BusyError("learning has stopped: see the log of the service")
-        return _json({"status": "ready", "sequence": self._served.sequence})
+        return {"status": "ready", "sequence": self._served.sequence}
 
 
 def refusal(error: Exception, with_index: bool) -> Response:
@@ -261,14 +213,15 @@ def refusal(error: Exception, with_index: bool) -> Response:
     else:
         LOG.error("a request failed", exc_info=error)
     index = getattr(error, "index", None) if with_index else None
-    body = {"error": reason} if index is None else {"error": reason, "index": index}
     headers = [*JSON_HEADERS, *getattr(error, "headers", ())]
     headers += [(b"retry-after", b"1")] if status == 503 else []
-    return Response(status, encode(body), headers)
+    return Response(status, encode(ErrorResponse(reason, index)), headers)
 
 
-def _json(value: Any) -> Response:
-    return Response(200, encode(value))
+def _headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
+    """Return the headers of a route whose response is no JSON."""
+    media = routes.BY_NAME[name].media
+    return list({**dict(SECURITY_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
 
 
 async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
@@ -324,68 +277,32 @@ def load_page() -> tuple[bytes, Headers]:
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ).format(*digests)
-    headers = dict(SECURITY_HEADERS) | {
-        b"content-type": b"text/html; charset=utf-8",
-        b"content-security-policy": policy.encode(),
-        b"x-frame-options": b"DENY",
-        b"referrer-policy": b"no-referrer",
-        b"cross-origin-opener-policy": b"same-origin",
-    }
+    headers = _headers(
+        "page",
+        (b"content-security-policy", policy.encode()),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+    )
     page = text.replace("/*style*/", style).replace("/*script*/", script)
-    return page.encode(), list(headers.items())
+    return page.encode(), headers
 
 
 # The server
 
 
-@dataclass(frozen=True)
-class Address:
-    """Listening address and access options."""
-
-    host: str = "127.0.0.1"
-    port: int = 8400
-    token_file: Path | None = None
-    insecure: bool = False
-    names: tuple[str, ...] = ()  # other host names by which clients know it
-
-    def __post_init__(self) -> None:
-        if not self.is_local and self.token_file is None and not self.insecure:
-            raise ValueError(
-                f"{self.host} can be reached from other machines: give --token-file "
-                "(make one by `romco token FILE`), or say --insecure"
-            )
-
-    @property
-    def is_local(self) -> bool:
-        """True if only this machine can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    def access(self) -> Access:
-        """Return the access rules; a local service answers only to local names."""
-        tokens = None if self.token_file is None else routes.Tokens(self.token_file)
-        names = {name.lower() for name in self.names}
-        local = routes.LOCAL_NAMES | names | {self.host}
-        return Access(tokens, local if self.is_local or names else None)
-
-    def bind(self) -> socket.socket:
-        """Return a listening socket; port 0 is any that is free."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        return socket.create_server((self.host, self.port), family=family, backlog=1024)
-
-
 class Server:
     """Runs an application until a signal comes; replays the log while it already listens.
 
-    ``grace``: seconds that a stop may take.
+    Port 0 is any that is free; ``grace``: seconds that a stop may take.
     """
 
     def __init__(
-        self, service: Service, access: Access, listening: socket.socket, grace: float = 20.0
+        self, service: Service, access: Access, host: str, port: int = 0, grace: float = 20.0
     ) -> None:
-        self.service, self._listening, self._grace = service, listening, grace
+        self.service, self._grace = service, grace
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listening = socket.create_server((host, port), family=family, backlog=1024)
         self.application = Application(service, access, lambda: self.uvicorn.should_exit)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
@@ -402,8 +319,8 @@ class Server:
             limit_concurrency=MAX_CONNECTIONS,
         )
         self.uvicorn = uvicorn.Server(config)
-        host, port = listening.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        host, self.port = self._listening.getsockname()[:2]
+        self.url = f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
 
     def run(self, source: EventSource | None = None) -> bool:
         """Serve; False if the stop took too long to write a checkpoint, which loses nothing."""
@@ -411,11 +328,10 @@ class Server:
 
         def start() -> None:
             try:
-                writer = self.service.start()
-                self.application.metrics.writer = writer
+                self.service.start()
                 LOG.info("ready after change %d", self.service.served.sequence)
                 if source is not None:
-                    readers.append(SourceReader(source, writer))
+                    readers.append(SourceReader(source, self.service))
             except BaseException as error:
                 self.failure, self.uvicorn.should_exit = error, True
 

@@ -1,21 +1,22 @@
 """Client: retries that cannot learn twice, long lists sent in batches."""
 
-import http.client
 import json
-import random
-import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
+
+from urllib3 import BaseHTTPResponse, PoolManager, Retry
+from urllib3.exceptions import HTTPError
 
 from romco.io import durable
 from romco.server.routes import BY_NAME
 
 RETRIED = (502, 503, 504)  # statuses that may be better a moment later
-FIRST_PAUSE_SECONDS = 0.1  # doubled with each retry
+PAUSE_SECONDS = 0.1  # before the second retry, doubled with each further one
+MAX_CONNECTIONS = 32  # kept open, for several threads
 
 Events = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
@@ -61,9 +62,18 @@ class Client(durable.Closing):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address of a service: expected http://host:port")
-        self._parts, self._token = parts, token
-        self._timeout, self._retries, self._batch = timeout, retries, batch
-        self._local = threading.local()  # one connection per thread
+        self._url, self._batch = url.rstrip("/"), batch
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        again = Retry(
+            retries,
+            allowed_methods=None,  # all of them: an id is learned once
+            status_forcelist=RETRIED,
+            backoff_factor=PAUSE_SECONDS,
+            backoff_jitter=PAUSE_SECONDS,
+            raise_on_status=False,
+            respect_retry_after_header=False,
+        )
+        self._pool = PoolManager(maxsize=MAX_CONNECTIONS, timeout=timeout, retries=again)
 
     def predict(self, events: Events) -> Any:
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
@@ -111,27 +121,22 @@ class Client(durable.Closing):
     def ready(self) -> bool:
         """Return True if the service predicts and learns now."""
         try:
-            status, _ = self._once(*self._target("readyz"), None)
-        except (OSError, http.client.HTTPException):
-            self.close()
+            return self._send("readyz", retries=False).status == 200
+        except OSError:
             return False
-        return status == 200
 
     def wait(self, seconds: float = 30.0) -> Self:
         """Wait until the service is ready, and return the client; TimeoutError if it is not."""
         end = time.monotonic() + seconds
         while not self.ready():
             if time.monotonic() > end:
-                raise TimeoutError(f"no service at {self._parts.netloc} after {seconds:g} s")
+                raise TimeoutError(f"no service at {self._url} after {seconds:g} s")
             time.sleep(0.05)
         return self
 
     def close(self) -> None:
-        """Close this thread's connection; the next request opens another."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
+        """Close all connections; the next request opens another."""
+        self._pool.clear()
 
     def _events(self, name: str, events: Events, prepare: Any) -> Any:
         """Send one event, or a list in batches; name a bad event by its place in the list."""
@@ -151,61 +156,33 @@ class Client(durable.Closing):
     def _call(self, name: str, **given: Any) -> Any:
         return json.loads(self._request(name, **given))
 
-    def _target(
-        self, name: str, task: str | int | None = None, query: dict[str, Any] | None = None
-    ) -> tuple[str, str]:
-        """Return method and path of a route."""
-        route = BY_NAME[name]
-        path = route.path.replace("{task}", quote(str(task), safe=""))
-        return route.method, f"{path}?{urlencode(query)}" if query else path
+    def _request(self, name: str, **given: Any) -> bytes:
+        response = self._send(name, **given)
+        if response.status < 400:
+            return response.data
+        try:
+            refusal = response.json()
+            reason, index = str(refusal["error"]), refusal.get("index")
+        except (ValueError, KeyError, TypeError):
+            reason, index = "the service gave no reason", None
+        raise ServiceError(response.status, reason, index)
 
-    def _request(self, name: str, body: Any = None, **target: Any) -> bytes:
-        """Send a request, again if there was no response, after 0.1, 0.2, 0.4 ... seconds."""
-        method, path = self._target(name, **target)
-        data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        for attempt in range(self._retries + 1):
-            last = attempt == self._retries
-            try:
-                status, response = self._once(method, path, data)
-            except (OSError, http.client.HTTPException):
-                self.close()
-                if last:
-                    raise
-            else:
-                if status < 400:
-                    return response
-                if status not in RETRIED or last:
-                    raise _error(status, response)
-            time.sleep(FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
-        raise AssertionError("unreachable")
-
-    def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        connection = self._connection()
-        headers = {"Content-Type": "application/json"} if data is not None else {}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        connection.request(method, self._parts.path.rstrip("/") + path, data, headers)
-        response = connection.getresponse()
-        return response.status, response.read()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            secure = self._parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            assert self._parts.hostname is not None
-            connection = kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
-            self._local.connection = connection
-        return connection
+    def _send(
+        self, name: str, body: Any = None, task: str | int = "", query: Any = None, **options: Any
+    ) -> BaseHTTPResponse:
+        """Send a request, again if there was no response; OSError if there was none at all."""
+        route, data, headers = BY_NAME[name], None, self._headers
+        level = quote(str(task), safe="").replace(".", "%2E")  # else ".." would lead elsewhere
+        url = self._url + route.path.replace("{task}", level)
+        if body is not None:
+            data = json.dumps(body, allow_nan=False).encode()
+            headers = {**headers, "Content-Type": "application/json"}
+        sent = {"body": data, "fields": query, "headers": headers, "redirect": False}
+        try:
+            return self._pool.request(route.method, url, **sent, **options)
+        except HTTPError as error:
+            raise ConnectionError(str(error)) from error
 
 
 def _with_id(event: Mapping[str, Any]) -> dict[str, Any]:
     return dict(event) if "id" in event else {**event, "id": uuid.uuid4().hex}
-
-
-def _error(status: int, response: bytes) -> ServiceError:
-    try:
-        refusal = json.loads(response)
-        return ServiceError(status, str(refusal["error"]), refusal.get("index"))
-    except (ValueError, KeyError, TypeError):
-        return ServiceError(status, "the service gave no reason")

@@ -20,7 +20,7 @@ from romco.learners.capabilities import Decomposed
 from romco.server.routes import ROUTES
 
 if TYPE_CHECKING:
-    from romco.server.writer import Writer
+    from romco.server.writer import Service
 
 OTHER_PATH = "other"
 RECENT_REQUESTS = 1000  # of which the page shows median and 99th percentile
@@ -29,12 +29,11 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 
 
 class Metrics:
-    """Counts requests and predictions; reads the rest from the writer when it is asked."""
+    """Counts requests and predictions; reads the rest from the service when it is asked."""
 
-    def __init__(self) -> None:
-        self.predictions = 0
+    def __init__(self, service: "Service") -> None:
+        self.predictions, self._service = 0, service
         self._registry = CollectorRegistry()
-        self.writer: Writer | None = None  # on which to report
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
         self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
@@ -60,33 +59,26 @@ class Metrics:
             return None
         return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
 
-    def status(self, writer: "Writer") -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """Return what the page shows."""
-        served, store, counts = writer.served, writer.store, writer.counts
-        scores, model = served.scores, served.model
-        overview = served.overview()
+        service = self._service
+        scores, counts, overview = service.served.scores, service.counts, service.served.overview()
         trouble = "learning is in trouble: see the log of the service"
-        return {
+        return {name: value for name, _, value in self._gauges()} | {
             "time": time.time(),
-            "learner": model.engine.learner.name,
-            "target": served.target,
-            "sequence": served.sequence,
-            "events": model.events,
+            "learner": service.served.model.engine.learner.name,
+            "target": service.served.target,
+            "events": service.served.model.events,
             "predicted": self.predictions,
-            "durability": writer.settings.durability,
-            "pending": store.pending_events,
+            "durability": service.settings.durability,
             "dropped": counts["dropped"],
             "expired": counts["never answered"],
-            "trouble": None if writer.trouble is None else trouble,
-            "error": scores.total.mean,
-            "recent": scores.recent,
-            "log_loss": scores.log_loss,
+            "trouble": None if service.trouble is None else trouble,
             "judged": scores.total.events,
             "curve": scores.total.curve.points(),
             "calibration": scores.calibration(),
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
-            "tasks": overview.n_tasks,
             "features": overview.n_features,
             "rank": overview.rank,
             "kinds": dict(Count(task.kind for task in overview.tasks)),
@@ -106,36 +98,35 @@ class Metrics:
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             seconds.add_metric([path], buckets, self._seconds[path])
         yield seconds
-        writer = self.writer
-        if writer is None:
-            return
+        service = self._service
         events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
         for outcome in OUTCOMES:
-            events.add_metric([outcome], writer.counts[outcome])
+            events.add_metric([outcome], service.counts[outcome])
         yield events
-        dropped, expired = writer.counts["dropped"], writer.counts["never answered"]
+        dropped, expired = service.counts["dropped"], service.counts["never answered"]
         yield CounterMetricFamily("romco_pending_dropped", "Pending events without room", dropped)
         yield CounterMetricFamily("romco_pending_expired", "Pending events never answered", expired)
-        for name, text, value in self._gauges(writer):
+        for name, text, value in self._gauges():
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
 
-    def _gauges(self, writer: "Writer") -> Iterator[tuple[str, str, float | None]]:
-        served, store, scores = writer.served, writer.store, writer.served.scores
+    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        service, served, store = self._service, self._service.served, self._service.store
+        scores = served.scores
         yield "sequence", "Sequence number of the last change applied", served.sequence
-        yield "checkpoint_sequence", "That of the last checkpoint", writer.checkpoint_sequence
+        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
         yield "tasks", "Tasks known", len(served.model.tasks)
         yield "pending", "Predicted events that wait for an answer", store.pending_events
         yield "pending_bytes", "Their size", store.pending_bytes
-        yield "queued", "Events that wait to be learned", writer.queued
+        yield "queued", "Events that wait to be learned", service.queued
         yield "ids", "Ids remembered", store.ids
         yield "log_bytes", "Size of the database", store.bytes
-        yield "sync_seconds", "Time of the last commit", writer.commit_seconds
-        yield "broken", "1 while nothing can be learned", writer.failing or writer.broken
+        yield "sync_seconds", "Time of the last commit", service.commit_seconds
+        yield "broken", "1 while nothing can be learned", service.failing or service.broken
         yield "error", "Mean error of the predictions", scores.total.mean
         yield "recent_error", "That of about the last thousand", scores.recent
         yield "log_loss", "Mean log loss of the predictions", scores.log_loss
         with served.model.engine.at_rest() as learner:
             if isinstance(learner, Decomposed):
                 yield "rank", "Rank of what tasks share", len(learner.singular_values())
-        yield "durable", "1 if answers wait for a sync", writer.settings.durability == "durable"
+        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"

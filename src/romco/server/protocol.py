@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Meta
@@ -245,36 +246,36 @@ decode_change = msgspec.json.Decoder(Learn | Forget).decode
 decode_pending = msgspec.json.Decoder(PendingEvent).decode
 
 
-def parse_predict(body: bytes) -> tuple[list[PredictRequest], bool]:
-    """Return the events to predict, and whether they came as a list; else it is one object.
+_MANY = Meta(min_length=1, max_length=MAX_EVENTS)
+_DECODERS: dict[type[msgspec.Struct], tuple[Any, Any]] = {
+    kind: (msgspec.json.Decoder(kind), msgspec.json.Decoder(Annotated[list[kind], _MANY]))  # type: ignore[valid-type]
+    for kind in (PredictRequest, LearnRequest)
+}
 
-    >>> parse_predict(b'{"task": "ann", "x": {"a": 1}}')
+
+def parse(body: bytes, kind: type[msgspec.Struct]) -> tuple[list[Any], bool]:
+    """Return the events of a body, and whether they came as a list; else it is one object.
+
+    >>> parse(b'{"task": "ann", "x": {"a": 1}}', PredictRequest)
     ([PredictRequest(task='ann', x={'a': 1.0}, id=None, offset=None)], False)
     """
-    return _parse(body, _PREDICT)
-
-
-def parse_learn(body: bytes) -> tuple[list[LearnRequest], bool]:
-    """Return the events to learn, and whether they came as a list."""
-    return _parse(body, _LEARN)
-
-
-_MANY = Meta(min_length=1, max_length=MAX_EVENTS)
-_PREDICT, _LEARN = (
-    [msgspec.json.Decoder(of) for of in (kind, Annotated[list[kind], _MANY])]  # type: ignore[valid-type]
-    for kind in (PredictRequest, LearnRequest)
-)
-
-
-def _parse(body: bytes, decoders: list[Any]) -> tuple[list[Any], bool]:
     many = body.lstrip()[:1] != b"{"
     try:
-        parsed = decoders[many].decode(body)
+        parsed = _DECODERS[kind][many].decode(body)
     except msgspec.ValidationError as error:
         raise _invalid(str(error), body) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}", status=400) from None
     return (parsed, True) if many else ([parsed], False)
+
+
+def parse_query(query: bytes, kind: type[msgspec.Struct]) -> Any:
+    """Return the fields of a query, converted from text."""
+    try:
+        given = dict(parse_qsl(query.decode(), errors="strict"))
+        return msgspec.convert(given, kind, strict=False)
+    except ValueError as error:
+        raise RequestError(f"the query: {error}".replace("`", "")) from None
 
 
 def _invalid(message: str, body: bytes) -> RequestError:

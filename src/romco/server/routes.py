@@ -4,13 +4,12 @@
 """
 
 import hashlib
-import hmac
+import ipaddress
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,6 +28,7 @@ from romco.server.protocol import (
 from romco.version import __version__
 
 SCOPES = ("read", "write", "admin")
+ACCESS_HEADERS = (b"host", b"origin", b"authorization")  # that decide on access
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 SCHEMA_REF = "#/components/schemas/{name}"
 ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
@@ -69,9 +69,10 @@ LEARN = "Learn answers by id, or whole events; each id once"
 EXPLAIN = "What each feature of an event adds to its margin"
 MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
 LIVE = "State of the service every second (server-sent events)"
-FILE, EVENTS, TEXT = "application/octet-stream", "text/event-stream", "text/plain; version=0.0.4"
+FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ROUTES = (
-    Route("page", "GET", "/", "public", "The page", media="text/html"),
+    Route("page", "GET", "/", "public", "The page", media=HTML),
     Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
     Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
     Route("predict", "POST", "/v1/predict", "read", PREDICT, PredictRequest, PredictResponse),
@@ -87,98 +88,50 @@ ROUTES = (
     Route("openapi", "GET", "/openapi.json", "read", "Description of all routes (OpenAPI 3.1)"),
 )
 BY_NAME = {route.name: route for route in ROUTES}
-_FIXED = {(r.method, r.path): r for r in ROUTES if "{task}" not in r.path}
-_OF_TASK = {r.method: r for r in ROUTES if "{task}" in r.path}
 _TASK_PREFIX = "/v1/tasks/"
+_METHODS: dict[str, dict[str, Route]] = {}  # routes by path and method
+for _route in ROUTES:
+    _METHODS.setdefault(_route.path, {})[_route.method] = _route
+    if _route.method == "GET":
+        _METHODS[_route.path]["HEAD"] = _route
 
 
-def find_route(method: str, path: str) -> tuple[Route | None, str, list[str]]:
-    """Return the route of a decoded path, the task in it, and the allowed methods.
+def find_routes(path: str) -> tuple[dict[str, Route], str]:
+    """Return the routes of a decoded path by method, and the task in it.
 
-    >>> find_route("GET", "/v1/tasks/a/b")[1:]
-    ('a/b', ['GET', 'HEAD', 'DELETE'])
-    >>> find_route("POST", "/v1/checkpoint" + chr(10))
-    (None, '', [])
+    >>> methods, task = find_routes("/v1/tasks/a/b")
+    >>> list(methods), task
+    (['GET', 'HEAD', 'DELETE'], 'a/b')
+    >>> find_routes("/v1/checkpoint" + chr(10))
+    ({}, '')
     """
-    asked = "GET" if method == "HEAD" else method
-    route = _FIXED.get((asked, path))
-    if route is not None:
-        return route, "", []
     if path.startswith(_TASK_PREFIX) and len(path) > len(_TASK_PREFIX):
-        return _OF_TASK.get(asked), path[len(_TASK_PREFIX) :], _with_head(list(_OF_TASK))
-    return None, "", _with_head([r.method for r in ROUTES if r.path == path])
+        return _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
+    return _METHODS.get(path, {}), ""
 
 
-def _with_head(methods: list[str]) -> list[str]:
-    return [name for m in methods for name in ((m, "HEAD") if m == "GET" else (m,))]
-
-
-class Tokens:
-    """Tokens of a file with lines ``scopes digest name``; scopes as "read,write".
+def read_tokens(path: Path) -> dict[str, frozenset[str]]:
+    """Return scopes by the SHA-256 of a token; a file has lines ``scopes digest name``.
 
     A token has 256 random bits, so a plain hash of it can be neither guessed nor reversed.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "tokens"
     >>> secret = create_token(path, ["read"], "dashboard")
-    >>> tokens = Tokens(path)
-    >>> tokens.scopes(f"Bearer {secret}"), tokens.scopes("Bearer x")
-    (frozenset({'read'}), None)
+    >>> list(read_tokens(path).values())
+    [frozenset({'read'})]
     """
-
-    def __init__(self, path: Path) -> None:
-        self._scopes: dict[str, frozenset[str]] = {}  # by SHA-256
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            scopes, digest, *_ = [*line.split(maxsplit=2), "", ""]
-            if len(digest) != 64:
-                raise ValueError(f"{path.name}, line {number}: expected scopes, SHA-256 and a name")
-            self._scopes[digest.lower()] = frozenset(_check_scopes(scopes.split(",")))
-        if not self._scopes:
-            raise ValueError(f"{path.name} holds no token: make one by `romco token {path.name}`")
-
-    def scopes(self, header: str) -> frozenset[str] | None:
-        """Return the scopes of an Authorization header's token; None if it is not known."""
-        kind, _, secret = header.partition(" ")
-        given = _digest(secret.strip()) if kind.lower() == "bearer" else ""
-        same = [s for d, s in self._scopes.items() if hmac.compare_digest(d, given)]  # all of them
-        return same[0] if same else None
-
-
-def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Return header fields by name; RequestError where one that decides on access comes twice."""
-    headers = dict(pairs)
-    if len(headers) < len(pairs):
-        names = [name for name, _ in pairs if name in (b"host", b"origin", b"authorization")]
-        if len(set(names)) < len(names):
-            raise RequestError("Host, Origin and Authorization may be sent once", status=400)
-    return headers
-
-
-class Access:
-    """Decides whether a request is let in; ``hosts`` None accepts any Host."""
-
-    def __init__(self, tokens: Tokens | None = None, hosts: frozenset[str] | None = None) -> None:
-        self._tokens, self._hosts = tokens, hosts
-
-    def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise RequestError where a request for a route of a scope is refused."""
-        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
-        if self._hosts is not None and _host_name(host) not in self._hosts:
-            raise RequestError("the service is not known by this Host", status=421)
-        foreign = origin is not None and not _same_site(origin.decode("latin-1"), host)
-        if foreign and method not in ("GET", "HEAD"):
-            raise RequestError("requests from other sites are refused", status=403)
-        if self._tokens is None or scope == "public":
-            return
-        scopes = self._tokens.scopes(headers.get(b"authorization", b"").decode("latin-1"))
-        if scopes is None:
-            bearer = [(b"www-authenticate", b"Bearer")]
-            reason = "a token is needed: Authorization: Bearer TOKEN"
-            raise RequestError(reason, status=401, headers=bearer)
-        if scope not in scopes:
-            raise RequestError(f"this token has no {scope} scope", status=403)
+    tokens = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        scopes, digest, *_ = [*line.split(maxsplit=2), "", ""]
+        if len(digest) != 64:
+            raise ValueError(f"{path.name}, line {number}: expected scopes, SHA-256 and a name")
+        tokens[digest.lower()] = frozenset(_check_scopes(scopes.split(",")))
+    if not tokens:
+        raise ValueError(f"{path.name} holds no token: make one by `romco token {path.name}`")
+    return tokens
 
 
 def create_token(path: Path, scopes: list[str], name: str) -> str:
@@ -201,58 +154,100 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _host_name(host: str) -> str:
-    """Return the name within a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+class Access:
+    """Decides whether a request is let in; ``hosts`` None accepts any Host.
+
+    ``tokens`` are scopes by the SHA-256 of a token; without them no token is needed.
+    """
+
+    def __init__(
+        self,
+        tokens: Mapping[str, frozenset[str]] | None = None,
+        hosts: frozenset[str] | None = LOCAL_NAMES,
+    ) -> None:
+        self._tokens, self._hosts = tokens, hosts
+
+    @classmethod
+    def of_host(
+        cls, host: str, token_file: Path | None, insecure: bool, names: Sequence[str]
+    ) -> "Access":
+        """Return the rules of a listening address; a local service answers only to local names."""
+        try:
+            local = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            local = host == "localhost"
+        if not local and token_file is None and not insecure:
+            raise ValueError(
+                f"{host} can be reached from other machines: give --token-file "
+                "(make one by `romco token FILE`), or say --insecure"
+            )
+        hosts = LOCAL_NAMES | {name.lower() for name in names} | {host} if local or names else None
+        return cls(None if token_file is None else read_tokens(token_file), hosts)
+
+    def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise RequestError where a request for a route of a scope is refused."""
+        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
+        name = host[1:].partition("]")[0] if host[:1] == "[" else host.rpartition(":")[0] or host
+        if self._hosts is not None and name.lower() not in self._hosts:
+            raise RequestError("the service is not known by this Host", status=421)
+        foreign = origin is not None and origin.decode("latin-1").partition("://")[2] != host
+        if foreign and method not in ("GET", "HEAD"):
+            raise RequestError("requests from other sites are refused", status=403)
+        if self._tokens is None or scope == "public":
+            return
+        kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        scopes = self._tokens.get(_digest(secret.strip()))
+        if scopes is None or kind.lower() != "bearer":
+            bearer = [(b"www-authenticate", b"Bearer")]
+            reason = "a token is needed: Authorization: Bearer TOKEN"
+            raise RequestError(reason, status=401, headers=bearer)
+        if scope not in scopes:
+            raise RequestError(f"this token has no {scope} scope", status=403)
 
 
-def _same_site(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc == host
-    except ValueError:
-        return False
+def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return header fields by name; RequestError where one that decides on access comes twice."""
+    headers = dict(pairs)
+    if len(headers) < len(pairs):
+        names = [name for name, _ in pairs if name in ACCESS_HEADERS]
+        if len(set(names)) < len(names):
+            raise RequestError("Host, Origin and Authorization may be sent once", status=400)
+    return headers
 
 
 def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     """Return the OpenAPI document; ``row_width`` is the number of columns of unnamed features."""
     types = (PredictRequest, LearnRequest, PredictResponse, LearnResponse, ErrorResponse)
     _, schemas = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
+    unwanted = "array" if row_width is None else "object"
+    size = {} if row_width is None else {"minItems": row_width, "maxItems": row_width}
     for name in ("PredictRequest", "LearnRequest"):
-        fields = schemas[name]["properties"]
-        fields["x"] = {"anyOf": _row_schemas(fields["x"]["anyOf"], row_width)}
+        row = schemas[name]["properties"]["x"]
+        kinds = [kind for kind in row["anyOf"] if kind["type"] != unwanted]
+        row["anyOf"] = [kind | size if kind["type"] == "array" else kind for kind in kinds]
     answer = schemas["LearnRequest"]
     answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    text = "Predict, answer later, learn once. An object is one event, a list many"
+    info = {"title": "romco", "version": __version__, "description": f"{text}, as the response."}
+    security = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "romco",
-            "version": __version__,
-            "description": "Predict, answer later, learn once. An object is one event, a list "
-            "many; the response is of the same kind.",
-        },
+        "info": info,
         "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": schemas, "securitySchemes": security},
     }
 
 
 def _operation(route: Route) -> dict[str, Any]:
+    many = route.body is not None and route.response is not None
     schema: dict[str, Any] = {"type": "object" if route.media == "application/json" else "string"}
     if route.response is not None:
-        schema = _one_or_many(route.response, None)
-    responses: dict[str, Any] = {
-        "200": {"description": "Done", "content": {route.media.split(";")[0]: {"schema": schema}}}
-    }
-    error = {"application/json": {"schema": {"$ref": SCHEMA_REF.format(name="ErrorResponse")}}}
-    for status in route.errors:
-        responses[str(status)] = {"description": "Refused", "content": error}
+        schema = _schema(route.response, many)
+    responses = {"200": _content("Done", schema, route.media.split(";")[0])}
+    refused = _content("Refused", _schema(ErrorResponse))
     parameters: list[dict[str, Any]] = []
     if route.query is not None:
         fields = msgspec.json.schema_components([route.query])[1][route.query.__name__]
@@ -265,31 +260,25 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": responses,
+        "responses": responses | {str(status): refused for status in route.errors},
         "security": [] if route.scope == "public" else [{}, {"token": [route.scope]}],
     }
     if route.body is not None:
-        body = _one_or_many(route.body, MAX_EVENTS if route.response else 0)
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": body}},
-        }
+        sent = _schema(route.body, many, {"minItems": 1, "maxItems": MAX_EVENTS})
+        operation["requestBody"] = {"required": True} | _content("One event, or many", sent)
     return operation
 
 
-def _one_or_many(kind: type[msgspec.Struct], most: int | None) -> dict[str, Any]:
+def _content(text: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {"description": text, "content": {media: {"schema": schema}}}
+
+
+def _schema(
+    kind: type[msgspec.Struct], many: bool = False, size: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Return the schema of an object or, with ``many``, of a list of them too."""
     one = {"$ref": SCHEMA_REF.format(name=kind.__name__)}
-    if most == 0:
-        return one
-    many: dict[str, Any] = {"type": "array", "items": one}
-    return {"anyOf": [one, many if most is None else many | {"minItems": 1, "maxItems": most}]}
-
-
-def _row_schemas(kinds: list[dict[str, Any]], width: int | None) -> list[dict[str, Any]]:
-    """Rows are lists where features are columns without names, else objects."""
-    unwanted = "array" if width is None else "object"
-    size = {} if width is None else {"minItems": width, "maxItems": width}
-    return [k | size if k["type"] == "array" else k for k in kinds if k["type"] != unwanted]
+    return {"anyOf": [one, {"type": "array", "items": one, **(size or {})}]} if many else one
 
 
 def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -3,21 +3,15 @@
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from romco.server.protocol import (
-    BusyError,
-    RequestError,
-    StoppedError,
-    parse_learn,
-)
+from romco.server.protocol import LearnRequest, RequestError, StoppedError, parse
 
 if TYPE_CHECKING:
-    from romco.server.writer import Writer
+    from romco.server.writer import Service
 
 LOG = logging.getLogger("romco.server")
 PAUSE_SECONDS = 0.5  # before what failed is tried again, doubled up to MAX_PAUSE_SECONDS
@@ -36,7 +30,7 @@ class EventSource(Protocol):
     """Stream that can be read again from any position.
 
     The position of what was learned is stored in the same transaction as the change, so a source
-    needs to keep none.
+    needs to keep none. Where a method raises, the source is closed and opened again after a pause.
     """
 
     name: str  # under which its position is stored
@@ -45,7 +39,7 @@ class EventSource(Protocol):
         """Connect; the next message is the one after a position, or the first."""
 
     def read(self, limit: int) -> Sequence[Message]:
-        """Return the next messages; wait a moment if there is none. OSError if it is away."""
+        """Return the next messages; wait a moment if there is none."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Let go of messages that are durable here."""
@@ -58,12 +52,11 @@ class EventSource(Protocol):
 
 
 class SourceReader:
-    """Reads a source in a thread and hands it to the writer, each message once, in order."""
+    """Reads a source in a thread and hands it to the service, each message once, in order."""
 
-    def __init__(self, source: EventSource, writer: "Writer") -> None:
+    def __init__(self, source: EventSource, service: "Service") -> None:
         self.learned = self.refused = 0  # messages
-        self.trouble: str | None = None
-        self._source, self._writer = source, writer
+        self._source, self._service = source, service
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="romco-source", daemon=True)
         self._thread.start()
@@ -76,22 +69,20 @@ class SourceReader:
     @property
     def position(self) -> str | None:
         """Position of the last message that was learned or refused."""
-        return self._writer.positions.get(self._source.name)
+        return self._service.positions.get(self._source.name)
 
     def _run(self) -> None:
         pause = PAUSE_SECONDS
         while not self._stop.is_set():
             try:
                 self._source.open(self.position)
-                self.trouble = None
                 while not self._stop.is_set():
                     self._take(self._source.read(READ_MESSAGES))
                     pause = PAUSE_SECONDS
             except StoppedError:
                 return
-            except (OSError, BusyError) as error:
-                self.trouble = str(error)
-                LOG.warning("the source %s: %s; trying again", self._source.name, error)
+            except Exception as error:  # of a broker, or the service is busy
+                LOG.warning("the source %s: %r; trying again", self._source.name, error)
                 self._stop.wait(pause)
                 pause = min(2.0 * pause, MAX_PAUSE_SECONDS)
             finally:
@@ -107,15 +98,15 @@ class SourceReader:
                     self._learn([message])
                 except RequestError as error:
                     self._source.refuse(message, error.reason)
-                    self._writer.learn([], self._source.name, message.position).result()
+                    self._service.learn([], self._source.name, message.position).result()
                     self.refused += 1
         if messages:
             self._source.acknowledge(messages)
 
     def _learn(self, messages: Sequence[Message]) -> None:
-        lessons = [lesson for message in messages for lesson in parse_learn(message.body)[0]]
+        lessons = [lesson for m in messages for lesson in parse(m.body, LearnRequest)[0]]
         if messages:
-            self._writer.learn(lessons, self._source.name, messages[-1].position).result()
+            self._service.learn(lessons, self._source.name, messages[-1].position).result()
             self.learned += len(messages)
 
 
@@ -127,13 +118,10 @@ def open_source(url: str) -> EventSource:
     ...
     ValueError: expected redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC
     """
-    kinds: dict[str, type[RedisStream | KafkaTopic]] = {
-        "redis": RedisStream,
-        "rediss": RedisStream,
-        "kafka": KafkaTopic,
-    }
+    kinds: dict[str, Any] = {"redis": RedisStream, "rediss": RedisStream, "kafka": KafkaTopic}
     try:
-        return kinds[urlsplit(url).scheme](url)
+        source: EventSource = kinds[urlsplit(url).scheme](url)
+        return source
     except KeyError:  # another scheme, or no name of a stream
         known = "redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC"
         raise ValueError(f"expected {known}") from None
@@ -153,56 +141,39 @@ class RedisStream:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
-        self.stream = query["stream"][0]
-        self.group = query.get("group", ["romco"])[0]
+        self.stream, self.group = query["stream"][0], query.get("group", ["romco"])[0]
         self.name = f"redis:{self.stream}"
-        self._url = urlunsplit(parts._replace(query=""))
-        self._redis: Any = None
+        self._library, address = import_module("redis"), urlunsplit(parts._replace(query=""))
+        self._redis = self._library.Redis.from_url(address, socket_timeout=30.0, protocol=2)
 
     def open(self, after: str | None) -> None:
-        import redis
-
-        with _errors_of("redis"):
-            self._redis = redis.Redis.from_url(self._url, socket_timeout=30.0)
-            try:
-                self._redis.xgroup_create(self.stream, self.group, after or "0", mkstream=True)
-            except redis.ResponseError as error:
-                if "BUSYGROUP" not in str(error):
-                    raise
-                self._redis.xgroup_setid(self.stream, self.group, after or "0")
+        try:
+            self._redis.xgroup_create(self.stream, self.group, after or "0", mkstream=True)
+        except self._library.ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+            self._redis.xgroup_setid(self.stream, self.group, after or "0")
 
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next entries; one without the field ``event`` has an empty body."""
-        streams = {self.stream: ">"}
-        with _errors_of("redis"):
-            found = self._redis.xreadgroup(
-                self.group, self.CONSUMER, streams, count=limit, block=self.BLOCK_MS
-            )
-        if isinstance(found, dict):  # protocol 3
-            entries = [entry for nested in found.values() for some in nested for entry in some]
-        else:
-            entries = [entry for _, some in found or () for entry in some]
+        reader, streams = (self.group, self.CONSUMER), {self.stream: ">"}
+        found = self._redis.xreadgroup(*reader, streams, count=limit, block=self.BLOCK_MS)
+        entries = [entry for _, some in found or () for entry in some]
         return [Message(key.decode(), fields.get(self.FIELD, b"")) for key, fields in entries]
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        with _errors_of("redis"):
-            self._redis.xack(self.stream, self.group, *[message.position for message in messages])
+        self._redis.xack(self.stream, self.group, *[message.position for message in messages])
 
     def refuse(self, message: Message, reason: str) -> None:
-        import redis
-
         fields = {self.FIELD: message.body, "reason": reason}
-        with _errors_of("redis"):
-            try:
-                self._redis.xadd(f"{self.stream}:refused", fields, id=message.position)
-            except redis.ResponseError as error:
-                if "equal or smaller" not in str(error):
-                    raise
+        try:
+            self._redis.xadd(f"{self.stream}:refused", fields, id=message.position)
+        except self._library.ResponseError as error:
+            if "equal or smaller" not in str(error):  # it is there already
+                raise
 
     def close(self) -> None:
-        if self._redis is not None:
-            self._redis.close()
-            self._redis = None
+        self._redis.close()
 
 
 class KafkaTopic:
@@ -215,79 +186,59 @@ class KafkaTopic:
 
     WAIT_SECONDS = 0.5
     CONNECT_SECONDS = 10.0
+    CONSUMING: ClassVar[dict[str, Any]] = {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",
+    }
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self.topic, self.name = parts.path.strip("/"), f"kafka:{parts.path.strip('/')}"
+        self.topic = parts.path.strip("/")
         if not self.topic or not parts.netloc:
             raise KeyError("topic")
-        group = parse_qs(parts.query).get("group", ["romco"])[0]
+        self.name = f"kafka:{self.topic}"
+        self._group = parse_qs(parts.query).get("group", ["romco"])[0]
         self._config = {"bootstrap.servers": parts.netloc, "session.timeout.ms": 6000}
-        self._consuming = {
-            **self._config,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest",
-        }
+        self._library: Any = import_module("confluent_kafka")
         self._consumer: Any = None
         self._next: dict[int, int] = {}  # offset of the next message, by partition
 
     def open(self, after: str | None) -> None:
-        import confluent_kafka as kafka
+        self._next = {int(key): offset for key, offset in json.loads(after or "{}").items()}
+        config = {**self._config, **self.CONSUMING, "group.id": self._group}
+        self._consumer = self._library.Consumer(config)
+        found = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS)
+        begin = dict.fromkeys(found.topics[self.topic].partitions, self._library.OFFSET_BEGINNING)
+        self._consumer.assign(self._places(begin | self._next))
 
-        stored = {int(key): offset for key, offset in json.loads(after or "{}").items()}
-        with _errors_of("confluent_kafka"):
-            self._consumer = kafka.Consumer(self._consuming)
-            found = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS)
-            partitions = found.topics[self.topic].partitions
-            first = {n: stored.get(n, kafka.OFFSET_BEGINNING) for n in partitions}
-            self._consumer.assign([kafka.TopicPartition(self.topic, *at) for at in first.items()])
-        self._next = stored
+    def _places(self, offsets: Mapping[Any, int]) -> list[Any]:
+        place = self._library.TopicPartition
+        return [place(self.topic, int(partition), at) for partition, at in offsets.items()]
 
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next messages; each position holds the offsets of all partitions."""
         messages = []
-        with _errors_of("confluent_kafka"):
-            for found in self._consumer.consume(limit, self.WAIT_SECONDS):
-                if found.error() is not None:
-                    raise OSError(f"Kafka: {found.error().str()}")
-                self._next[found.partition()] = found.offset() + 1
-                messages.append(Message(json.dumps(self._next), found.value() or b""))
+        for found in self._consumer.consume(limit, self.WAIT_SECONDS):
+            if found.error() is not None:
+                raise OSError(f"Kafka: {found.error().str()}")
+            self._next[found.partition()] = found.offset() + 1
+            messages.append(Message(json.dumps(self._next), found.value() or b""))
         return messages
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Commit offsets to the broker, where monitors of the lag look."""
-        import confluent_kafka as kafka
-
-        offsets = json.loads(messages[-1].position)
-        places = [kafka.TopicPartition(self.topic, int(n), at) for n, at in offsets.items()]
-        with _errors_of("confluent_kafka"):
-            self._consumer.commit(offsets=places, asynchronous=True)
+        places = self._places(json.loads(messages[-1].position))
+        self._consumer.commit(offsets=places, asynchronous=True)
 
     def refuse(self, message: Message, reason: str) -> None:
-        import confluent_kafka as kafka
-
-        with _errors_of("confluent_kafka"):
-            producer = kafka.Producer(self._config)
-            headers: list[tuple[str, str | bytes | None]] = [("reason", reason)]
-            key = f"{self.topic}/{message.position}"
-            producer.produce(f"{self.topic}.refused", message.body, key=key, headers=headers)
-            if producer.flush(self.CONNECT_SECONDS):
-                raise OSError(f"Kafka: {self.topic}.refused cannot be written")
+        producer, topic = self._library.Producer(self._config), f"{self.topic}.refused"
+        key = f"{self.topic}/{message.position}"
+        producer.produce(topic, message.body, key=key, headers=[("reason", reason)])
+        if producer.flush(self.CONNECT_SECONDS):
+            raise OSError(f"Kafka: {topic} cannot be written")
 
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
-
-
-@contextmanager
-def _errors_of(package: str) -> Iterator[None]:
-    """Raise the errors of a client library as OSError."""
-    library = import_module(package)
-    kind = library.RedisError if package == "redis" else library.KafkaException
-    try:
-        yield
-    except kind as error:
-        raise OSError(f"{package}: {error}") from error

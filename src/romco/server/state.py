@@ -3,17 +3,17 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate, groupby, pairwise, starmap
+from itertools import groupby, repeat
 from math import log
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema
 from romco.kernels.io.encoder import only_numbers
-from romco.labels import Budget
 from romco.model import Columns, Model, Names
 from romco.server.protocol import (
     MAX_NAME_CHARS,
@@ -32,10 +32,11 @@ from romco.server.protocol import (
     Settings,
     Task,
     TaskQuery,
+    encode,
     name_key,
 )
 
-Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
+Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
 
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
@@ -46,6 +47,8 @@ CURVE_POINTS = 48  # beyond, two neighbours are merged into one
 RECENT_DECAY = 0.999  # weight of an event in the recent error, one event later
 MIN_PROBABILITY = 1e-15
 
+Bins = Annotated[list[int | float], Meta(min_length=CALIBRATION_BINS, max_length=CALIBRATION_BINS)]
+
 
 class ErrorCurve(msgspec.Struct, array_like=True):
     """Sum of errors among each ``width`` events, in at most CURVE_POINTS points."""
@@ -54,8 +57,12 @@ class ErrorCurve(msgspec.Struct, array_like=True):
     filled: int = 0  # events of the last point
     errors: list[float] = msgspec.field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.filled <= self.width or len(self.errors) > CURVE_POINTS:
+            points = len(self.errors)
+            raise ValueError(f"a curve of {points} points, {self.width} events each")
+
     def add(self, error: float) -> None:
-        """Count an event."""
         if not self.errors or self.filled == self.width:
             if len(self.errors) == CURVE_POINTS:
                 pairs = zip(self.errors[::2], self.errors[1::2], strict=True)
@@ -81,7 +88,6 @@ class ErrorCount(msgspec.Struct, array_like=True):
     curve: ErrorCurve = msgspec.field(default_factory=ErrorCurve)
 
     def add(self, error: float) -> None:
-        """Count an event."""
         self.events += 1
         self.errors += error
         self.curve.add(error)
@@ -107,9 +113,9 @@ class Scores(msgspec.Struct):
     judged: int = 0  # events with a probability
     recent_errors: float = 0.0
     recent_events: float = 0.0
-    bin_events: list[int] = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
-    bin_predicted: list[float] = msgspec.field(default_factory=lambda: [0.0] * CALIBRATION_BINS)
-    bin_observed: list[int] = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
+    bin_events: Bins = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
+    bin_predicted: Bins = msgspec.field(default_factory=lambda: [0.0] * CALIBRATION_BINS)
+    bin_observed: Bins = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
     tasks: dict[str, ErrorCount] = msgspec.field(default_factory=dict)
 
     def add(
@@ -127,10 +133,6 @@ class Scores(msgspec.Struct):
             self.bin_observed[k] += came_true
             self.loss -= log(max(probability if came_true else 1.0 - probability, MIN_PROBABILITY))
             self.judged += 1
-
-    def forget(self, task: Any) -> None:
-        """Remove a task's own score."""
-        self.tasks.pop(name_key(task), None)
 
     def of_task(self, task: Any) -> ErrorCount | None:
         """Return a task's own score, if any of its predictions was compared with an answer."""
@@ -151,22 +153,8 @@ class Scores(msgspec.Struct):
         bins = zip(self.bin_events, self.bin_predicted, self.bin_observed, strict=True)
         return [{"events": n, "predicted": p / n, "observed": y / n} for n, p, y in bins if n]
 
-    def to_bytes(self) -> bytes:
-        """Return the scores as JSON."""
-        return msgspec.json.encode(self)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Scores":
-        """Return the scores that :meth:`to_bytes` wrote; ValueError for anything else."""
-        scores = msgspec.json.decode(data, type=Scores)
-        bins = len(scores.bin_events), len(scores.bin_predicted), len(scores.bin_observed)
-        if set(bins) != {CALIBRATION_BINS}:
-            raise ValueError(f"expected {CALIBRATION_BINS} calibration bins")
-        for curve in (count.curve for count in (scores.total, *scores.tasks.values())):
-            points = len(curve.errors)
-            if not 0 <= curve.filled <= curve.width or points > CURVE_POINTS:
-                raise ValueError(f"a curve of {points} points, {curve.width} events each")
-        return scores
+decode_scores = msgspec.json.Decoder(Scores).decode
 
 
 class ServedModel:
@@ -178,7 +166,7 @@ class ServedModel:
 
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
-        self.rejected = 0  # changes that could not be applied although they had been accepted
+        self.target = model.engine.target.kind  # "two classes", "classes" or "number"
         self._schema = self._take_schema()
         features = model.features
         self._known_names = features.known if isinstance(features, Names) else frozenset()
@@ -187,29 +175,18 @@ class ServedModel:
         self._overview: Explanation | None = None
         self._overview_sequence, self._overview_until = -1, 0.0
 
-    @property
-    def target(self) -> str:
-        """Kind of target: "two classes", "classes" or "number"."""
-        return self.model.engine.target.kind
-
-    def set_budget(self, share: float | None) -> None:
-        """Give the model a label budget, unless its own policy has that share already."""
-        if share is not None and getattr(self.model.labels, "share", None) != share:
-            self.model.labels = Budget(share)
-
     # Predicting
 
     def respond(
         self, events: Sequence[PredictRequest]
     ) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict events; those with an id are to be kept until their answers come."""
-        version, tasks = self.sequence, [event.task for event in events]
-        with_id = [k for k, event in enumerate(events) if event.id is not None]
-        rows = self.encode([event.x for event in events])
+        version, with_id = self.sequence, [k for k, e in enumerate(events) if e.id is not None]
+        rows, tasks = self.encode([e.x for e in events]), [e.task for e in events]
         offsets = _offsets(events)
-        made, contexts = self._predict(rows, tasks, offsets, bool(with_id))
-        responses = [PredictResponse(*one, version) for one in made]
-        if self._known_names:
+        columns, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
+        responses = list(map(PredictResponse, *columns, repeat(version)))
+        if self._known_names and not complete:
             for response, event, row in zip(responses, events, rows, strict=True):
                 if not row.keys() <= self._known_names:
                     response.unknown = self._unknown(event.x, row)
@@ -222,34 +199,41 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, usable = events[k], contexts is not None and np.isfinite(contexts[k]).all()
-            prediction = Prediction(*made[k], contexts[k].tolist() if usable else None)
+            event, made = events[k], responses[k]
+            usable = contexts is not None and np.isfinite(contexts[k]).all()
+            context = contexts[k].tolist() if usable else None
+            prediction = Prediction(made.label, made.probability, made.margin, context)
             kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
             pending.append(kept)
         return responses, pending
 
     def _predict(
-        self,
-        rows: Sequence[Any],
-        tasks: Sequence[Task],
-        offsets: list[float] | None,
-        with_context: bool,
-    ) -> tuple[list[Scored], Any]:
-        """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
-        engine, contexts = self.model.engine, None
+        self, rows: Sequence[Any], tasks: Sequence[Task], offsets: Any, with_context: bool
+    ) -> tuple[Predictions, Any, bool]:
+        """Predict encoded rows.
+
+        Returns labels, probabilities and margins; the learner's context (n, k), for late answers;
+        and whether all features are sure to be known.
+        """
+        engine, read, contexts = self.model.engine, self.model.features.read, None
+        given: Any = rows
         try:
+            if len(rows) == 1 and not with_context:  # compiled, without arrays
+                made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
+                if made is not NotImplemented:
+                    return ([made[0]], [made[1]], [made[2]]), None, False
+            if self._known_names and engine.history is None:
+                given = read(rows)  # names that are not known are left out
             if with_context:
-                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
+                margins, contexts = engine.margins_and_context(given, tasks, offsets)
             else:
-                if len(rows) == 1:  # compiled, without arrays; several are predicted together
-                    made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
-                    if made is not NotImplemented:
-                        return [made], None
-                margins = engine.margins(rows, tasks, offsets)
+                margins = engine.margins(given, tasks, offsets)
         except ValueError as error:
-            raise blame(error, self.model.features.read, rows) from None
+            check_each(read, rows)
+            raise RequestError(str(error), 0) from None
+        complete = given is not rows and len(given.values) == sum(map(len, rows))
         chances = margins if self.target == "number" else engine.probability_of(margins)
-        return self._predictions(margins, chances), contexts
+        return self._predictions(margins, chances), contexts, complete
 
     def _take_schema(self) -> Schema | None:
         """Return how cells are read, None for arrays; the model itself gets plain numbers.
@@ -297,55 +281,55 @@ class ServedModel:
                 names.append(name[:MAX_NAME_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
-    def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
-        """Combine margins and probabilities, (n,) or (n, K), into predictions."""
+    def _predictions(self, margins: Any, probabilities: Any) -> Predictions:
+        """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
         if self.target == "number":
-            return [(number, None, number) for number in margins.tolist()]
+            return margins.tolist(), [None] * len(margins), margins.tolist()
         if self.target == "classes":
-            label_of, both = self.model.engine.label_of, zip(margins, probabilities, strict=True)
-            return [(_plain(label_of(m)), float(p.max(initial=0.0)), _largest(m)) for m, p in both]
-        classes = self.model.classes
-        below, above = (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)
-        pairs = zip(margins.tolist(), probabilities.tolist(), strict=True)
-        return [(above if m >= 0.0 else below, p, m) for m, p in pairs]
+            labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
+            largest = margins.max(axis=1, initial=-np.inf)
+            largest = np.where(np.isfinite(largest), largest, 0.0)
+            return labels, probabilities.max(axis=1, initial=0.0).tolist(), largest.tolist()
+        classes = self.model.classes or (None,)
+        below, above, numbers = _plain(classes[0]), _plain(classes[-1]), margins.tolist()
+        return [above if m >= 0.0 else below for m in numbers], probabilities.tolist(), numbers
 
     # Applying changes
 
-    def apply(self, changes: Sequence[Change]) -> list[tuple[range, str | None]]:
-        """Apply the next changes; return their sequence numbers, and why one could not be.
+    def apply(self, changes: Sequence[Change]) -> list[str | None]:
+        """Apply the next changes; return why a change could not be applied, or None, for each.
 
         A change that fails changes nothing and still uses its sequence numbers. Neighbouring
         requests are learned in one call, which costs a tenth per event.
         """
-        first, reasons = self.sequence + 1, list[str | None]()
+        reasons = list[str | None]()
         for learns, run in groupby(changes, lambda change: isinstance(change, Learn)):
             some: list[Any] = list(run)
             reasons += self._learn(some) if learns else [self._forget(one) for one in some]
-        self.rejected += sum(reason is not None for reason in reasons)
-        ends = accumulate((change.count for change in changes), initial=first)
-        return list(zip(starmap(range, pairwise(ends)), reasons, strict=True))
+        return reasons
 
     def _learn(self, changes: list[Learn]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
         had_labels = self.target == "number" or bool(self.model.classes)
         try:
-            found = self._learn_events(events) if events else []
+            labels, chances = self._learn_events(events)[:2] if events else ((), ())
         except ValueError as error:
             if len(changes) > 1:
                 return [reason for change in changes for reason in self._learn([change])]
             self.sequence += changes[0].count
             return [str(error)]
-        for k, (event, now) in enumerate(zip(events, found, strict=True)):
+        for k, (event, label, chance) in enumerate(zip(events, labels, chances, strict=True)):
             made = event.prediction
-            label, chance = now[:2] if made is None else (made.label, made.probability)
+            if made is not None:
+                label, chance = made.label, made.probability
             if label is not None and (made is not None or k or had_labels):
                 loss, came_true = self._judge(label, event.y)
                 self.scores.add(event.task, loss, chance, came_true)
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 
-    def _learn_events(self, events: list[Event]) -> list[Scored]:
+    def _learn_events(self, events: list[Event]) -> Predictions:
         """Learn events; return what was predicted of each just before.
 
         A context that the learner does not understand, as after an update of romco, is left out.
@@ -374,11 +358,11 @@ class ServedModel:
         wrong = name_key(label) != name_key(answer)
         if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), name_key(answer) == name_key(self.model.engine.positive)
+        return float(wrong), name_key(answer) == name_key(self.model.engine.target.positive)
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
-        self.scores.forget(change.task)
+        self.scores.tasks.pop(name_key(change.task), None)
         try:
             self.model.forget(change.task)
         except (KeyError, ValueError) as error:
@@ -388,7 +372,7 @@ class ServedModel:
     def copy(self) -> tuple[int, dict[str, Any], bytes]:
         """Return sequence, model state and scores; no change may be applied meanwhile."""
         with self._policy_lock:
-            return self.sequence, self.model.state(), self.scores.to_bytes()
+            return self.sequence, self.model.state(), encode(self.scores)
 
     # Views
 
@@ -426,27 +410,24 @@ class ServedModel:
 
     def knows(self, task: Task) -> bool:
         """Return True if a task has been learned."""
-        return bool(self.model.engine.numbers([task])[0] >= 0)
+        return bool(self.model.engine.tasks.numbers([task])[0] >= 0)
 
-    def explain(self, row: Row, task: Task) -> dict[str, Any]:
-        """Return what each feature of a row adds to its margin."""
+    def explain(self, event: PredictRequest) -> dict[str, Any]:
+        """Return what each feature of an event adds to its margin."""
         try:
-            encoded = self.encode([row])[0]
-            found = reasons(self.model, encoded, task).summary(MAX_EXPLAINED_FEATURES)
+            encoded = self.encode([event.x])[0]
+            found = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
-        unknown = self._unknown(row, encoded) if self._known_names else None
+        unknown = self._unknown(event.x, encoded) if self._known_names else None
         return found if unknown is None else found | {"unknown": unknown}
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
-        score = self.scores.of_task(insight.task)
+        score, names = self.scores.of_task(insight.task), ("events", "shared", "personal", "share")
         return {
             "task": _plain(insight.task),
             "kind": insight.kind,
-            "events": insight.events,
-            "shared": insight.shared,
-            "personal": insight.personal,
-            "share": insight.share,
+            **{name: getattr(insight, name) for name in names},
             "error": None if score is None else score.mean,
             "judged": 0 if score is None else score.events,
         }
@@ -467,36 +448,32 @@ class GroupValidator:
 
     def check(self, events: list[Event], places: list[int]) -> None:
         """Raise RequestError unless the model can learn the events; ``places``: in the request."""
+        model, settings, features = self._served.model, self._settings, dict[Any, int]()
         try:
-            if events:
-                self._check(events)
+            rows = self._served.encode([event.x for event in events], learning=True)
+            check_each(lambda some: model.features.read(some, features), rows)
+            if len(features) > MAX_NEW_FEATURES:
+                many = f"{len(features):,} new features in one request"
+                raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
+            labels = self._check_labels(events, rows)
+            numbers = model.engine.tasks.numbers([event.task for event in events]).tolist()
+            tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
+            known = len(model.tasks) + len(self._tasks) if tasks else 0
+            for kind, new, size, most in (
+                ("tasks", tasks, known, settings.model_tasks),
+                (
+                    "features",
+                    features,
+                    model.features.width + self._features,
+                    settings.model_features,
+                ),
+                ("classes", labels, len(self._labels), settings.model_classes),
+            ):
+                if new and size + len(new) > most:
+                    raise RequestError(f"the model has room for {most:,} {kind}", 0)
         except RequestError as error:
             error.index = None if error.index is None else places[error.index]
             raise
-
-    def _check(self, events: list[Event]) -> None:
-        model, settings = self._served.model, self._settings
-        rows = self._served.encode([event.x for event in events], learning=True)
-        features: dict[Any, int] = {}
-        try:
-            model.features.read(rows, features)
-        except ValueError as error:
-            raise blame(error, model.features.read, rows) from None
-        if len(features) > MAX_NEW_FEATURES:
-            many = f"{len(features):,} new features in one request"
-            raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
-        labels = self._check_labels(events, rows)
-        numbers = model.engine.numbers([event.task for event in events]).tolist()
-        tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
-        width = model.features.width + self._features
-        known = len(model.tasks) + len(self._tasks) if tasks else 0
-        for kind, new, size, most in (
-            ("tasks", len(tasks), known, settings.model_tasks),
-            ("features", len(features), width, settings.model_features),
-            ("classes", len(labels), len(self._labels), settings.model_classes),
-        ):
-            if new and size + new > most:
-                raise RequestError(f"the model has room for {most:,} {kind}", 0)
         self._labels.update(labels)
         self._tasks |= tasks
         self._features += len(features)
@@ -508,11 +485,7 @@ class GroupValidator:
         new = list(dict.fromkeys(key for key in keys if key not in self._labels))
         if self._served.target != "two classes" or engine.with_offset or offsets is not None:
             given: list[Any] = [rows, [e.y for e in events], [e.task for e in events]]
-            given += [] if offsets is None else [offsets]
-            try:
-                engine.check(*given)
-            except ValueError as error:
-                raise blame(error, engine.check, *given) from None
+            check_each(engine.check, *given, *([] if offsets is None else [offsets]))
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
             known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
@@ -522,14 +495,17 @@ class GroupValidator:
         return new
 
 
-def blame(error: ValueError, check: Callable[..., object], *columns: Sequence[Any]) -> RequestError:
-    """Return a refusal that names the first event which fails a check by itself."""
-    for index, event in enumerate(zip(*columns, strict=True)):
-        try:
-            check(*([cell] for cell in event))
-        except ValueError as fault:
-            return RequestError(str(fault), index)
-    return RequestError(str(error), 0)
+def check_each(check: Callable[..., object], *columns: Sequence[Any]) -> None:
+    """Raise RequestError where a check of events fails, naming the first that fails by itself."""
+    try:
+        check(*columns)
+    except ValueError as error:
+        for index, event in enumerate(zip(*columns, strict=True)):
+            try:
+                check(*([cell] for cell in event))
+            except ValueError as fault:
+                raise RequestError(str(fault), index) from None
+        raise RequestError(str(error), 0) from None
 
 
 def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
@@ -543,11 +519,6 @@ def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
 def _plain(label: Any) -> Answer | None:
     """Return a label or a name as JSON has it; those of other types come with model files."""
     return label if label is None or isinstance(label, str | int | float) else str(label)
-
-
-def _largest(margins: Any) -> float:
-    largest = margins.max(initial=-np.inf)
-    return float(largest) if np.isfinite(largest) else 0.0
 
 
 def _sort_key(value: Any) -> tuple[bool, bool, Any]:

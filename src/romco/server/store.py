@@ -161,9 +161,9 @@ class Store(Closing):
             begun = self._value("SELECT value FROM setting WHERE name = 'origin'")
             if begun is None:
                 self.save_model(new().state(), 0)
+                self.put_checkpoint(0, b"")
                 with self.transaction():
                     self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
-                    self._put_checkpoint(0, b"")
             elif origin and origin != begun:
                 name, events = self.folder.name, self.last_sequence()
                 raise ValueError(
@@ -356,18 +356,15 @@ class Store(Closing):
 
     def put_checkpoint(self, sequence: int, scores: bytes) -> None:
         """Make a model file that was written the one to start from."""
+        row = (sequence, _file(sequence), scores)
         with self.transaction():
-            self._put_checkpoint(sequence, scores)
+            self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)", row)
         self._remove_models(lambda name: name < _file(sequence))
 
     def _remove_models(self, unwanted: Callable[[str], bool]) -> None:
         for path in self.folder.glob("model-*.romco"):
             if unwanted(path.name):
                 path.unlink(missing_ok=True)
-
-    def _put_checkpoint(self, sequence: int, scores: bytes) -> None:
-        row = (sequence, _file(sequence), scores)
-        self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)", row)
 
     def trim_log(self) -> bool:
         """Remove some changes that the checkpoint holds; return whether more are left."""

@@ -1,4 +1,4 @@
-"""Writer: the one thread that changes the model and the store.
+"""Service: a folder's store and model, and the one thread that changes them.
 
 Requests that come together form a group: each is validated, all are committed in one transaction,
 then applied in order and acknowledged. A request that takes long is learned in chunks, between
@@ -9,13 +9,17 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Self
 
+from romco.labels import Budget
+from romco.model import Model
 from romco.server.protocol import (
     BusyError,
     Change,
@@ -35,8 +39,8 @@ from romco.server.protocol import (
     hash_answer,
     name_key,
 )
-from romco.server.state import NO_TASK, GroupValidator, ServedModel
-from romco.server.store import Store
+from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
+from romco.server.store import DamagedError, Store
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS = 0.2  # between looks at what is due
@@ -62,43 +66,81 @@ class _Order:
     look: Callable[[ServedModel], Any] | None = None
     # while it is under way:
     done: list[LearnResponse] = field(default_factory=list)
+    first: int = 0  # sequence number of the change
     change: Change | None = None
     outcomes: list[LearnResponse] = field(default_factory=list)
 
     @property
     def changes(self) -> bool:
-        """True if it changes the model."""
         return bool(self.lessons) or self.position is not None or self.forget is not None
 
     def fail(self, error: Exception) -> None:
-        """Resolve the future with an error."""
         self.change = None
         self.future.set_exception(error)
 
 
-class Writer:
-    """Takes orders from any thread and returns futures of their outcomes."""
+class Service:
+    """Takes orders from any thread and returns futures of their outcomes.
 
-    def __init__(self, served: ServedModel, store: Store, settings: Settings) -> None:
-        self.served, self.store, self.settings = served, store, settings
+    ``new`` makes the model of a new folder; ``origin`` is as in :meth:`Store.load`.
+    """
+
+    def __init__(
+        self, folder: Path, new: Callable[[], Model], settings: Settings, origin: str = ""
+    ) -> None:
+        self.settings, self.store = settings, Store(folder, settings)
+        try:
+            model, sequence, scores = self.store.load(new, origin)
+            try:
+                known = decode_scores(scores) if scores else None
+            except ValueError as error:
+                raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
+            self.served = ServedModel(model, known, sequence)
+            budget = settings.budget
+            if budget is not None and getattr(model.labels, "share", None) != budget:
+                model.labels = Budget(budget)
+            self.last_sequence = self.store.last_sequence()
+        except BaseException:
+            self.store.close()
+            raise
         self.counts: Counter[str] = Counter()  # outcomes
         self.trouble: str | None = None  # why the last write or checkpoint failed
+        self.started = False  # whether the log was replayed
         self.broken = False  # whether only a restart helps
         self.failing = False  # whether writes fail, so that nothing can be learned
-        self.checkpoint_sequence = served.sequence
+        self.checkpoint_sequence = sequence
         self.commit_seconds = 0.0  # that the last commit took
-        self.positions = store.positions()
+        self.positions = self.store.positions()
         self._queue: SimpleQueue[_Order | None] = SimpleQueue()
         self._unfinished: deque[_Order] = deque()  # requests of which some chunks are learned
         self._gate = threading.Lock()  # held to put something in
         self.queued, self._closing = 0, False  # events that wait to be learned
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
-        self._trimmed: list[Future[int]] | None = None  # to resolve when the log is trimmed
-        self._saving: threading.Thread | None = None  # of a checkpoint
+        self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
+        self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
+
+    def start(self) -> Self:
+        """Replay the log, then learn."""
+        self._replay()
+        self.checkpoint_sequence = self.served.sequence
         self._thread.start()
+        self.started = True
+        return self
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
+        if self.started:
+            with self._gate:
+                if not self._closing:
+                    self._closing = True
+                    self._queue.put(None)
+            self._thread.join(seconds)
+        if not self._thread.is_alive():
+            self.store.close()
+        return not self._thread.is_alive()
 
     # For any thread
 
@@ -126,15 +168,6 @@ class Writer:
         """Call a function between two groups."""
         return self._put(_Order(Future(), look=function))
 
-    def close(self, seconds: float | None = None) -> bool:
-        """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
-        with self._gate:
-            if not self._closing:
-                self._closing = True
-                self._queue.put(None)
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
     def _put(self, order: _Order) -> Future[Any]:
         order.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
         events = len(order.lessons)
@@ -156,16 +189,18 @@ class Writer:
             if group:
                 self._serve(group)
             self._maintain()
-        self._finish()
+        for wait in chain(self._checkpointing, self._checkpoint()):
+            with suppress(Empty):
+                self._queue.get(timeout=wait)
 
     def _next_group(self, running: bool) -> tuple[list[_Order], bool]:
         """Return the next orders that are committed together, and whether more can come."""
         group: list[_Order] = []
         events, deadline = 0, 0.0
-        wait = 0.0 if self._unfinished or self._trimmed is not None else TICK_SECONDS
+        wait = 0.0 if self._unfinished else self._wait
         while running and events < self.settings.group_events:
             try:
-                order = self._queue.get(timeout=wait) if wait > 0.0 else self._queue.get_nowait()
+                order = self._queue.get(timeout=wait)
             except Empty:
                 break
             if order is None:
@@ -231,6 +266,7 @@ class Writer:
                         error.reason += f"; {len(order.done)} events before were learned"
                     order.fail(error)
                 if order.change is not None:
+                    order.first = next_sequence
                     self.store.append(next_sequence, order.change)
                     next_sequence += order.change.count
             if changing:
@@ -301,21 +337,22 @@ class Writer:
         """Apply what was logged, and answer."""
         changing = [order for order in group if order.change is not None]
         begin, before = time.thread_time(), self.served.model.events
-        applied = self.served.apply([order.change for order in changing if order.change])
+        reasons = self.served.apply([order.change for order in changing if order.change])
         learned = self.served.model.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once
             self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
-        for order, (numbers, reason) in zip(changing, applied, strict=True):
-            if reason is not None:
+        rejected: list[range] = []
+        for order, reason in zip(changing, reasons, strict=True):
+            if reason is not None and order.change is not None:
+                rejected.append(range(order.first, order.first + order.change.count))
                 try:
-                    self.store.unlearn(numbers)
+                    self.store.unlearn(rejected[-1])
                 except StoreError as error:
                     self._write_failed(error)
                 self.counts["refused"] += 1
                 order.fail(RequestError(reason, 0))
-        rejected = [numbers for numbers, reason in applied if reason is not None]
         for order in group:
             if order.look is None and not order.future.done():
                 self._answer(order, rejected)
@@ -338,6 +375,15 @@ class Writer:
         else:
             order.future.set_result(order.done)
 
+    def _replay(self) -> None:
+        """Apply the changes of the log that the model does not hold yet."""
+        while changes := self.store.changes_after(self.served.sequence):
+            first = self.served.sequence + 1
+            for change, reason in zip(changes, self.served.apply(changes), strict=True):
+                if reason is not None:
+                    self.store.unlearn(range(first, first + change.count))
+                first += change.count
+
     # Failures
 
     def _write_failed(self, error: StoreError) -> None:
@@ -348,7 +394,7 @@ class Writer:
             return
         try:  # after an I/O error nobody knows what the connection holds
             self.store.reconnect()
-            replay(self.served, self.store)
+            self._replay()
         except (StoreError, ValueError) as worse:
             self.trouble = str(worse)
 
@@ -371,96 +417,61 @@ class Writer:
                 elif self.settings.durability == "logged":
                     self.store.sync()
             self.counts["never answered"] += self.store.expire_pending()
-            self._trim()
         except StoreError as error:
             self._write_failed(error)
-        news, waited = self.served.sequence - self.checkpoint_sequence, now - self._last_checkpoint
-        many = news >= self.settings.checkpoint_events and waited > 1.0
-        due = self._checkpoints or many or (news and waited >= self.settings.checkpoint_seconds)
-        if due and self._saving is None and self._trimmed is None and not self.broken:
-            self._begin_checkpoint()
+        wait = next(self._checkpointing, None)
+        if wait is None:
+            settings, waited = self.settings, now - self._last_checkpoint
+            news = 0 if self.broken else self.served.sequence - self.checkpoint_sequence
+            due = news >= settings.checkpoint_events and waited > 1.0
+            due = due or (news > 0 and waited >= settings.checkpoint_seconds)
+            if due or self._checkpoints:
+                self._checkpointing = self._checkpoint()
+                wait = next(self._checkpointing, None)
+        self._wait = TICK_SECONDS if wait is None else wait
 
-    def _trim(self) -> None:
-        """Remove a part of the log that the checkpoint holds."""
-        if self._trimmed is not None and not self.store.trim_log():
-            for future in self._trimmed:
-                future.set_result(self.checkpoint_sequence)
-            self._trimmed = None
+    def _checkpoint(self) -> Iterator[float]:
+        """Write a checkpoint step by step; yields the seconds to wait before the next step.
 
-    def _begin_checkpoint(self) -> None:
-        """Copy the model here, and write it in another thread."""
+        The model is copied here and written in another thread. The log holds everything if any
+        step fails.
+        """
         self._last_checkpoint = time.monotonic()
         asked, self._checkpoints = self._checkpoints, []
         try:
+            if self.broken:
+                raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
-        except Exception as error:  # out of memory, for example: the log holds everything
-            self._checkpoint_failed(error, asked)
-            return
+            saved: Future[None] = Future()
 
-        def write() -> None:
-            failure: Exception | None = None
-            try:
-                self.store.save_model(state, sequence)
-            except Exception as error:
-                failure = error
-            end = partial(self._end_checkpoint, sequence, scores, asked, failure)
-            self._queue.put(_Order(Future(), look=end))
+            def save() -> None:
+                try:
+                    self.store.save_model(state, sequence)
+                    saved.set_result(None)
+                except Exception as error:
+                    saved.set_exception(error)
+                self._queue.put(_Order(Future()))  # wakes the writer
 
-        self._saving = threading.Thread(target=write, name="romco-checkpoint", daemon=True)
-        self._saving.start()
-
-    def _end_checkpoint(
-        self,
-        sequence: int,
-        scores: bytes,
-        asked: list[Future[int]],
-        failure: Exception | None,
-        served: ServedModel,
-    ) -> None:
-        self._saving = None
-        try:
-            if failure is not None:
-                raise failure
+            threading.Thread(target=save, name="romco-checkpoint", daemon=True).start()
+            while not saved.done():
+                yield TICK_SECONDS
+            saved.result()
             self.store.put_checkpoint(sequence, scores)
+            LOG.info("checkpoint at change %d", sequence)
+            self.checkpoint_sequence = sequence
+            self.trouble = self.trouble if self.failing else None
+            while self.store.trim_log():
+                yield 0.0
         except Exception as error:
-            self._checkpoint_failed(error, asked)
-            return
-        LOG.info("checkpoint at change %d", sequence)
-        self.checkpoint_sequence, self._trimmed = sequence, asked
-        if not self.failing:
-            self.trouble = None
-
-    def _checkpoint_failed(self, error: Exception, asked: list[Future[int]]) -> None:
-        self.trouble = f"no checkpoint: {error}"
-        LOG.error("no checkpoint: %s", error)
-        for future in asked:
-            future.set_exception(error)
-
-    def _finish(self) -> None:
-        """Write the last checkpoint; without it the log still holds everything."""
-        self._wait_for_checkpoint()
-        if not self.broken:
-            self._begin_checkpoint()
-            self._wait_for_checkpoint()
-        try:
-            while self._trimmed is not None:
-                self._trim()
-        except StoreError as error:
-            self._write_failed(error)
-
-    def _wait_for_checkpoint(self) -> None:
-        while self._saving is not None:
-            order = self._queue.get()
-            if order is not None and order.look is not None:
-                order.look(self.served)
-
-
-def replay(served: ServedModel, store: Store) -> None:
-    """Apply the changes of the log that the model does not hold yet."""
-    while changes := store.changes_after(served.sequence):
-        for numbers, reason in served.apply(changes):
-            if reason is not None:
-                store.unlearn(numbers)
+            LOG.error("no checkpoint: %s", error)
+            self.trouble = f"no checkpoint: {error}"
+            if isinstance(error, StoreError):
+                self._write_failed(error)
+            for future in asked:
+                future.set_exception(error)
+        else:
+            for future in asked:
+                future.set_result(sequence)
 
 
 def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Event | None:

@@ -39,11 +39,13 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.history import EVERYBODY, TaskHistory, renamed_slots
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
+    HistoryState,
     ShardConfig,
     ShardUpdate,
     Start,
@@ -133,6 +135,43 @@ def _add_history(state: State, front: State) -> None:
         state["history"], state["arrays"] = front["history"], state["arrays"] | past
 
 
+def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
+    """Split the history by the owners of its tasks; each has a share of the limit.
+
+    All get what all tasks share, which they do not change if there are several.
+    """
+    stored, arrays = history.to_json(), history.arrays()
+    names, limit = stored["tasks"], max(stored["limit"] // n, 2 + 2 * len(stored["columns"]))
+    owners = np.array([-1 if name is None else task_owner(from_json(name), n) for name in names])
+    slot_owners = np.array([*owners, n, -1])[arrays[f"{PREFIX}task"]]  # n: EVERYBODY, -2
+    parts = []
+    for k in range(n):
+        tasks = [name if owner == k else None for name, owner in zip(names, owners, strict=True)]
+        slots = np.flatnonzero((slot_owners == k) | (slot_owners == n))[-limit:]  # the oldest first
+        own = {name: array[slots] for name, array in arrays.items()}
+        parts.append(({**stored, "tasks": tasks, "limit": limit}, own))
+    return parts
+
+
+def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
+    """Return the history of the tasks of all shards, which have different ones."""
+    tasks: list[Any] = []
+    categories: dict[str, int] = {}
+    arrays: dict[str, list[NDArray[Any]]] = {}
+    for stored, own in parts:
+        named = np.array([name is not None for name in stored["tasks"]], dtype=bool)
+        number = np.array([*len(tasks) + np.cumsum(named) - 1, EVERYBODY, -1])
+        tasks += [name for name in stored["tasks"] if name is not None]
+        index = [categories.setdefault(name, len(categories)) for name in stored["categories"]]
+        renamed = renamed_slots(own, number, np.array([*index, -1]))  # -1: of the task itself
+        kept = np.flatnonzero((renamed[f"{PREFIX}task"] != EVERYBODY) | (own is parts[0][1]))
+        for name, array in renamed.items():
+            arrays.setdefault(name, []).append(array[kept])
+    stored = {**parts[0][0], "tasks": tasks, "categories": list(categories), "limit": limit}
+    whole_arrays = {name: np.concatenate(own) for name, own in arrays.items()}
+    return TaskHistory.from_state(stored, whole_arrays, numeric=False)
+
+
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
     """Return the schedule of a state; arguments that are not None replace its settings."""
     section = state.get(SECTION, {})
@@ -177,11 +216,12 @@ def split_state(state: State, n: int) -> list[State]:
 def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     """Return as many shards as before, each with the same tasks in the same places."""
     front, updates = _front({**plain, "scale": section["start"]}), None
+    learner = front.engine.learner
     if section["counts"]:
         start = _with_prefix(arrays, f"{SECTION}.start.")
-        apply_merged(front.engine.learner, Merged(arrays[f"{SECTION}.rows"], start))
-        updates = [_update(arrays, section, k) for k in range(section["shards"])]
-    shared = {f"{LEARNER}{name}": array for name, array in front.engine.learner.arrays().items()}
+        apply_merged(learner, Merged(arrays[f"{SECTION}.rows"], start))
+        updates = [_update(learner, arrays, section, k) for k in range(section["shards"])]
+    shared = {f"{LEARNER}{name}": array for name, array in learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
     plain = {**plain, "scale": section["start"], "arrays": {**shared, **own}}
     ends = np.cumsum([0, *section["sizes"]])
@@ -270,12 +310,18 @@ def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
     return arrays
 
 
-def _update(arrays: Values, section: State, k: int) -> ShardUpdate:
+def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUpdate:
     values = _with_prefix(arrays, f"{SECTION}.{k}.value.")
     rows, seen = arrays[f"{SECTION}.{k}.rows"], arrays[f"{SECTION}.{k}.seen"]
-    log_a, curvature = section["scales"][k]
-    change = Change(int(section["counts"][k]), rows, seen, values)
-    return ShardUpdate(change, (float(log_a), float(curvature)), 0)
+    expected, found = (
+        {name: (array.shape, array.dtype) for name, array in of.items()}
+        for of in (shared_values(learner, rows), values)
+    )
+    if found != expected or seen.min(initial=1) < 1:
+        raise ValueError(f"the changes of shard {k} do not fit the learner")
+    count, scale = whole("counts", section["counts"][k], least=0), section["scales"][k]
+    change = Change(count, rows, seen, values)
+    return ShardUpdate(change, scale_numbers(Scale.from_json(scale)), 0)
 
 
 def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
@@ -285,23 +331,12 @@ def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
 # Validation: nothing in a file is trusted
 
 
-def check_state(state: Mapping[str, Any]) -> None:
-    """Raise where a state is neither that of a model nor that of shards.
-
-    >>> check_state(Model("pa-shared").state())
-    """
-    plain, section = dict(state), state.get(SECTION)
-    own = {name: a for name, a in state["arrays"].items() if name.startswith(SECTION)}
-    plain["arrays"] = {name: a for name, a in state["arrays"].items() if name not in own}
-    model = Model.from_state(plain)
-    if section is None:
-        return
+def check_section(state: Mapping[str, Any]) -> None:
+    """Raise where the sizes in a state cannot be those of shards, before they are made."""
+    section = state[SECTION]
     _check_position(section)
     if section["shards"] > 1:
         _check_sizes(section, len(state["tasks"]))
-        Scale.from_json(section["start"])
-        if section["counts"]:
-            _check_period(section, model, own)
 
 
 def _check_position(section: Mapping[str, Any]) -> None:
@@ -328,36 +363,6 @@ def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
     for size, room in zip(sizes, rooms, strict=True):
         if not size <= room <= 4 * max(MIN_TASK_ROOM, size + 1):
             raise ValueError(f"no shard of {size} tasks has room for {room}")
-
-
-def _check_period(section: Mapping[str, Any], model: Model, arrays: Values) -> None:
-    counts, scales = section["counts"], section["scales"]
-    if not len(counts) == len(scales) == section["shards"]:
-        raise ValueError(f"{section['shards']} shards have {len(counts)} counts")
-    _check_rows(model, arrays, f"{SECTION}.rows", f"{SECTION}.start.")
-    for k, (count, scale) in enumerate(zip(counts, scales, strict=True)):
-        whole("counts", count, least=0)
-        Scale.from_json(scale)
-        rows, seen = arrays[f"{SECTION}.{k}.rows"], arrays[f"{SECTION}.{k}.seen"]
-        _check_rows(model, arrays, f"{SECTION}.{k}.rows", f"{SECTION}.{k}.value.")
-        if seen.dtype != np.int32 or seen.shape != rows.shape or (seen < 1).any():
-            raise ValueError(f"shard {k} has no count of each feature")
-
-
-def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
-    """Check that features are in order, and that merged arrays have values for each."""
-    rows, d = arrays[name], model.engine.learner.n_features
-    if rows.dtype != np.int32 or rows.ndim != 1 or (np.diff(rows) <= 0).any():
-        raise ValueError("expected features in order")
-    if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
-        raise ValueError(f"a feature is out of range; there are {d}")
-    expected, values = (
-        shared_values(model.engine.learner, rows),
-        _with_prefix(arrays, prefix),
-    )
-    shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
-    if shapes != {name: (a.shape, a.dtype) for name, a in values.items()}:
-        raise ValueError("changes of shards do not fit the learner")
 
 
 # A folder of checkpoints

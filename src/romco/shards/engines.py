@@ -1,7 +1,6 @@
 """Engines: where the methods of shards run. Here shards of this process, in turn or on threads."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +14,8 @@ Method = Callable[..., Any]  # of Shard
 Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 
 
-class Engine(ABC):
-    """Runs methods of shards (abstract); it decides where and when, not the result."""
+class Engine:
+    """Shards one after the other; other engines change where and when they run, not the result."""
 
     local_shards: Sequence[Shard] | None = None  # if they are in this process
     lost_workers = 0
@@ -25,17 +24,17 @@ class Engine(ABC):
         self._config, self._n = config, len(starts)
         self.start(starts)
 
-    @abstractmethod
     def start(self, starts: Sequence[Start]) -> None:
         """Start the shards anew."""
+        self.local_shards = self._shards = [Shard(self._config, start) for start in starts]
 
-    @abstractmethod
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call methods of every shard in order; return the answers by shard."""
+        return [self._answers(k, calls) for k in range(self._n)]
 
-    @abstractmethod
     def close(self) -> None:
         """End the shards."""
+        self.call_all(Shard.close)
 
     def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
         """Call a method of every shard with its own arguments."""
@@ -47,6 +46,8 @@ class Engine(ABC):
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
         """Call a method of one shard."""
+        if self.local_shards is not None:
+            return method(self._shards[k], *arguments)
         return self.call_each(method, [arguments if i == k else None for i in range(self._n)])[k]
 
     def post(self, method: Method, *arguments: Any) -> None:
@@ -57,27 +58,11 @@ class Engine(ABC):
         """Call ``function(begin, end)`` for ranges that cover 0 to n."""
         function(0, n)
 
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
+    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
         """Drop the log of calls: a lost shard starts from its file, with this call.
 
         Engines of this process have no log: all shards are lost or none.
         """
-
-
-class Serial(Engine):
-    """Shards one after the other; the other engines must equal this one."""
-
-    def start(self, starts: Sequence[Start]) -> None:
-        self.local_shards = self._shards = [Shard(self._config, start) for start in starts]
-
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        return [self._answers(k, calls) for k in range(self._n)]
-
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        return method(self._shards[k], *arguments)
-
-    def close(self) -> None:
-        self.call_all(Shard.close)
 
     def _answers(self, k: int, calls: Sequence[tuple[Method, Arguments]]) -> list[Any]:
         return [
@@ -86,7 +71,7 @@ class Serial(Engine):
         ]
 
 
-class Threads(Serial):
+class Threads(Engine):
     """Shards each on a thread: kernels release the interpreter's lock."""
 
     _threads: ThreadPoolExecutor | None = None

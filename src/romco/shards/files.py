@@ -13,6 +13,7 @@ from romco.io import durable
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
 from romco.model import Model
+from romco.model.engine import read_weights
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
@@ -38,37 +39,23 @@ MAX_WARM_UP_ROWS = 10_000  # the driver holds the tasks of so many
 
 @dataclass(frozen=True)
 class ShardsProgress:
-    """Progress of a run."""
+    """Progress of a run: position in the files, and counts up to it."""
 
-    rows: int  # read so far
-    events: int  # learned so far
-    wrong: int  # of them: predicted wrongly
-    skipped: int  # bad rows
-    resumed: int  # rows read before this run
-    merging: float  # seconds at barriers
-    staleness: int  # events that a shard may not know of
-    lost: int  # workers
+    position: FilePosition = START
+    wrong: int = 0  # of the events: predicted wrongly
+    skipped: int = 0  # bad rows
+    ended: bool = False
+    resumed: int = 0  # rows read before this run
+    rows: int = 0  # read so far
+    events: int = 0  # learned so far
+    merging: float = 0.0  # seconds at barriers
+    staleness: int = 0  # events that a shard may not know of
+    lost: int = 0  # workers
 
     @property
     def error(self) -> float:
         """Share of wrong predictions."""
         return self.wrong / max(self.events, 1)
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Position in the files, and counts up to it."""
-
-    position: FilePosition = START
-    wrong: int = 0
-    skipped: int = 0
-    ended: bool = False
-
-    def after(self, reports: list[ReadReport]) -> "Tally":
-        """Return the tally after all shards have read on."""
-        wrong = self.wrong + sum(one.wrong for one in reports)
-        skipped = self.skipped + sum(one.skipped for one in reports)
-        return Tally(reports[0].position, wrong, skipped, reports[0].ended)
 
 
 def folder_of(model: Path) -> Path:
@@ -113,22 +100,12 @@ def start(
     **settings: Any,
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
-    if files.source.weight is not None:
-        raise ValueError(
-            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
-        )
     features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}
     if find_checkpoint(folder_of(model)) is not None or not model.exists():
         settings |= {"classes": files.classes, **(parameters or {})}
         return Shards(learner, n, features, **settings)
     shards = Shards.load(model, n, **settings)
-    if shards.coordinator.front.engine.history is not None:
-        shards.close()
-        raise ValueError(
-            f"{model.name} has a history, which shards that read files do not keep yet: learn it "
-            "with threads, or by a Model"
-        )
     for what, stored, wanted in (
         ("features", fixed_settings(shards.features), fixed_settings(features)),
         ("classes", shards.classes, files.classes),
@@ -160,45 +137,64 @@ def read(
     assert source.schema is not None
     source.schema.store(shards.session, "this model")
     files, front = replace(files, source=source), coordinator.front.engine
+    if source.schema.weight is not None:
+        read_weights(np.empty(0), front.learner)  # ValueError where it takes none
     offset = None if source.schema.offset is None else np.empty(0)
     front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
-    tally, resumed = _resume(coordinator, files), coordinator.place
+    progress = replace(_resume(coordinator, files), resumed=coordinator.place)
     warm = warm_up(coordinator, files)
     if warm is not None:
-        tally = warm
-        yield _progress(coordinator, tally, resumed)
-    steps = periods(coordinator, files, tally)
-    while not tally.ended and not (stop is not None and stop.wanted):
-        tally = next(steps)
-        yield _progress(coordinator, tally, resumed)
-    return tally.ended
+        progress = warm
+        yield progress
+    steps = periods(coordinator, files, progress)
+    while not progress.ended and not (stop is not None and stop.wanted):
+        progress = next(steps)
+        yield progress
+    coordinator.close_files()
+    return progress.ended
 
 
-def periods(coordinator: Coordinator, files: EventFiles, tally: Tally) -> Iterator[Tally]:
+def periods(
+    coordinator: Coordinator, files: EventFiles, progress: ShardsProgress
+) -> Iterator[ShardsProgress]:
     """Learn the rows after a position, up to a barrier each time."""
     n = coordinator.n
-    coordinator.engine.call_each(Shard.open, [(files, k, tally.position) for k in range(n)])
-    while not tally.ended:
+    coordinator.open_files([(files, k, progress.position) for k in range(n)])
+    while not progress.ended:
         left = coordinator.next - coordinator.place
         reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
         _check_agreement(reports)
-        tally = tally.after(reports)
-        file, row = tally.position.file, tally.position.row
-        before = coordinator.notes.get(NOTE, {}).get("contents", [])
+        position = reports[0].position
+        progress = replace(
+            progress,
+            position=position,
+            wrong=progress.wrong + sum(one.wrong for one in reports),
+            skipped=progress.skipped + sum(one.skipped for one in reports),
+            ended=reports[0].ended,
+        )
+        paths = files.paths[: position.file + 1]
         coordinator.notes[NOTE] = {
-            "position": [file, row],
-            "paths": list(files.paths[: file + 1]),
-            "contents": _contents(files.paths[: file + 1], before),
-            "wrong": tally.wrong,
-            "skipped": tally.skipped,
+            "position": list(position),
+            "paths": list(paths),
+            "contents": _contents(paths, coordinator.notes.get(NOTE, {}).get("contents", [])),
+            "wrong": progress.wrong,
+            "skipped": progress.skipped,
         }
-        coordinator.reopen = [(files, k, tally.position) for k in range(n)]
+        coordinator.reading = [(files, k, position) for k in range(n)]
         coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
-        yield tally
+        progress = replace(
+            progress,
+            rows=coordinator.place,
+            events=coordinator.events,
+            merging=coordinator.merge_seconds,
+            staleness=coordinator.staleness,
+            lost=coordinator.engine.lost_workers,
+        )
+        yield progress
 
 
-def warm_up(coordinator: Coordinator, files: EventFiles) -> Tally | None:
-    """Learn the first rows of remote shards in this process, up to a barrier; return the tally.
+def warm_up(coordinator: Coordinator, files: EventFiles) -> ShardsProgress | None:
+    """Learn the first rows of remote shards in this process, up to a barrier.
 
     At first barriers are a few events apart, and a message to a worker costs more than these. The
     bits are the same.
@@ -207,29 +203,16 @@ def warm_up(coordinator: Coordinator, files: EventFiles) -> Tally | None:
     remote = coordinator.engine.local_shards is None
     if not remote or coordinator.n == 1 or not coordinator.new or not rows:
         return None
-    schedule, tally = coordinator.schedule, Tally()
+    schedule, progress = coordinator.schedule, ShardsProgress()
     front = Model.from_state(coordinator.front.state())
     with closing(Coordinator(schedule, new_state(front, schedule), "serial")) as local:
-        steps = periods(local, files, tally)
-        while local.place < rows and not tally.ended:
-            tally = next(steps)
+        steps = periods(local, files, progress)
+        while local.place < rows and not progress.ended:
+            progress = next(steps)
     state = from_model_state(local.state(), schedule)
     coordinator.engine.start(state.starts)
     coordinator.adopt(state)
-    return tally
-
-
-def _progress(coordinator: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:
-    return ShardsProgress(
-        coordinator.place,
-        coordinator.events,
-        tally.wrong,
-        tally.skipped,
-        resumed,
-        coordinator.merge_seconds,
-        coordinator.staleness,
-        coordinator.engine.lost_workers,
-    )
+    return progress
 
 
 def _check_agreement(reports: list[ReadReport]) -> None:
@@ -245,14 +228,14 @@ def _check_agreement(reports: list[ReadReport]) -> None:
 # Resuming: the files that were read must be the same
 
 
-def _resume(coordinator: Coordinator, files: EventFiles) -> Tally:
-    """Return the tally of the notes, after comparing the files with those that were read."""
+def _resume(coordinator: Coordinator, files: EventFiles) -> ShardsProgress:
+    """Return the progress of the notes, after comparing the files with those that were read."""
     if NOTE not in coordinator.notes:
         if coordinator.place:
             raise ValueError(
                 "this model was not learned from files by shards: use another model file"
             )
-        return Tally()
+        return ShardsProgress()
     note = coordinator.notes[NOTE]
     with explain_bad_session("this model", ValueError):
         _check_note(note)
@@ -263,13 +246,15 @@ def _resume(coordinator: Coordinator, files: EventFiles) -> Tally:
             f"this model has learned {', '.join(before)}, in this order: files that come later "
             "must have names that sort behind, or be named behind"
         )
-    for k, (path, seen) in enumerate(zip(files.paths, note.get("contents", []), strict=False)):
-        if (k < file or (k == file and row)) and not _same(path, seen, may_grow=k == file):
+    for k, (path, seen) in enumerate(zip(before, note.get("contents", []), strict=False)):
+        length, head = Path(path).stat().st_size, content_of(path, seen["size"])
+        shorter, longer = length < seen["bytes"], length > seen["bytes"] and k < file
+        if shorter or longer or head is None or head["digest"] != seen["digest"]:
             raise ValueError(
                 f"{path} is not the file that was read before: what was read of it has changed. "
                 "Give new events a file of their own, or start with another model file"
             )
-    return Tally(FilePosition(file, row), note["wrong"], note["skipped"])
+    return ShardsProgress(FilePosition(file, row), note["wrong"], note["skipped"])
 
 
 def _check_note(note: Mapping[str, Any]) -> None:
@@ -303,12 +288,3 @@ def _contents(paths: Sequence[str], known: Sequence[dict[str, Any]]) -> list[dic
         head = content_of(path, min(length, HEAD_BYTES)) or {}
         contents.append({"bytes": length, **head})
     return contents
-
-
-def _same(path: str, seen: dict[str, Any], may_grow: bool) -> bool:
-    """Compare a file with the one that was read; where reading continues it may be longer."""
-    length = Path(path).stat().st_size
-    if length < seen["bytes"] or (length > seen["bytes"] and not may_grow):
-        return False
-    head = content_of(path, seen["size"])
-    return head is not None and head["digest"] == seen["digest"]

@@ -160,7 +160,7 @@ class Ray(Engine):
         for k, (calls, ref) in enumerate(zip(messages, pending, strict=True)):
             try:
                 answer = next(arrived, None) if ref is not None else None
-                answers.append([] if ref is None else self._answers(k, ref, calls, answer))
+                answers.append([] if ref is None else self._receive(k, ref, calls, answer))
             except Exception as failure:  # the others are waited for, so that none runs ahead
                 failures.append(failure)
         if failures:
@@ -180,7 +180,7 @@ class Ray(Engine):
         except self._ray.exceptions.RayError:
             return iter(())  # each is asked for by itself
 
-    def _answers(self, k: int, ref: Any, calls: list[Call], answer: Any) -> list[Any]:
+    def _receive(self, k: int, ref: Any, calls: list[Call], answer: Any) -> list[Any]:
         """Return the answers to the calls of a shard, without those to posted ones."""
         if answer is None:
             answer = self._wait(k, ref, partial(self._send, k, calls))

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from romco.io.formats import BadRow, format_of
 from romco.io.reader import Block, Reader
-from romco.kernels.core.events import LARGEST_FEATURE
+from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
+from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
 from romco.model.target import TwoClasses
 from romco.runs import Source
@@ -83,8 +84,7 @@ class TaskCodes:
         return code
 
 
-@dataclass(frozen=True)
-class FilePosition:
+class FilePosition(NamedTuple):
     """Position in a list of files: complete files, then rows of the next one."""
 
     file: int = 0
@@ -107,6 +107,7 @@ class ParsedRows(NamedTuple):
     rows: Rows
     y: Dense  # -1 or +1
     tasks: list[Any]
+    weight: Dense | None
     offset: Dense | None
 
 
@@ -131,8 +132,16 @@ def list_files(paths: list[str], format: str | None = None) -> tuple[str, ...]:
 class ShardReader:
     """Events of the k-th of n shards, from a position on."""
 
-    def __init__(self, files: EventFiles, n: int, k: int, position: FilePosition) -> None:
+    def __init__(
+        self,
+        files: EventFiles,
+        n: int,
+        k: int,
+        position: FilePosition,
+        history: TaskHistory | None = None,
+    ) -> None:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
+        self.history = history
         self._files, self._n, self._k = files, n, k
         self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
@@ -154,7 +163,7 @@ class ShardReader:
                 block, passed = self._take(self._open(), rows - done)
                 parsed.append(self._parse(block))
                 done += passed
-                self.position = replace(self.position, row=self.position.row + passed)
+                self.position = self.position._replace(row=self.position.row + passed)
                 if not passed:
                     self.close()
                     self.position = FilePosition(self.position.file + 1)
@@ -190,19 +199,26 @@ class ShardReader:
         return block, reader.passed - passed
 
     def _parse(self, block: Block) -> ParsedRows:
-        """Turn names into numbers; a label or offset that cannot be used is a bad row."""
+        """Turn names into numbers; a label, weight or offset that cannot be used is a bad row."""
         y = np.array([self._side(*one) for one in zip(block.labels, block.lines, strict=True)])
-        if block.offsets is not None:
-            for i in np.flatnonzero(~(np.abs(block.offsets) <= LARGEST_FEATURE)):
-                why = f"{block.offsets[i]} is missing or too large"
-                self._skip_or_raise(block.lines[i], self._files.source.offset, why)
-                y[i] = 0.0
+        source = self._files.source
+        for column, numbers, least, largest in (
+            (source.weight, block.weights, 0.0, LARGEST_WEIGHT),
+            (source.offset, block.offsets, -LARGEST_FEATURE, LARGEST_FEATURE),
+        ):
+            for i, number in enumerate([] if numbers is None else numbers):
+                if y[i] and not least <= number <= largest:
+                    why = f"{number} is missing, or not from {least:g} to {largest:g}"
+                    self._skip_or_raise(block.lines[i], column, why)
+                    y[i] = 0.0
         kept = np.flatnonzero(y)
         rows = block.features if len(kept) == len(block) else block.features.at(kept)
-        offset = None if block.offsets is None else block.offsets[kept]
-        return ParsedRows(
-            self._features.read(rows), y[kept], [block.tasks[i] for i in kept], offset
-        )
+        y, tasks = y[kept], [block.tasks[i] for i in kept]
+        if self.history is not None:
+            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
+            self.history.kernel.commit(len(tasks))
+        more = (None if one is None else one[kept] for one in (block.weights, block.offsets))
+        return ParsedRows(self._features.read(rows), y, tasks, *more)
 
     def _side(self, label: str | None, line: int) -> float:
         try:

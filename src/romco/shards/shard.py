@@ -27,6 +27,7 @@ from romco.learners.merging import (
 from romco.model import Model, Scale
 from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
 from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
+from romco.model.history import TaskHistory
 from romco.model.names import Action, Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
@@ -37,6 +38,7 @@ NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
+HistoryState = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # of some tasks: names, and arrays
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class NumberedFeatures(Columns):
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
+    def actions(self, new: Any, top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
@@ -185,14 +187,19 @@ class Shard:
         weight: Dense | None = None,
         offset: Dense | None = None,
     ) -> Predictions:
-        """Learn rows of own tasks; return the predictions made before."""
+        """Learn rows of own tasks; return the predictions made before.
+
+        Rows of weight 0 are only predicted.
+        """
         engine = self.model.engine
         engine.with_offset = offset is not None  # as all shards agreed before
         answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
         self._fit()
-        if self.config.n > 1:
+        if weight is not None and not weight.all():
+            rows = take_rows(rows, np.flatnonzero(weight))
+        if self.config.n > 1 and count_rows(rows):
             self._touch(rows)
-        self._events += len(tasks)
+        self._events += count_rows(rows)
         return answers
 
     def learn_at(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
@@ -220,7 +227,7 @@ class Shard:
         numbers = self._numbers[codes]
         if (numbers < 0).any():
             new = np.unique(codes[numbers < 0])
-            self._numbers[new] = engine.numbers([batch.names[code] for code in new])
+            self._numbers[new] = engine.tasks.numbers([batch.names[code] for code in new])
             numbers = self._numbers[codes]
         if batch.widths is not None:
             numbers[batch.widths[index] > engine.learner.n_features] = -1
@@ -271,10 +278,19 @@ class Shard:
 
     # Reading files
 
-    def open(self, files: EventFiles, k: int, position: FilePosition) -> None:
-        """Read files as the k-th shard, from a position on."""
+    def open(
+        self, files: EventFiles, k: int, position: FilePosition, past: HistoryState | None = None
+    ) -> None:
+        """Read files as the k-th shard, from a position on, with the history of the own tasks."""
         self.close()
-        self._reader = ShardReader(files, self.config.n, k, position)
+        history = None if past is None else TaskHistory.from_state(*past, numeric=False)
+        self._reader = ShardReader(files, self.config.n, k, position, history)
+
+    def history(self) -> HistoryState:
+        """Return the history of the own tasks, which :meth:`open` takes."""
+        assert self._reader is not None
+        assert self._reader.history is not None
+        return self._reader.history.to_json(), self._reader.history.arrays()
 
     def read(self, rows: int) -> ReadReport:
         """Learn the own events among the next ``rows`` rows."""
@@ -284,10 +300,11 @@ class Shard:
         while done < rows and not reader.ended:
             events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
-            for x, y, tasks, offset in events:
-                margins = self.learn(x, y, tasks, None, offset).margins
-                learned += len(tasks)
-                wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
+            for x, y, tasks, weight, offset in events:
+                margins = self.learn(x, y, tasks, weight, offset).margins
+                counts = np.ones(len(y)) if weight is None else weight
+                learned += int(np.count_nonzero(counts))
+                wrong += int(np.count_nonzero(counts * ((margins >= 0.0) != (y > 0.0))))
         skipped = reader.skipped - skipped
         return ReadReport(done, learned, wrong, skipped, reader.position, reader.ended)
 

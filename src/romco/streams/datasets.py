@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,30 +39,12 @@ class Dataset:
     clock: Callable[[Path | None], tuple[Times, Times]] | None = None
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Sizes of a stream and its class balance."""
-
-    tasks: int
-    events: int
-    fewest_events: int  # of any task
-    most_events: int
-    features: int
-    positive: float  # share of +1 among all events
-    positive_by_task: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Description:
-    """Line of the list of data sets."""
+class Description(NamedTuple):
+    """A data set, with its stream if it can be read, else the reason why it cannot."""
 
     dataset: Dataset
-    present: bool
-    problem: str | None  # why a present data set cannot be read
-    statistics: Statistics | None  # None if missing or unreadable
-    labels: tuple[str, ...] | None
-    notes: tuple[str, ...]
-    place: tuple[Path, ...]  # where a missing one is looked for
+    stream: Stream | None
+    problem: str = ""
 
 
 def _make(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
@@ -141,37 +124,14 @@ def describe(
     data_dir: str | Path | None = None, names: Iterable[str] | None = None
 ) -> Iterator[Description]:
     """Describe each data set (all if no names are given); loads those that are present."""
-    for name in DATASETS if names is None else names:
-        yield _describe(find(name), data_directory(data_dir))
-
-
-def statistics(stream: Stream) -> Statistics:
-    """Return the counts and the class balance of a stream.
-
-    >>> from romco.streams import simulated
-    >>> statistics(simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)).events
-    20
-    """
-    events = np.bincount(stream.task, minlength=stream.n_tasks)
-    positive = np.bincount(stream.task, weights=stream.y > 0, minlength=stream.n_tasks)
-    return Statistics(
-        tasks=stream.n_tasks,
-        events=stream.n_events,
-        fewest_events=int(events.min()),
-        most_events=int(events.max()),
-        features=stream.n_features,
-        positive=float(positive.sum() / events.sum()),
-        positive_by_task=tuple((positive / np.maximum(events, 1)).tolist()),
-    )
-
-
-def _describe(dataset: Dataset, data_dir: Path) -> Description:
-    place = tuple(data_dir / place for place in dataset.places)
-    if not present(dataset.name, data_dir):
-        return Description(dataset, False, None, None, None, (), place)
-    try:
-        stream = dataset.load(data_dir)
-    except (ValueError, OSError) as error:
-        return Description(dataset, True, str(error), None, None, (), place)
-    figures = statistics(stream)
-    return Description(dataset, True, None, figures, stream.labels, stream.notes, place)
+    folder = data_directory(data_dir)
+    for dataset in map(find, DATASETS if names is None else names):
+        if not present(dataset.name, folder):
+            places = " or ".join(str(folder / place) for place in dataset.places)
+            problem = f"missing: get it from {dataset.origin}; put it at {places}"
+            yield Description(dataset, None, problem)
+            continue
+        try:
+            yield Description(dataset, dataset.load(folder))
+        except (ValueError, OSError) as error:
+            yield Description(dataset, None, f"damaged: {error}")

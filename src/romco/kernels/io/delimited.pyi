@@ -32,7 +32,3 @@ class Delimited:
     ) -> tuple[
         NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], int, Any
     ]: ...
-
-def arrange(
-    values: NDArray[np.float64], columns: NDArray[np.int32], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...

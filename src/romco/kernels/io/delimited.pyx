@@ -1,10 +1,9 @@
 """Rows of comma- or tab-separated text, from bytes straight to sparse rows."""
 
 import numpy as np
-from romco.kernels.core.memory cimport release, reserve, resize
+from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.io.encoder cimport Encoder, is_ascii, strip
 from romco.kernels.io.lexicon cimport Lexicon, begin_hash
-from romco.kernels.io.mappings cimport Entry, sort_entries
 
 cdef enum:
     COMPLETE, CUT, MISQUOTED, UNCLOSED, UNEVEN
@@ -328,34 +327,3 @@ cdef reason(int how, unsigned char mark):
     if how == UNCLOSED:
         return f"not valid {shown}-separated text (unexpected end of data)"
     return f"not valid {shown}-separated text ({shown} expected after '\"')"
-
-
-def arrange(
-    const double[::1] values, const int[::1] columns, const long long[::1] starts
-):
-    """Each row sorted by column, entries of the same column added, those of column -1 dropped."""
-    cdef Py_ssize_t rows = starts.shape[0] - 1, i, k, first, m, end = 0, most = 0
-    for i in range(rows):
-        most = max(most, starts[i + 1] - starts[i])
-    kept, places = np.empty(values.shape[0]), np.empty(values.shape[0], dtype=np.int32)
-    bounds = np.zeros(rows + 1, dtype=np.int32)
-    cdef double[::1] value = kept
-    cdef int[::1] place = places, bound = bounds
-    cdef Entry* row = <Entry*> resize(NULL, 2 * most, sizeof(Entry))  # and as many to sort by
-    with nogil:
-        for i in range(rows):
-            m, first = 0, end
-            for k in range(starts[i], starts[i + 1]):
-                if columns[k] >= 0:
-                    row[m] = Entry(columns[k], values[k])
-                    m += 1
-            sort_entries(row, row + most, m)
-            for k in range(m):
-                if end > first and place[end - 1] == row[k].column:
-                    value[end - 1] += row[k].value
-                else:
-                    place[end], value[end] = row[k].column, row[k].value
-                    end += 1
-            bound[i + 1] = <int> end
-        release(row)
-    return kept[:end], places[:end], bounds

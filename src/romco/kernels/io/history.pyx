@@ -1,12 +1,14 @@
 """History features: what the past labels of a task were, in all and for each category.
 
 A slot belongs to a task, or to a pair of a task and a category such as ``skill=7``. It keeps counts
-of past labels, decayed means, the last label and when it came. The features of an event are computed
+of past labels, decayed means, the last label and when it came. A category has a slot of all tasks, too. The features of an event are computed
 before its label is added, so a label is never visible to its own prediction.
 """
 
+from itertools import combinations_with_replacement
+
 import numpy as np
-from libc.math cimport fabs, fmax, fmin, isnan, log1p
+from libc.math cimport fabs, fmax, fmin, isnan, log, log1p
 from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.io.encoder cimport Encoder
@@ -17,6 +19,7 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
 
 HALF_LIVES = (2.0, 8.0, 32.0)  # of decayed means, in events of the slot
+TERMS = ("all", "excess", "level")  # squares and products of these are features
 PREFIX = "history."  # of the features' names, and of the arrays in a model file
 MAX_NAMES = 2**20  # names kept of rows; beyond it they are found again, so that memory is bounded
 
@@ -24,15 +27,21 @@ cdef enum:
     LIVES = 3
     SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
     NOBODY = -1
+    EVERYBODY = -2         # task of the slots that all tasks share
     FIRST_BUCKETS = 64
-    TWO_LABELS = 15        # bits of a code
+    ONE_LABEL = 3          # bits of a code
+    TWO_LABELS = 15
     THREE_LABELS = 63
+cdef double EFFECT = 0.5   # value of a category's own effects: they are smaller than common ones
+cdef double PRIOR_LABELS = 4.0  # that shrink a category's mean towards that of the column before
 cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
     LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
     LAST_LABEL             # class, or number
     RECENT                 # code of the last three labels, two bits of each: 1, 2 for the first
-                           # two classes, 3 for all others, 0 where there is none
+                           # two classes, 3 for all others, 0 where there is none; in a task's
+                           # slot plus 64 times (1 + the last category of the first column)
+    EXCESS                 # decayed sum, of a task, of labels less their means among all tasks
     WEIGHT                 # decayed number of observations, one for each half-life
     SUMS = WEIGHT + LIVES
     PER_CLASS = 1 + LIVES
@@ -56,8 +65,10 @@ cdef class HistoryFeatures:
     A task is its index in the caller's table, -1 where it is not known. Labels are classes 0, 1, ...
     or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
     go from coarse to fine: for classes, each category of the last one has its own slopes for the
-    means of the task and of the columns before it, and each category of the others has its own
-    effects of its last two labels. When ``limit`` slots are in use, a new one takes the place of
+    excess of the task and the means of the columns before it, and its own effect of the last label
+    there. Each
+    category of the others has its own effects of its last two labels. A category of the first
+    column has one of the category and label before it, if another column follows. When ``limit`` slots are in use, a new one takes the place of
     the one that was observed longest ago.
 
     >>> from romco.kernels.io.lexicon import Lexicon
@@ -108,7 +119,7 @@ cdef class HistoryFeatures:
     cdef double* undo
     cdef Py_ssize_t* ends              # of the rows since the last commit, in the undo log
     cdef Py_ssize_t room_table, room_links, room_undo, room_ends, n_undo, n_rows, kept_rows
-    cdef Py_ssize_t width, places, base, made, mask
+    cdef Py_ssize_t width, places, base, common, made, mask
     cdef int oldest, newest, free
 
     cdef double* value                 # entries of expanded rows
@@ -126,8 +137,8 @@ cdef class HistoryFeatures:
             raise ValueError(f"history columns must be different names; got {list(self.columns)}")
         if "task" in self.columns:
             raise ValueError("history column 'task': the task has a history anyway; rename it")
-        if not 2 + len(self.columns) <= limit < 2**31:
-            raise ValueError(f"history needs room for {2 + len(self.columns)} slots; got {limit}")
+        if not 2 + 2 * len(self.columns) <= limit < 2**31:
+            raise ValueError(f"history needs room for {2 + 2 * len(self.columns)} slots; got {limit}")
         self.categories, self.category_of = [], {}
         self.place_of = np.empty(0, dtype=np.int32)
         self.oldest = self.newest = self.free = NOBODY
@@ -157,6 +168,10 @@ cdef class HistoryFeatures:
         self.features = {}
         self.add_features(kinds)
         self.base = len(kinds)
+        if self.columns and not self.numeric:
+            for kind in (*TERMS[:2], *map(".".join, combinations_with_replacement(TERMS, 2))):
+                self.features[f"{PREFIX}task.{kind}"] = 0, kind, 1, None
+        self.common = len(self.features) - (1 + len(self.columns)) * self.base
         for k in range(2, classes):  # behind the others, whose places stay
             self.add_features([(kind, k) for kind in ("count", *means, "last")])
         self.classes, self.places = classes, 1 + len(self.columns)
@@ -180,7 +195,7 @@ cdef class HistoryFeatures:
             return self.features.get(name)
         category, _, labels = name[len(PREFIX):].rpartition(".recent[")
         place = self.place(category)
-        if labels.strip("012") == "]" and (category == "task" or 0 < place < len(self.columns)):
+        if labels.strip("012") == "]" and (category == "task" or place):
             return place, "recent", [int(k) for k in labels if k != "]"], category if place else None
         fits = [level for level in self.levels() if name.endswith("." + level)]
         level = max(fits, key=len, default="")
@@ -283,7 +298,7 @@ cdef class HistoryFeatures:
 
     # Rows
 
-    def expand(self, const long long[::1] tasks, rows, y=None, given=None):
+    def expand(self, const long long[::1] tasks, rows, y=None, given=None, learned=True):
         """Return rows with their history features; observe the labels where they are given.
 
         Labels are observed one after the other: a row has the history of the rows before it.
@@ -297,6 +312,8 @@ cdef class HistoryFeatures:
         given:
             Features (n, F) that :meth:`describe` gave when a row was predicted, NaN in rows
             that take them from now.
+        learned:
+            Whether labels count for all tasks, not only for their own.
         """
         cdef Py_ssize_t i, k, n = self.read(rows), width = self.places + len(self.features)
         cdef const double[::1] labels
@@ -319,7 +336,7 @@ cdef class HistoryFeatures:
             self.push_features()
             end[i + 1] = self.n
             if y is not None:
-                self.observe_row(tasks[i], labels[i])
+                self.observe_row(tasks[i], labels[i], learned)
         values, names = np.empty(self.n), np.empty(self.n, dtype=np.int32)
         cdef double[::1] value = values
         cdef int[::1] name = names
@@ -339,13 +356,20 @@ cdef class HistoryFeatures:
             memcpy(&row[i, 0], self.feature, width * sizeof(double))
         return table
 
-    def observe(self, const long long[::1] tasks, rows, const double[::1] y):
+    def context_sizes(self):
+        """Return the lengths that rows of :meth:`describe` had, for two classes and for more."""
+        return [
+            self.places * (1 + self.base + k * (LIVES + 2)) + self.common
+            for k in range(max(1, self.classes - 1))
+        ]
+
+    def observe(self, const long long[::1] tasks, rows, const double[::1] y, learned=True):
         """Observe the labels of rows that were expanded before; final after :meth:`commit`."""
         cdef Py_ssize_t i
         self.rollback()
         for i in range(self.read(rows)):
             self.scan(self.starts[i], self.starts[i + 1], False)
-            self.observe_row(tasks[i], y[i])
+            self.observe_row(tasks[i], y[i], learned)
 
     def read_event(self, long long task, Encoder row not None, Mappings reader not None, y=None):
         """Put an encoded event and its history features into a reader; observe a label y.
@@ -366,7 +390,7 @@ cdef class HistoryFeatures:
         self.compute(task)
         self.push_features()
         if y is not None:
-            self.observe_row(task, y)
+            self.observe_row(task, y, True)
         names = self.lexicon.names
         for k in range(self.n):
             if not fabs(self.value[k]) <= LARGEST:
@@ -413,39 +437,89 @@ cdef class HistoryFeatures:
         """Add recent labels, the features that are not zero, and slopes of the last category."""
         cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
         cdef const double* feature = self.feature + self.places
-        cdef int own, place
-        self.make_room(1 + n + self.n_found * levels)
+        cdef double mean, code = self.feature[0]
+        cdef long long task = <long long> code if 0.0 <= code < 64.0 + 64.0 * len(self.categories) else 0
+        cdef long long before = task >> 6
+        cdef long long labels
+        cdef int own, place, last
+        self.make_room(1 + n + self.n_found * (2 + levels))
         if not self.numeric:
-            self.push(1.0, self.recent(NOBODY, <int> self.feature[0] & THREE_LABELS))
+            self.push(1.0, self.recent(NOBODY, task & THREE_LABELS))
         for k in range(n):
             self.push(feature[k], self.feature_at[k])
         for k in range(self.n_found):
             own, place = self.found[3 * k + 1], self.found[3 * k + 2]
-            if place < self.places - 1 and not self.numeric:
-                self.push(1.0, self.recent(own, <int> self.feature[place] & TWO_LABELS))
-            for level in range(levels if self.slope_at[own, 0] >= 0 else 0):
-                self.push(feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
+            last = place == self.places - 1
+            if self.numeric:
+                continue
+            labels = <long long> self.feature[place - last] & (ONE_LABEL if last else TWO_LABELS)
+            self.push(EFFECT, self.recent(own, labels))
+            if place == 1 and not last and before and before != self.found[3 * k] + 1:
+                self.push(EFFECT, self.recent(own, task & ~(THREE_LABELS - ONE_LABEL)))
+            for level in range(levels if last else 0):
+                mean = self.level(level) if level else feature[self.places * self.base + 1]
+                self.push(EFFECT * mean, self.slope_at[own, level])
         return 0
 
-    cdef int recent(self, int own, int code) except -1:
+    cdef int recent(self, int own, long long code) except -1:
         """Index in `lexicon` of recent labels with this code, of a category or the task."""
-        at = self.recent_at.get(64 * own + code)
+        at = self.recent_at.get((own, code))
         if at is None:
             labels = "".join(str((code >> shift & 3) - 1) for shift in (4, 2, 0) if code >> shift & 3)
             name = "task" if own < 0 else self.lexicon.names[own]
-            at = self.recent_at[64 * own + code] = self.lexicon.number(f"{PREFIX}{name}.recent[{labels}]")
+            if code > THREE_LABELS:
+                name = f"{name} following {self.categories[(code >> 6) - 1]}"
+            at = self.recent_at[own, code] = self.lexicon.number(f"{PREFIX}{name}.recent[{labels}]")
         return at
 
     cdef void compute(self, long long task) noexcept:
         """Compute the history features of the event that was scanned."""
         cdef int slot, whole = self.find(task, NOBODY)
         cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
+        cdef double mean
+        cdef double[3] term
+        cdef double* to = self.feature + self.places * (1 + self.base)
         memset(self.feature, 0, (self.places + self.feature_at.shape[0]) * sizeof(double))
         self.add_slot(whole, 0, event)
         for k in range(self.n_found):
             slot = NOBODY if self.found[3 * k] < 0 else self.find(task, self.found[3 * k])
             self.add_slot(slot, self.found[3 * k + 2], event)
+        if self.common:
+            mean = self.common_mean()
+            to[0] = log((1.0 + mean) / (1.0 - mean))
+            if whole >= 0:
+                to[1] = self.table[whole * self.width + EXCESS] / (
+                    1.0 + self.table[whole * self.width + WEIGHT + SLOPE_LIFE]
+                )
+            term[:] = [to[0], to[1], self.level(self.places - 2)]
+            for k in range(3):
+                for j in range(k, 3):
+                    to[2 + k * (5 - k) // 2 + j] = term[k] * term[j]
+
+    cdef double level(self, Py_ssize_t place) noexcept:
+        """Recent share of the second class less that of the first, at a place."""
+        return self.feature[self.places + place * self.base + 2 + SLOPE_LIFE]
+
+    cdef double common_mean(self) noexcept:
+        """Share of the second class less that of the first, of all tasks, for the event's categories.
+
+        The mean of a column is shrunk towards that of the column before.
+        """
+        cdef Py_ssize_t k, place
+        cdef double mean = 0.0
+        cdef const double* sums
+        cdef int slot
+        for place in range(1, self.places):
+            for k in range(self.n_found):
+                slot = NOBODY
+                if self.found[3 * k + 2] == place and self.found[3 * k] >= 0:
+                    slot = self.find(EVERYBODY, self.found[3 * k])
+                if slot >= 0:
+                    sums = self.table + slot * self.width + SUMS
+                    mean = sums[PER_CLASS] - sums[0] + PRIOR_LABELS * mean
+                    mean /= sums[PER_CLASS] + sums[0] + PRIOR_LABELS
+        return mean
 
     cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
         """Add the features of a slot at a place: 0 for the task, else a column."""
@@ -474,7 +548,7 @@ cdef class HistoryFeatures:
         if self.time is not None:
             to[3 + LIVES] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
         for k in range(2, self.classes):
-            to = self.feature + self.places * (1 + self.base + (k - 2) * (LIVES + 2))
+            to = self.feature + self.common + self.places * (1 + self.base + (k - 2) * (LIVES + 2))
             to += place * (LIVES + 2)
             to[0] += log1p(sums[k * PER_CLASS])
             for h in range(LIVES):
@@ -483,19 +557,32 @@ cdef class HistoryFeatures:
 
     # Labels
 
-    cdef int observe_row(self, long long task, double y) except -1:
+    cdef int observe_row(self, long long task, double y, bint learned) except -1:
         """Observe the label of the row that was scanned, if it is known."""
         cdef Py_ssize_t k
-        cdef int whole
-        cdef double event
+        cdef int whole, category
+        cdef long long before = 0
+        cdef double event, excess = 0.0
         if not isnan(y) and task >= 0:
             if not self.numeric and not 0.0 <= y < self.classes:
                 raise ValueError(f"no class {y:g}: there are {self.classes}")
             whole = self.find(task, NOBODY)
             event = 1.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT] + 1.0
+            if self.common:
+                excess = (y == 1.0) - <double> (y == 0.0) - self.common_mean()
             for k in range(self.n_found):
-                self.add_label(self.slot_of(task, self.scanned_category(3 * k)), y, event)
-            self.add_label(self.slot_of(task, NOBODY), y, event)  # last: it is evicted after these
+                category = self.scanned_category(3 * k)
+                self.add_label(self.slot_of(task, category), y, event)
+                if self.common and learned:
+                    self.add_label(self.slot_of(EVERYBODY, category), y, 1.0)
+                if self.found[3 * k + 2] == 1:
+                    before = 1 + category
+            whole = self.slot_of(task, NOBODY)  # last: it is evicted after these
+            self.add_label(whole, y, event)
+            if not self.numeric:
+                self.table[whole * self.width + RECENT] += before << 6
+                self.table[whole * self.width + EXCESS] *= DECAY[SLOPE_LIFE]
+                self.table[whole * self.width + EXCESS] += excess
         reserve(<void**> &self.ends, &self.room_ends, self.n_rows + 1, sizeof(Py_ssize_t))
         self.ends[self.n_rows] = self.n_undo
         self.n_rows += 1
@@ -515,7 +602,7 @@ cdef class HistoryFeatures:
             sums[k * PER_CLASS + 1 + h] += y if self.numeric else 1.0
         old[LAST_EVENT], old[LAST_TIME], old[LAST_LABEL] = event, self.at_time, y
         if not self.numeric:
-            old[RECENT] = (<int> old[RECENT] << 2 & THREE_LABELS) + 1 + <int> fmin(y, 2.0)
+            old[RECENT] = (<long long> old[RECENT] << 2 & THREE_LABELS) + 1 + <int> fmin(y, 2.0)
 
     def commit(self, Py_ssize_t rows):
         """Make the observations of the first ``rows`` rows final."""
@@ -698,8 +785,9 @@ cdef class HistoryFeatures:
         Raises ValueError where no history could have given them.
         """
         tasks, indices, table = arrays["task"], arrays["category"], arrays["table"]
-        if table.ndim == 2 and (table.shape[1] - RECENT) % PER_CLASS == LIVES:  # older: without it
-            table = np.insert(table, RECENT, 0.0, axis=1)
+        for column in (RECENT, EXCESS):  # older: without it
+            if table.ndim == 2 and (table.shape[1] - column) % PER_CLASS == LIVES:
+                table = np.insert(table, column, 0.0, axis=1)
         n, classes = tasks.size, (table.shape[1] - SUMS) // PER_CLASS if table.ndim == 2 else 0
         if (
             tasks.dtype != np.int64 or indices.dtype != np.int64 or table.dtype != np.float64
@@ -714,7 +802,8 @@ cdef class HistoryFeatures:
             raise ValueError("a category of the history is named twice, or of no history column")
         for name, place in zip(categories, places):
             self.category(name, place)
-        if n and (tasks.min() < 0 or indices.min() < NOBODY or indices.max() >= len(places)):
+        lowest = np.where(tasks == EVERYBODY, 0, NOBODY)
+        if ((tasks < 0) > (tasks == EVERYBODY)).any() or ((indices < lowest) | (indices >= len(places))).any():
             raise ValueError("the history has a task or category without a name")
         if not self.plausible(table):
             raise ValueError("the history has counts that no labels give")
@@ -733,7 +822,7 @@ cdef class HistoryFeatures:
         sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
         fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
         fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
-        fine = fine and np.isin(table[:, RECENT], np.arange(1 + THREE_LABELS)).all()
+        fine = fine and np.isin(table[:, RECENT], np.arange(64 + 64 * len(self.categories))).all()
         return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())
 
     def prune(self):
@@ -742,13 +831,17 @@ cdef class HistoryFeatures:
             return
         cdef int slot
         self.rollback()
-        old = self.categories
+        old, slots = self.categories, self.order()
         self.categories, self.category_of = [], {}
         places = self.place_of
         self.place_of = np.empty(0, dtype=np.int32)
-        for slot in self.order():
+        for slot in slots:
             k = self.links[slot].category
             if k >= 0:
                 self.links[slot].category = self.category(old[k], places[k])
+        for slot in slots:  # the category before it, of a task
+            code = <long long> self.table[slot * self.width + RECENT]
+            before = 1 + self.category_of.get(old[(code >> 6) - 1], NOBODY) if code >> 6 else 0
+            self.table[slot * self.width + RECENT] = 64 * before + (code & THREE_LABELS)
         self.fill_buckets(self.mask + 1)
         self.renew_names()

@@ -18,6 +18,7 @@ cdef class Mappings:
     cdef Entry* spare  # to sort by
     cdef int* ends  # of each row, among the entries
     cdef Py_ssize_t n, room, rows, room_ends, room_spare
+    cdef Py_ssize_t width  # columns that are final: those of known names
     cdef object cells  # encoder of values that are no plain numbers; None: there are only numbers
     cdef dict plain  # of the encoder: whether numbers of a column are features; None: all are
     cdef bint learning  # columns that are not known yet are added, not reported
@@ -50,4 +51,5 @@ cdef class Mappings:
         self.n += 1
         return 0
 
-    cdef int tidy(self, Py_ssize_t begin) except -1
+    cdef Entry look_up(self, name) except *
+    cdef Py_ssize_t tidy(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t to) except -1 nogil

@@ -4,12 +4,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.io.encoded import Encoded
+
 Arrays = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]
 
 class Mappings:
     def read(self, rows: Sequence[Mapping[Any, Any]]) -> Arrays: ...
+    def read_encoded(self, rows: Encoded, found: LexiconColumns) -> Arrays: ...
     def arrays(self) -> Arrays: ...
 
+class LexiconColumns: ...
 class NameCache: ...
 
 class NamedMappings(Mappings):

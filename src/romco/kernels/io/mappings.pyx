@@ -31,6 +31,9 @@ cdef enum:
     FEW_ENTRIES = 24  # of a row, sorted by insertion
     NEAR_SLOTS = 8192  # of a cache of names, which a processor holds by itself
     FOLLOWED = 16  # names that a cache takes up at a time
+cdef enum:  # in place of a column
+    UNKNOWN = -1
+    DROPPED = -2
 
 
 cdef class Mappings:
@@ -53,6 +56,47 @@ cdef class Mappings:
             self.end_row()
         return self.arrays()
 
+    def read_encoded(self, rows, LexiconColumns found not None):
+        """The same of an ``Encoded`` block; a name is looked up once, not once per row."""
+        cdef const double[::1] values = rows.values
+        cdef const int[::1] names = rows.names
+        cdef const long long[::1] starts = rows.starts
+        cdef Py_ssize_t i, k, begin = 0, end = 0, last, n = starts.shape[0] - 1
+        cdef list texts = rows.lexicon.names, fresh = []
+        found.follow(rows.lexicon, len(texts))
+        self.clear()
+        reserve(<void**> &self.entries, &self.room, names.shape[0] + 1, sizeof(Entry))
+        reserve(<void**> &self.ends, &self.room_ends, n, sizeof(int))
+        try:
+            for i in range(n):
+                for k in range(starts[i], starts[i + 1]):
+                    if found.at[names[k]].column == UNKNOWN:
+                        found.at[names[k]] = self.look_up(texts[names[k]])
+                        if found.at[names[k]].column >= self.width or found.at[names[k]].column < 0:
+                            fresh.append(names[k])
+                    if found.at[names[k]].column >= 0:
+                        self.push(found.at[names[k]].column, found.at[names[k]].value * values[k])
+                self.ends[i] = <int> self.n
+        finally:
+            for name in fresh:  # a new name keeps its column only if its row is learned
+                found.at[<Py_ssize_t> name].column = UNKNOWN
+        with nogil:
+            for i in range(n):
+                last = self.ends[i]
+                end = self.tidy(begin, last, end)
+                begin, self.ends[i] = last, <int> end
+        self.n, self.rows = end, n
+        return self.arrays()
+
+    cdef Entry look_up(self, name) except *:
+        """Column and sign of a name; DROPPED where it has none."""
+        cdef Py_ssize_t n = self.n
+        self.put(name, 1.0)
+        if self.n == n:
+            return Entry(DROPPED, 0.0)
+        self.n = n
+        return self.entries[n]
+
     def arrays(self):
         """Values, columns and row starts of the rows that were read last."""
         cdef Py_ssize_t i
@@ -70,7 +114,8 @@ cdef class Mappings:
         self.n = self.rows = 0
 
     cdef int end_row(self) except -1:
-        self.tidy(self.ends[self.rows - 1] if self.rows else 0)
+        cdef Py_ssize_t begin = self.ends[self.rows - 1] if self.rows else 0
+        self.n = self.tidy(begin, self.n, begin)
         reserve(<void**> &self.ends, &self.room_ends, self.rows + 1, sizeof(int))
         self.ends[self.rows] = <int> self.n
         self.rows += 1
@@ -146,18 +191,38 @@ cdef class Mappings:
         """Names of known features."""
         return ()
 
-    cdef int tidy(self, Py_ssize_t begin) except -1:
-        """Sort the last row and add up entries of the same column."""
-        cdef Py_ssize_t i, end = begin
-        reserve(<void**> &self.spare, &self.room_spare, self.n - begin, sizeof(Entry))
-        sort_entries(self.entries + begin, self.spare, self.n - begin)
-        for i in range(begin, self.n):
-            if end > begin and self.entries[end - 1].column == self.entries[i].column:
-                self.entries[end - 1].value += self.entries[i].value
+    cdef Py_ssize_t tidy(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t to) except -1 nogil:
+        """Sort a row, add up entries of the same column, and move it; return where it ends then."""
+        cdef Py_ssize_t i, first = to
+        reserve(<void**> &self.spare, &self.room_spare, end - begin, sizeof(Entry))
+        sort_entries(self.entries + begin, self.spare, end - begin)
+        for i in range(begin, end):
+            if to > first and self.entries[to - 1].column == self.entries[i].column:
+                self.entries[to - 1].value += self.entries[i].value
             else:
-                self.entries[end] = self.entries[i]
-                end += 1
-        self.n = end
+                self.entries[to] = self.entries[i]
+                to += 1
+        return to
+
+
+cdef class LexiconColumns:
+    """Columns and signs of a lexicon's names, as far as they are final; readers share it."""
+
+    cdef object lexicon
+    cdef Entry* at  # by number of the name; column UNKNOWN where it was not looked up
+    cdef Py_ssize_t n, room
+
+    def __dealloc__(self):
+        release(self.at)
+
+    cdef int follow(self, lexicon, Py_ssize_t n) except -1:
+        """Take the first n names of a lexicon, the same as before or another."""
+        if lexicon is not self.lexicon:
+            self.lexicon, self.n = lexicon, 0
+        reserve(<void**> &self.at, &self.room, n, sizeof(Entry))
+        while self.n < n:
+            self.at[self.n].column = UNKNOWN
+            self.n += 1
         return 0
 
 
@@ -285,7 +350,6 @@ cdef class NamedMappings(Mappings):
     """
 
     cdef dict known, new
-    cdef Py_ssize_t width
     cdef NameCache cache
 
     def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
@@ -370,7 +434,7 @@ cdef class HashedMappings(Mappings):
     cdef unsigned long long mask
 
     def __init__(self, unsigned long long size, cells=None, bint learning=False):
-        self.mask = size - 1
+        self.mask, self.width = size - 1, size
         self.cells, self.learning = cells, learning
 
     cdef int put(self, name, double value) except -1:

@@ -157,7 +157,7 @@ function tell(now) {
     drawRates();
   }
   before = now;
-  say("error", percent(now.recent));
+  say("error", percent(now.recent_error));
   say("error-note", now.judged ? `${percent(now.error)} of all ${whole(now.judged)}; log loss ${short(now.log_loss || 0)}` : "");
   say("latency", now.predicting ? time(now.predicting.median) : "-");
   say("latency-note", now.predicting ? "99 % within " + time(now.predicting.p99)
