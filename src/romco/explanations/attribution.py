@@ -224,6 +224,8 @@ def _of_classes(
     Where one learner has all classes, features have their parts in its scores; what pairs of
     classes change in these is in the rest. Else from the margins of the inner learners of pairs.
     """
+    if len(model.classes) < 2:
+        raise ValueError("the model knows fewer than two labels: learn another one first")
     at_once, each, odds = learner.at_once(), [], np.empty(0)
     if at_once is not None:
         scores = predict(learner, rows, np.array([place.number]))[0]
