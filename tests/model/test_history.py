@@ -230,9 +230,8 @@ def test_columns_may_look_like_history_features():
     rows = [{"skill": "1.x", "b": "q", "a.b": "r", "history.recent[x]": 2.0, "history": "c"}] * 3
     made.learn(rows, ["yes", "no", "yes"], ["t"] * 3)
     names = [feature_name(made, k) for k in range(made.features.width)]
-    assert {"history.recent[x]", "history=c", "skill=1.x times the recent share of yes"} <= set(
-        names
-    )
+    slope = "skill=1.x times how much more often yes than in all tasks"
+    assert {"history.recent[x]", "history=c", slope} <= set(names)
     assert {"count of no so far for this a.b", "no label so far for this b"} <= set(names)
     assert "skill=1.x times the recent share of yes for this a.b" in names
     before = made.margins(rows, ["t"] * 3)

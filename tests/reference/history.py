@@ -1,5 +1,6 @@
 """History features, recomputed for each event from all earlier events."""
 
+from itertools import combinations_with_replacement
 from math import log, log1p
 
 from romco.kernels.io.history import HALF_LIVES
@@ -29,22 +30,27 @@ def history_features(columns, events, numeric=False, time=None):
             features[f"history.task.recent[{recent[-3:]}]"] = 1.0
         slot = _slot(seen, classes, len(own), now, numeric, time is not None)
         features |= {f"history.{column}.{tail}": value for tail, value in slot.items()}
+    if columns and not numeric:
+        features |= _beside_all(columns, past, task, names)
+        level = features.get(f"history.{('task', *columns)[len(columns) - 1]}.mean8", 0.0)
+        terms = {kind: features[f"history.task.{kind}"] for kind in ("all", "excess")}
+        terms["level"] = level
+        for one, other in combinations_with_replacement(terms, 2):
+            features[f"history.task.{one}.{other}"] = terms[one] * terms[other]
     for category in () if numeric else names:
         column = category.partition("=")[0]
         if column == columns[-1]:
             coarser = ("task", *columns)[len(columns) - 1]
             features[f"history.{category}.recent[{tails[coarser][-1:]}]"] = 0.5
             for level in ("task", *columns[:-1]):
-                slope = features.get(f"history.{level}.mean8", 0.0)
-                features[f"history.{category}.{level}"] = 0.5 * slope
+                of = "task.excess" if level == "task" else f"{level}.mean8"
+                features[f"history.{category}.{level}"] = 0.5 * features.get(f"history.{of}", 0.0)
         else:
             features[f"history.{category}.recent[{tails[column][-2:]}]"] = 0.5
         before = _categories(own[-1][0], columns[:1]) if own and len(columns) > 1 else []
         if before and column == columns[0] and before[0] != category:
             name = f"history.{category} following {before[0]}.recent[{tails['task'][-1]}]"
             features[name] = 0.5
-    if not numeric:
-        features |= _beside_all(columns, past, task, names)
     return {name: value for name, value in features.items() if value != 0.0}
 
 

@@ -135,7 +135,7 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     engine = model.engine
     rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
     with engine.at_rest() as learner:
-        number, start = int(engine.numbers([task])[0]), None
+        number, start = int(engine.tasks.numbers([task])[0]), None
         known = number >= 0
         if not known:  # make room for it, as a prediction does
             number = engine.tasks.next
@@ -211,9 +211,9 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
         if label is not None:
             raise ValueError("numbers have no labels: leave label out")
         return None, 1.0
-    if label is None or engine.side(label) > 0.0:
-        return engine.positive, engine.turn
-    return label, -engine.turn
+    if label is None or engine.two_classes.number_of(label) > 0.0:
+        return engine.target.positive, engine.target.turn
+    return label, -engine.target.turn
 
 
 def _of_classes(
@@ -240,7 +240,7 @@ def _of_classes(
         given = learner.answers, _power(learner), learner.unknown()
         scores = coupled(pairs, odds[None, :], *given)[0]
     at = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equal ones the last
-    at = at if label is None else int(model.engine.number_of(label))
+    at = at if label is None else int(model.engine.target.number_of(label))
     if at_once is not None:
         features, *sums, _ = at_once.additions(as_round(at_once, rows, np.array([place.number])))
         shares = shares_of_classes(scores, at)

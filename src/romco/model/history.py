@@ -15,6 +15,8 @@ from romco.parameters import whole
 Dense = NDArray[np.float64]
 HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
 EVERYBODY = -2  # task of the kernel's slots that all tasks share
+RECENT = 3  # column of its table: a code of recent labels plus LABEL_CODES (1 + last category)
+LABEL_CODES = 64
 
 
 class TaskHistory:
@@ -154,6 +156,20 @@ class TaskHistory:
         return made
 
 
+def renamed_slots(
+    arrays: Mapping[str, NDArray[Any]], tasks: NDArray[np.int64], categories: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Return :meth:`TaskHistory.arrays` with task k as tasks[k] and category k as categories[k]."""
+    table = arrays[f"{PREFIX}table"].copy()
+    before, labels = np.divmod(table[:, RECENT].astype(np.int64), LABEL_CODES)
+    table[:, RECENT] = labels + LABEL_CODES * (1 + categories[before - 1])
+    return {
+        f"{PREFIX}task": tasks[arrays[f"{PREFIX}task"]],
+        f"{PREFIX}category": categories[arrays[f"{PREFIX}category"]],
+        f"{PREFIX}table": table,
+    }
+
+
 def history_schema(schema: Schema | None, columns: Iterable[str]) -> Schema:
     """Return a schema that reads the history columns as categories; ValueError if it cannot."""
     if isinstance(columns, str):
@@ -199,13 +215,16 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     share = "mean" if numeric else f"share of {label}"
     if kind.startswith("mean"):
         return f"recent {share}{where} (half-life {kind[4:]})"
-    return {
+    excess = f"how much more often {label} than in all tasks"
+    words = {
         "count": f"count of {'labels' if numeric else label} so far{where}",
         "last": f"last label{where}" if numeric else f"last label was {label}{where}",
         "gap": f"labels since the last one{where}",
         "time": f"time since the last label{where}",
         "new": f"no label so far{where}",
-        "slope": f"{category} times the recent {share}{where}",
+        "slope": f"{category} times {f'the recent {share}{where}' if place else excess}",
         "all": f"log-odds of {label} in all tasks",
-        "excess": f"how much more often {label} than in all tasks",
-    }[kind]
+        "excess": excess,
+        "level": f"recent {share}",
+    }
+    return " times ".join(words[part] for part in kind.split("."))

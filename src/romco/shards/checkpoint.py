@@ -39,7 +39,7 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
-from romco.model.history import TaskHistory
+from romco.model.history import EVERYBODY, TaskHistory, renamed_slots
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
@@ -136,14 +136,18 @@ def _add_history(state: State, front: State) -> None:
 
 
 def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
-    """Split the history by the owners of its tasks; each has a share of the limit."""
+    """Split the history by the owners of its tasks; each has a share of the limit.
+
+    All get what all tasks share, which they do not change if there are several.
+    """
     stored, arrays = history.to_json(), history.arrays()
-    names, limit = stored["tasks"], max(stored["limit"] // n, 2 + len(stored["columns"]))
+    names, limit = stored["tasks"], max(stored["limit"] // n, 2 + 2 * len(stored["columns"]))
     owners = np.array([-1 if name is None else task_owner(from_json(name), n) for name in names])
+    slot_owners = np.array([*owners, n, -1])[arrays[f"{PREFIX}task"]]  # n: EVERYBODY, -2
     parts = []
     for k in range(n):
         tasks = [name if owner == k else None for name, owner in zip(names, owners, strict=True)]
-        slots = np.flatnonzero(owners[arrays[f"{PREFIX}task"]] == k)[-limit:]  # the oldest first
+        slots = np.flatnonzero((slot_owners == k) | (slot_owners == n))[-limit:]  # the oldest first
         own = {name: array[slots] for name, array in arrays.items()}
         parts.append(({**stored, "tasks": tasks, "limit": limit}, own))
     return parts
@@ -156,13 +160,13 @@ def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
     arrays: dict[str, list[NDArray[Any]]] = {}
     for stored, own in parts:
         named = np.array([name is not None for name in stored["tasks"]], dtype=bool)
-        number = len(tasks) + np.cumsum(named) - 1
+        number = np.array([*len(tasks) + np.cumsum(named) - 1, EVERYBODY, -1])
         tasks += [name for name in stored["tasks"] if name is not None]
         index = [categories.setdefault(name, len(categories)) for name in stored["categories"]]
-        renamed = {"task": number, "category": np.array([*index, -1])}  # -1: of the task itself
-        for name, array in own.items():
-            to = renamed.get(name.removeprefix(PREFIX))
-            arrays.setdefault(name, []).append(array if to is None else to[array])
+        renamed = renamed_slots(own, number, np.array([*index, -1]))  # -1: of the task itself
+        kept = np.flatnonzero((renamed[f"{PREFIX}task"] != EVERYBODY) | (own is parts[0][1]))
+        for name, array in renamed.items():
+            arrays.setdefault(name, []).append(array[kept])
     stored = {**parts[0][0], "tasks": tasks, "categories": list(categories), "limit": limit}
     whole_arrays = {name: np.concatenate(own) for name, own in arrays.items()}
     return TaskHistory.from_state(stored, whole_arrays, numeric=False)

@@ -215,7 +215,7 @@ class ShardReader:
         rows = block.features if len(kept) == len(block) else block.features.at(kept)
         y, tasks = y[kept], [block.tasks[i] for i in kept]
         if self.history is not None:
-            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y)
+            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
             self.history.kernel.commit(len(tasks))
         more = (None if one is None else one[kept] for one in (block.weights, block.offsets))
         return ParsedRows(self._features.read(rows), y, tasks, *more)

@@ -5,6 +5,8 @@ of past labels, decayed means, the last label and when it came. A category has a
 before its label is added, so a label is never visible to its own prediction.
 """
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 from libc.math cimport fabs, fmax, fmin, isnan, log, log1p
 from libc.string cimport memcpy, memset
@@ -17,6 +19,7 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
 
 HALF_LIVES = (2.0, 8.0, 32.0)  # of decayed means, in events of the slot
+TERMS = ("all", "excess", "level")  # squares and products of these are features
 PREFIX = "history."  # of the features' names, and of the arrays in a model file
 MAX_NAMES = 2**20  # names kept of rows; beyond it they are found again, so that memory is bounded
 
@@ -62,7 +65,8 @@ cdef class HistoryFeatures:
     A task is its index in the caller's table, -1 where it is not known. Labels are classes 0, 1, ...
     or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
     go from coarse to fine: for classes, each category of the last one has its own slopes for the
-    means of the task and of the columns before it, and its own effect of the last label there. Each
+    excess of the task and the means of the columns before it, and its own effect of the last label
+    there. Each
     category of the others has its own effects of its last two labels. A category of the first
     column has one of the category and label before it, if another column follows. When ``limit`` slots are in use, a new one takes the place of
     the one that was observed longest ago.
@@ -164,9 +168,10 @@ cdef class HistoryFeatures:
         self.features = {}
         self.add_features(kinds)
         self.base = len(kinds)
-        self.common = 2 if self.columns and not self.numeric else 0
-        for kind in ("all", "excess")[: self.common]:
-            self.features[f"{PREFIX}task.{kind}"] = 0, kind, 1, None
+        if self.columns and not self.numeric:
+            for kind in (*TERMS[:2], *map(".".join, combinations_with_replacement(TERMS, 2))):
+                self.features[f"{PREFIX}task.{kind}"] = 0, kind, 1, None
+        self.common = len(self.features) - (1 + len(self.columns)) * self.base
         for k in range(2, classes):  # behind the others, whose places stay
             self.add_features([(kind, k) for kind in ("count", *means, "last")])
         self.classes, self.places = classes, 1 + len(self.columns)
@@ -432,7 +437,7 @@ cdef class HistoryFeatures:
         """Add recent labels, the features that are not zero, and slopes of the last category."""
         cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
         cdef const double* feature = self.feature + self.places
-        cdef double code = self.feature[0]
+        cdef double mean, code = self.feature[0]
         cdef long long task = <long long> code if 0.0 <= code < 64.0 + 64.0 * len(self.categories) else 0
         cdef long long before = task >> 6
         cdef long long labels
@@ -452,7 +457,8 @@ cdef class HistoryFeatures:
             if place == 1 and not last and before and before != self.found[3 * k] + 1:
                 self.push(EFFECT, self.recent(own, task & ~(THREE_LABELS - ONE_LABEL)))
             for level in range(levels if last else 0):
-                self.push(EFFECT * feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
+                mean = self.level(level) if level else feature[self.places * self.base + 1]
+                self.push(EFFECT * mean, self.slope_at[own, level])
         return 0
 
     cdef int recent(self, int own, long long code) except -1:
@@ -470,8 +476,9 @@ cdef class HistoryFeatures:
         """Compute the history features of the event that was scanned."""
         cdef int slot, whole = self.find(task, NOBODY)
         cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         cdef double mean
+        cdef double[3] term
         cdef double* to = self.feature + self.places * (1 + self.base)
         memset(self.feature, 0, (self.places + self.feature_at.shape[0]) * sizeof(double))
         self.add_slot(whole, 0, event)
@@ -485,6 +492,14 @@ cdef class HistoryFeatures:
                 to[1] = self.table[whole * self.width + EXCESS] / (
                     1.0 + self.table[whole * self.width + WEIGHT + SLOPE_LIFE]
                 )
+            term[:] = [to[0], to[1], self.level(self.places - 2)]
+            for k in range(3):
+                for j in range(k, 3):
+                    to[2 + k * (5 - k) // 2 + j] = term[k] * term[j]
+
+    cdef double level(self, Py_ssize_t place) noexcept:
+        """Recent share of the second class less that of the first, at a place."""
+        return self.feature[self.places + place * self.base + 2 + SLOPE_LIFE]
 
     cdef double common_mean(self) noexcept:
         """Share of the second class less that of the first, of all tasks, for the event's categories.
