@@ -29,7 +29,7 @@ MODEL = learned()
 
 def test_numbers_are_those_of_the_learner():
     found, learner = explain(MODEL), MODEL.engine.learner
-    numbers = MODEL.engine.numbers([task.task for task in found.tasks])
+    numbers = MODEL.engine.tasks.numbers([task.task for task in found.tasks])
     U, V = learner.shared()[:, numbers], learner.personal()[:, numbers]
     np.testing.assert_allclose([t.shared for t in found.tasks], np.linalg.norm(U, axis=0))
     np.testing.assert_allclose([t.personal for t in found.tasks], np.linalg.norm(V, axis=0))
@@ -71,7 +71,7 @@ FACTORED = ["romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"
 @pytest.mark.parametrize("name", FACTORED)
 def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     model = learned(name, features())
-    learner, tasks = model.engine.learner, model.engine.numbers(model.tasks)
+    learner, tasks = model.engine.learner, model.engine.tasks.numbers(model.tasks)
     d = min(learner.n_features, 64) if isinstance(model.features, Names) else learner.n_features
     assert d == learner.n_features
     U, V = learner.shared()[:, tasks], learner.personal()[:, tasks]

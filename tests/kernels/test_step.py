@@ -176,7 +176,7 @@ def test_new_tasks_are_named_by_the_step_and_freed_numbers_used_again():
         assert model.engine.learn_event({"a": 1.0}, "yes", task) is not NotImplemented
     model.forget("bob")
     assert model.engine.learn_event({"a": 1.0}, "yes", "dan") is not NotImplemented
-    assert model.engine.numbers(["ann", "dan", "cy", "bob"]).tolist() == [0, 1, 2, -1]
+    assert model.engine.tasks.numbers(["ann", "dan", "cy", "bob"]).tolist() == [0, 1, 2, -1]
     started = Model("pa-unique", classes=("no", "yes"))  # whose new tasks are started
     assert started.engine.learn_event({"a": 1.0}, "yes", "ann") is NotImplemented
     assert started.tasks == []

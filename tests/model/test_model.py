@@ -124,7 +124,7 @@ def test_forgotten_task_is_as_new(name):
     fresh = model.margins(ROUNDS.x[:9], ["user 2"] * 9)
     np.testing.assert_allclose(fresh, model.margins(ROUNDS.x[:9], ["nobody"] * 9))
     model.learn(ROUNDS.x[:9], LABELS[:9], ["user 9"] * 9)
-    assert model.engine.numbers(["user 9"]).tolist() == [2]
+    assert model.engine.tasks.numbers(["user 9"]).tolist() == [2]
     with pytest.raises(KeyError, match="user 2"):
         model.forget("user 2")
 
@@ -135,9 +135,9 @@ def test_forgotten_task_is_as_new_where_weights_are_kept_in_tables(name):
     model.learn(ROWS, LABELS, ROUNDS.task.tolist())
     model.forget(2)
     fresh = model.margins(ROWS[:9], ["nobody"] * 9)
-    assert model.engine.numbers([2]).tolist() == [-1]
+    assert model.engine.tasks.numbers([2]).tolist() == [-1]
     model.engine.tasks.add("next")
-    assert model.engine.numbers(["next"]).tolist() == [2]
+    assert model.engine.tasks.numbers(["next"]).tolist() == [2]
     np.testing.assert_allclose(model.margins(ROWS[:9], ["next"] * 9), fresh, atol=1e-12)
 
 

@@ -49,9 +49,9 @@ def test_a_task_is_the_same_however_it_is_typed_and_keeps_its_first_form(first):
         model.margins([{"a": 1}] * 2, ["1", True]) == model.margins([{"a": 1}] * 2, [1, 1])
     ).all()
     again = Model.from_state(model.state())
-    assert again.engine.numbers(SAME).tolist() == [0] * len(SAME)
+    assert again.engine.tasks.numbers(SAME).tolist() == [0] * len(SAME)
     again.forget("1.0")
-    assert again.engine.numbers(SAME).tolist() == [-1] * len(SAME)
+    assert again.engine.tasks.numbers(SAME).tolist() == [-1] * len(SAME)
 
 
 def test_other_text_is_itself():
@@ -68,7 +68,7 @@ def test_labels_are_the_same_however_they_are_typed(labels):
     model = Model("pa-unique", classes=(0, 1))
     model.learn([{"a": 1}, {"a": -1}], labels, ["ann", "ann"])
     assert model.classes == (0, 1)
-    assert [model.engine.side(label) for label in labels] == [-1.0, 1.0]
+    assert [model.engine.two_classes.number_of(label) for label in labels] == [-1.0, 1.0]
     with pytest.raises(ValueError, match="a third label 'yes'"):
         model.learn([{"a": 1}], ["yes"], ["ann"])
 
@@ -101,9 +101,9 @@ def test_the_positive_label_does_not_depend_on_which_comes_first(
         for cut in [[0], [1], [2, 3]] if alone else [[0, 1, 2, 3]]:
             model.learn([rows[i] for i in cut], [labels[i] for i in cut], ["ann"] * len(cut))
         assert model.classes == (negative, positive)
-        assert model.engine.positive == positive
+        assert model.engine.target.positive == positive
         again = Model.from_state(model.state())
-        assert again.engine.positive == positive
+        assert again.engine.target.positive == positive
         margins = again.margins(rows, ["ann"] * 4)
         np.testing.assert_array_equal(margins, model.margins(rows, ["ann"] * 4))
         assert again.predict(rows, ["ann"] * 4)[0] == (positive if margins[0] >= 0 else negative)
@@ -115,10 +115,10 @@ def test_what_is_positive_can_be_named():
     model = Model("pa-unique", positive="ham")
     model.learn_one({"a": 1}, "spam", "ann")
     assert model.classes == ("spam", "ham")
-    assert Model.from_state(model.state()).engine.positive == "ham"
+    assert Model.from_state(model.state()).engine.target.positive == "ham"
     waiting = Model.from_state(Model("pa-unique", positive="ham").state())
     waiting.learn_one({"a": 1}, "spam", "ann")
-    assert waiting.engine.positive == "ham"
+    assert waiting.engine.target.positive == "ham"
     with pytest.raises(ValueError, match="'spam' is positive, not 'ham'"):
         Model("pa-unique", classes=("ham", "spam"), positive="ham")
 

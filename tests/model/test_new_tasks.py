@@ -45,7 +45,7 @@ def test_what_it_is_predicted_from_is_where_it_starts_and_others_stay(name):
     np.testing.assert_allclose(margins, predicted, rtol=1e-9, atol=1e-12)
     if name not in ("perceptron-coupled", "omtlvon", "omtllog"):  # room for more relates them anew
         np.testing.assert_allclose(
-            body.learner.predict(Round(model.engine.numbers(TASK), X, Y)),
+            body.learner.predict(Round(model.engine.tasks.numbers(TASK), X, Y)),
             before,
             rtol=1e-9,
             atol=1e-12,

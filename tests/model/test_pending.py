@@ -112,7 +112,7 @@ def test_a_late_answer_is_learned_with_what_was_said_of_its_event():
         if k >= 60:
             learner.update_delayed(*waiting.pop(0))
     assert learner.drift() > 0.0
-    number = dict(zip(model.tasks, model.engine.numbers(model.tasks), strict=True))
+    number = dict(zip(model.tasks, model.engine.tasks.numbers(model.tasks), strict=True))
     for i in range(3):
         rows = romco.Round(np.full(9, i), x[:9], np.full(9, np.nan))
         np.testing.assert_allclose(model.margins(x[:9], [i] * 9), learner.predict(rows), rtol=1e-9)

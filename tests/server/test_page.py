@@ -116,7 +116,8 @@ def test_a_prediction_can_be_tried(shown):
     told = service.client.predict({"task": "user1", "x": {"f1": 2.0, "f2": -1.0}})
     assert text(driver, "try-answer").startswith(f"{told['label']}, probability")
     wait(driver, "document.querySelectorAll('#try-why .bars svg').length === 2")
-    assert f"to the margin for {service.served.model.engine.positive}" in text(driver, "try-why")
+    positive = service.served.model.engine.target.positive
+    assert f"to the margin for {positive}" in text(driver, "try-why")
     features.clear()
     features.send_keys("{nonsense")
     driver.find_element(By.CSS_SELECTOR, "#try button").click()

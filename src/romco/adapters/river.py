@@ -51,14 +51,35 @@ class TaskStream:
 
         return reasons(self.model, *self._split_one(x, task), label)
 
+    def learn_one(
+        self,
+        x: Mapping[Any, Any],
+        y: Any,
+        task: Any = "all",
+        w: float = 1.0,
+        offset: float | None = None,
+    ) -> None:
+        """Learn one event."""
+        x, task = self._split_one(x, task)
+        engine = self.model.engine
+        if engine.learn_event(x, y, task, w, offset) is NotImplemented:
+            if y not in self.model.classes:
+                engine.widen_for([y])
+            engine.learn_one(x, y, task, w, offset)
+
+    def predict_one(
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
+    ) -> Any:
+        """Predict one event."""
+        return self.model.predict_one(*self._split_one(x, task), offset=offset)
+
     def learn_many(
         self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
     ) -> None:
         """Learn the rows of a frame; ``w`` is their weight, one for all or one each."""
         X, task = self._split_many(X, task)
         answers, weight = list(y), None
-        if self.model.engine.target.kind != "number":
-            self.model.engine.widen_for(answers)
+        self.model.engine.widen_for(answers)
         if w is not None:
             weight = np.full(len(answers), float(w)) if np.ndim(w) == 0 else np.asarray(w)
         self.model.learn(X, answers, task, together=self.rounds, weight=weight, offset=offset)
@@ -66,8 +87,9 @@ class TaskStream:
     def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The answer of each row of a frame, as a series of the same kind."""
         if self.model.engine.target.kind != "number" and not self.model.classes:
-            return _series(X, [])
-        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
+            return _frame(X, {"y": []})["y"]
+        answers = self.model.predict(*self._split_many(X, task), offset=offset)
+        return _frame(X, {"y": answers})["y"]
 
     def _split_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
         """The features without the task, and the task."""
@@ -87,7 +109,7 @@ class TaskStream:
         return X, tasks_of(task, len(X))
 
 
-class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
+class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[misc]
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
@@ -158,28 +180,6 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         yield {"learner": "romco-auto"}
         yield {"learner": "romco-nucl"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
-
-    def learn_one(
-        self,
-        x: Mapping[Any, Any],
-        y: Any,
-        task: Any = "all",
-        w: float = 1.0,
-        offset: float | None = None,
-    ) -> None:
-        """Learn one event."""
-        x, task = self._split_one(x, task)
-        engine = self.model.engine
-        if engine.learn_event(x, y, task, w, offset) is NotImplemented:
-            if y not in self.model.classes:
-                engine.widen_for([y])
-            engine.learn_one(x, y, task, w, offset)
-
-    def predict_one(  # type: ignore[override]
-        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
-    ) -> Any:
-        """Predict one event."""
-        return self.model.predict_one(*self._split_one(x, task), offset=offset)
 
     def predict_proba_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
@@ -254,24 +254,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"learner": "romco-auto"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
-
-    def learn_one(
-        self,
-        x: Mapping[Any, Any],
-        y: Any,
-        task: Any = "all",
-        w: float = 1.0,
-        offset: float | None = None,
-    ) -> None:
-        """Learn one event."""
-        x, task = self._split_one(x, task)
-        self.model.learn_one(x, y, task, w, offset=offset)
-
-    def predict_one(
-        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
-    ) -> float:
-        """Predict one event."""
-        return self.model.engine.margin_one(*self._split_one(x, task), offset)
 
     def predict_interval_one(
         self,
@@ -366,25 +348,9 @@ def _model(
     return Model(learner, features, **settings, **(parameters or {}))
 
 
-def _series(like: Any, values: Any) -> Any:
-    if _is_pandas(like):
-        import pandas as pd
-
-        return pd.Series(values, index=like.index[: len(values)], name="y")
-    import polars as pl
-
-    return pl.Series("y", values)
-
-
 def _frame(like: Any, columns: dict[Any, Any]) -> Any:
-    if _is_pandas(like):
-        import pandas as pd
-
-        return pd.DataFrame(columns, index=like.index)
-    import polars as pl
-
-    return pl.DataFrame({str(name): values for name, values in columns.items()})
-
-
-def _is_pandas(frame: Any) -> bool:
-    return type(frame).__module__.startswith("pandas")
+    """Return columns as a frame of the same kind, pandas or Polars."""
+    if not hasattr(like, "index"):
+        return type(like)({str(name): values for name, values in columns.items()})
+    n = len(next(iter(columns.values()), like))
+    return type(like)(columns, index=like.index[:n])

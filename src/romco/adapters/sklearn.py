@@ -65,7 +65,7 @@ class FittedAttributes:
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self._model().engine.turn
+        turn = self._model().engine.target.turn
         return self._rows(lambda learner: turn * _linear(learner).weights())
 
     @property
@@ -73,9 +73,9 @@ class FittedAttributes:
         """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
         model = self._model()
         with model.engine.at_rest() as learner:
-            numbers = model.engine.numbers(model.tasks)
+            numbers = model.engine.tasks.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
-            return model.engine.turn * predict(_linear(learner), zeros, numbers)
+            return model.engine.target.turn * predict(_linear(learner), zeros, numbers)
 
     @property
     def shared_(self) -> Numbers:
@@ -101,13 +101,13 @@ class FittedAttributes:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
         model = self._model()
         with model.engine.at_rest() as learner:
-            return read(learner).T[..., model.engine.numbers(model.tasks), :]
+            return read(learner).T[..., model.engine.tasks.numbers(model.tasks), :]
 
     def _parts(self) -> TaskWeights:
         model = self._model()
         with model.engine.at_rest() as learner:
             _decomposed(learner)
-            return TaskWeights.of(learner, model.engine.numbers(model.tasks))
+            return TaskWeights.of(learner, model.engine.tasks.numbers(model.tasks))
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:
@@ -162,8 +162,25 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     _numeric: ClassVar[bool]  # whether answers are numbers
     _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
     _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
+    _new: Callable[..., Model]  # for answers, and tasks known from the beginning
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+
+    def fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
+        """Learn rows from scratch."""
+        X, y, task = self._read_labelled(X, y, task, first=True)
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(y, list(dict.fromkeys(task)))
+        shuffled = self.shuffle and self.history is None  # a history has an order
+        random = check_random_state(self.random_state) if shuffled else None
+        if isinstance(model.features, Names):
+            X = model.features.cells.prepare(X, (), learning=True)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
+        self.model_ = model
+        return self
 
     def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.
@@ -226,25 +243,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _fit_model(
-        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
-    ) -> Self:
-        """With a model that has learned rows, as often and in the order that is asked for."""
-        shuffled = self.shuffle and self.history is None  # a history has an order
-        random = check_random_state(self.random_state) if shuffled else None
-        if isinstance(model.features, Names):
-            X = model.features.cells.prepare(X, (), learning=True)
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
-        self.model_ = model
-        return self
-
-    def _continue(
-        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
-    ) -> Self:
-        passes(model, X, y, task, weight, 1, None, offset)
-        self.model_ = model
-        return self
-
     def _learn_row(self, X: Any, y: Any, task: Any) -> bool:
         """Learn one plain row of known names by the compiled step; False where that cannot be."""
         name = self._one_task(X, task)
@@ -253,13 +251,15 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         label = y[0].item() if isinstance(y[0], np.generic) else y[0]
         return self.model_.engine.learn_event(X, label, name) is not NotImplemented
 
-    def _row_margin(self, X: Any, task: Any) -> float | None:
-        """Return the margin of one plain row by the compiled step; None where that cannot be."""
-        name = self._one_task(X, task)
-        if name is None:
-            return None
-        margin = self.model_.engine.margin_of_event(X, name)
-        return None if margin is NotImplemented else margin
+    def _margins(self, X: Any, task: Any, offset: Any) -> Numbers:
+        """Return margins of rows; that of one plain row by the compiled step."""
+        name = self._one_task(X, task) if offset is None else None
+        if name is not None:
+            margin = self.model_.engine.margin_of_event(X, name)
+            if margin is not NotImplemented:
+                return np.array([margin])
+        self._check_fitted()
+        return self.model_.margins(*self._read_rows(X, task), offset=offset)
 
     def _one_task(self, X: Any, task: Any) -> Any:
         """Return the name of the task, if it is one and rows have no names; else None."""
@@ -507,15 +507,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Learning
 
-    def fit(
-        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
-    ) -> Self:
-        """Learn rows from scratch."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(classes_of(y), list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight, offset)
-
     def partial_fit(
         self,
         X: Any,
@@ -543,19 +534,17 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
+        model = self._new(y if classes is None else classes) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
-        return self._continue(model, X, y, task, weight, offset)
+        passes(model, X, y, task, weight, 1, None, offset)
+        self.model_ = model
+        return self
 
     # Predicting
 
     def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return margins (n,), positive for ``classes_[1]``; log-probabilities (n, K) of many."""
-        margin = self._row_margin(X, task) if offset is None else None
-        if margin is not None:
-            return np.array([margin])
-        self._check_fitted()
-        return self.model_.margins(*self._read_rows(X, task), offset=offset)
+        return self._margins(X, task, offset)
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> NDArray[Any]:
         """Return the label of each row (n,)."""
@@ -575,7 +564,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _new(self, classes: tuple[Any, ...], tasks: Sequence[Any] = ()) -> Model:
+    def _new(self, labels: Any, tasks: Sequence[Any] = ()) -> Model:
+        classes = classes_of(labels)
         target = "two classes" if len(classes) == 2 else "classes"
         return self._make_model(target, classes, tasks, self._parameters())
 
@@ -599,26 +589,18 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return np.asarray(y)
 
     def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
-        return _known(y, n, self.model_)
-
-
-def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
-    """Labels (n,) of a list or an array, if scikit-learn would change nothing and all are known."""
-    if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
-        y = np.array(y)
-    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
-        return None
-    if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
-        return None
-    return y if set(y.tolist()).issubset(model.classes) else None
+        if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
+            y = np.array(y)
+        if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
+            return None
+        if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
+            return None
+        return y if set(y.tolist()).issubset(self.model_.classes) else None
 
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:
     """Raise ValueError where a label was not announced: columns of probabilities would move."""
-    labels = set(y.tolist())
-    if labels.issubset(classes):
-        return
-    unknown = sorted(labels - set(classes), key=str)
+    unknown = sorted(set(y.tolist()) - set(classes), key=str)
     if unknown and by_position:
         raise ValueError(
             f"label {unknown[0]!r} is not one of classes={list(classes)[:3]}..., the third "
@@ -675,15 +657,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     score = TaskEstimator.score  # not the mixin's
     _metric = staticmethod(r2_score)
 
-    def fit(
-        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
-    ) -> Self:
-        """Learn rows from scratch."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y))
-        model = self._new(list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight, offset)
-
     def partial_fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
@@ -693,16 +666,14 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         first = not hasattr(self, "model_")
         X, y, task = self._read_labelled(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
-        model = self._new() if first else self.model_
-        return self._continue(model, X, y, task, weight, offset)
+        model = self._new(y) if first else self.model_
+        passes(model, X, y, task, weight, 1, None, offset)
+        self.model_ = model
+        return self
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return the number of each row (n,)."""
-        margin = self._row_margin(X, task) if offset is None else None
-        if margin is not None:
-            return np.array([margin])
-        self._check_fitted()
-        return self.model_.predict(*self._read_rows(X, task), offset=offset)
+        return self._margins(X, task, offset)
 
     def predict_interval(
         self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
@@ -711,7 +682,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self._check_fitted()
         return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
 
-    def _new(self, tasks: Sequence[Any] = ()) -> Model:
+    def _new(self, numbers: Any, tasks: Sequence[Any] = ()) -> Model:
         return self._make_model("number", None, tasks, self.parameters or {})
 
     _numeric = True
@@ -721,12 +692,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return numbers
 
     def _plain_answers(self, y: Any, n: int) -> Numbers | None:
-        return _finite(y, n)
-
-
-def _finite(y: Any, n: int) -> Numbers | None:
-    """Numbers (n,) of a list or an array, if scikit-learn would change nothing in them."""
-    if type(y) is list and {type(number) for number in y} <= {int, float}:
-        y = np.array(y, dtype=np.float64)
-    plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
-    return y if plain and bool(np.isfinite(y).all()) else None
+        if type(y) is list and {type(number) for number in y} <= {int, float}:
+            y = np.array(y, dtype=np.float64)
+        plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
+        return y if plain and bool(np.isfinite(y).all()) else None

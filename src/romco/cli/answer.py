@@ -80,7 +80,8 @@ def evaluate(
         raise ValueError(f"{source.path} has no events that can be scored")
     two = found.engine.target.kind == "two classes"
     if as_json:
-        about = {"positive": found.engine.positive} if two else {"target": found.engine.target.kind}
+        target = found.engine.target
+        about = {"positive": target.positive} if two else {"target": target.kind}
         print(json.dumps({**about, **scores.summary()}))
     elif two:
         _show_table(found, scores)
@@ -128,8 +129,9 @@ def _add_score(table: Table, name: str, score: Score) -> None:
 
 def _describe_scores(model: Model, score: Score) -> str:
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    positive = inert(str(model.engine.target.positive))
     return (
-        f"Positive: {inert(str(model.engine.positive))}, {score.positives:.2%} of events. {curve}"
+        f"Positive: {positive}, {score.positives:.2%} of events. {curve}"
         f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
         f"probabilities are off by {score.calibration:.3f}."
     )
@@ -145,7 +147,7 @@ def _with_hints(
             warn(warning)
         tasks.add(row["task"])
         yield row
-    known = int(np.count_nonzero(model.engine.numbers(tasks) >= 0))
+    known = int(np.count_nonzero(model.engine.tasks.numbers(tasks) >= 0))
     if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
         examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
         note(
@@ -243,7 +245,7 @@ def _explain_one(
     if event is None:
         if label is not None or as_json:
             raise ValueError("--label and --json go with --event")
-        if model.engine.numbers([task])[0] < 0:
+        if model.engine.tasks.numbers([task])[0] < 0:
             raise ValueError(f"no task {task!r} is known; there are {_examples(model)}")
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))

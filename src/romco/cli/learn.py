@@ -225,7 +225,7 @@ def _describe_labels(model: Any) -> str:
         return ", predicts a number"
     if target_of(model) == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.engine.positive}"
+    return f", positive label: {model.engine.target.positive}"
 
 
 @contextmanager

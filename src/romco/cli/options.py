@@ -204,7 +204,7 @@ class ModelOptions:
         if classes is not None and known and known != classes[: len(known)]:
             had = ",".join(map(str, known))
             raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-        above = model.engine.positive
+        above = model.engine.target.positive
         if self.positive is not None and canonical_name(self.positive) != canonical_name(above):
             raise ValueError(f"{path.name}: the positive label is {above}, not {self.positive}")
 

@@ -86,14 +86,14 @@ class Score:
         if self.target == "two classes":
             self.add_binary(_signs(model, labels), *answers)
         elif self.target == "number":
-            y = np.array([model.engine.number_of(label) for label in labels], dtype=np.float64)
+            y = np.array([float(model.engine.target.number_of(label)) for label in labels])
             self._add_numbers(y, answers.margins)
         else:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
             rows = np.arange(len(labels))
             true = answers.probabilities[rows, [column[canonical_name(label)] for label in labels]]
             stated = answers.probabilities.max(axis=1, initial=0.0)
-            answered = model.engine.labels_of(answers.margins)
+            answered = model.engine.target.labels_of(answers.margins)
             truth, names = ([str(canonical_name(n)) for n in some] for some in (labels, answered))
             self._add_classes(truth, names, true, stated)
 
@@ -353,7 +353,7 @@ def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
     known: dict[Any, float] = {}
     for label in set(labels):
         with suppress(ValueError):
-            known[label] = model.engine.side(label)
+            known[label] = model.engine.two_classes.number_of(label)
     return np.array(list(map(known.get, labels)), dtype=np.float64)
 
 

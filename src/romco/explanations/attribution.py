@@ -135,7 +135,7 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     engine = model.engine
     rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
     with engine.at_rest() as learner:
-        number = int(engine.numbers([task])[0])
+        number = int(engine.tasks.numbers([task])[0])
         known = number >= 0
         if not known:
             learner, number = _with_free_task(model, learner)
@@ -208,9 +208,9 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
         if label is not None:
             raise ValueError("numbers have no labels: leave label out")
         return None, 1.0
-    if label is None or engine.side(label) > 0.0:
-        return engine.positive, engine.turn
-    return label, -engine.turn
+    if label is None or engine.two_classes.number_of(label) > 0.0:
+        return engine.target.positive, engine.target.turn
+    return label, -engine.target.turn
 
 
 def _of_classes(
@@ -235,7 +235,7 @@ def _of_classes(
         given = learner.answers, _power(learner), learner.unknown()
         scores = coupled(pairs, odds[None, :], *given)[0]
     at = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equal ones the last
-    at = at if label is None else int(model.engine.number_of(label))
+    at = at if label is None else int(model.engine.target.number_of(label))
     if at_once is not None:
         features, *sums, _ = at_once.additions(as_round(at_once, rows, np.array([place.number])))
         shares = shares_of_classes(scores, at)
@@ -301,7 +301,7 @@ def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
 
 def _with_free_task(model: Model, learner: Learner) -> tuple[Learner, int]:
     """Learner with a free task, a larger copy if needed, and the number of that task."""
-    free = np.setdiff1d(np.arange(learner.n_tasks), model.engine.numbers(model.tasks))
+    free = np.setdiff1d(np.arange(learner.n_tasks), model.engine.tasks.numbers(model.tasks))
     if len(free):
         return learner, int(free[0])
     return grown(learner, learner.n_features, learner.n_tasks + 1), learner.n_tasks
@@ -311,7 +311,7 @@ def _started(model: Model, learner: Learner) -> Started | None:
     """Tasks that have learned, where new ones begin with the mean of these."""
     which = np.zeros(learner.n_tasks, dtype=np.bool_)
     tasks = model.tasks
-    which[model.engine.numbers(tasks)] = [model.engine.events_of(task) > 0 for task in tasks]
+    which[model.engine.tasks.numbers(tasks)] = [model.engine.events_of(task) > 0 for task in tasks]
     number = int(np.count_nonzero(which))
     return Started(which, number) if number and model.engine.new_task == "mean" else None
 

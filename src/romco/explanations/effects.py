@@ -230,8 +230,9 @@ class _Finder:
 
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
-        posteriors = self.learner.task_posterior(self.engine.numbers(names), columns)  # type: ignore[attr-defined]
-        return [_shrunk(*one, self.engine.turn) for one in zip(terms, posteriors, strict=True)]
+        posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)  # type: ignore[attr-defined]
+        turn = self.engine.target.turn
+        return [_shrunk(*one, turn) for one in zip(terms, posteriors, strict=True)]
 
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
         """Return names, columns and counts of the levels of a further grouping."""
@@ -305,8 +306,8 @@ class _ClassEffects(_Finder):
         starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
         sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
         offset = np.zeros(n) if self.engine.with_offset else None
-        numbers = self.engine.numbers(names) if level is None else np.full(n, -1)
-        return self.engine.turn * self.engine.margins_of(sparse, numbers, offset)
+        numbers = self.engine.tasks.numbers(names) if level is None else np.full(n, -1)
+        return self.engine.target.turn * self.engine.margins_of(sparse, numbers, offset)
 
 
 def _information(middle: Numbers, spread: Numbers) -> Numbers:

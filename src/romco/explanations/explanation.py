@@ -66,7 +66,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
         tasks=(*tasks, *map(reader.task, rest)),
         findings=(*reader.findings, *spent),
         notes=tuple(reader.notes()),
-        positive=None if whole is None else whole.engine.positive,
+        positive=None if whole is None else whole.engine.target.positive,
         label=session.get("schema", {}).get("label"),
         data=", ".join(files) or None,
         effects=reader.effects(),
@@ -182,8 +182,8 @@ class _Reader:
         self.numbers = np.arange(learner.n_tasks)
         self.turn = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
-            self.numbers = model.engine.numbers(self.names)
-            self.turn = model.engine.turn if model.engine.target.kind == "two classes" else 1.0
+            self.numbers = model.engine.tasks.numbers(self.names)
+            self.turn = model.engine.target.turn
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:

@@ -169,10 +169,6 @@ class Engine(Step):
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
-    def numbers(self, tasks: Iterable[Any]) -> Numbers:
-        """Return the learner's number of each task (n,), -1 where a task is not known."""
-        return self.tasks.numbers(tasks)
-
     def events_of(self, task: Any) -> int:
         """Return the number of events of a task that were learned; 0 if it is not known."""
         number = self.tasks.find(task)
@@ -195,32 +191,6 @@ class Engine(Step):
                 f"expected a model of two classes; this one predicts {self.target.kind}"
             )
         return self.target
-
-    @property
-    def positive(self) -> Id | None:
-        """The label that a margin above 0 predicts; None if unknown, or not of two classes."""
-        return self.target.positive if isinstance(self.target, TwoClasses) else None
-
-    @property
-    def turn(self) -> float:
-        """-1 where the learner's +1 is the negative label, else +1; see :class:`TwoClasses`."""
-        return self.target.turn
-
-    def side(self, label: Any) -> float:
-        """Return the side of margin 0 of a label, -1 or +1; ValueError if it is not known."""
-        return self.two_classes.number_of(label)
-
-    def number_of(self, label: Any) -> float:
-        """Return a label's side, its place in ``classes``, or the number itself."""
-        return self.target.number_of(label)
-
-    def label_of(self, margin: Any) -> Any:
-        """Return what a margin (of many classes: all log-probabilities) predicts."""
-        return self.target.label_of(margin)
-
-    def labels_of(self, margins: Dense) -> NDArray[Any]:
-        """Return what margins of n events predict (n,)."""
-        return self.target.labels_of(margins)
 
     @property
     def learner_name(self) -> str:

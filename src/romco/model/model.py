@@ -186,7 +186,7 @@ class Model:
         offsets = one_offset(offset)
         margins, context = self.engine.margins_and_context([x], [task], offsets)
         self.pending.put_all([id], [x], [task], margins, context, offsets)
-        return self.engine.label_of(margins[0])
+        return self.engine.target.label_of(margins[0])
 
     def predict_proba_one(
         self, x: Any, task: Any, *, offset: float | None = None
@@ -219,12 +219,12 @@ class Model:
         array([[0.27, 0.73]])
         """
         if id is None:
-            return self.engine.labels_of(self.margins(x, task, offset=offset))
+            return self.engine.target.labels_of(self.margins(x, task, offset=offset))
         x, task = self._split(x, task)
         task = list(check_sequence(task))
         margins, context = self.engine.margins_and_context(x, task, offset)
         self.pending.put_all(list(id), x, task, margins, context, offset)
-        return self.engine.labels_of(margins)
+        return self.engine.target.labels_of(margins)
 
     def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
@@ -277,7 +277,7 @@ class Model:
                 "this model has no policy that asks for labels: give it one, "
                 "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
             )
-        numbers = self.engine.numbers(check_sequence(task))
+        numbers = self.engine.tasks.numbers(check_sequence(task))
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
         if self.engine.target.kind == "number":

@@ -38,6 +38,7 @@ class Target:
 
     kind: Kind
     turn = 1.0
+    positive: Id | None = None  # the label above margin 0; None if unknown, or not of two classes
 
     def __init__(self) -> None:
         self.known: Known = {}
@@ -137,7 +138,7 @@ class TwoClasses(Target):
         return labels if first < 0.0 else labels[::-1]
 
     @property
-    def positive(self) -> Id | None:
+    def positive(self) -> Id | None:  # type: ignore[override]
         """The label above margin 0, if it is known."""
         sides = self.known.items()
         return next((label for label, side in sides if side * self.turn > 0.0), None)

@@ -79,12 +79,12 @@ class LabelBudget:
         model = self.model
         margins = model.margins(x, [task])
         chance = model.engine.probability_of(margins)
-        number = model.engine.numbers([task])
+        number = model.engine.tasks.numbers([task])
         if self.policy.choose(number, _log_odds(chance))[0]:
             model.learn(x, [y], [task])
             if self.policy.audited[0]:
-                number = model.engine.numbers([task])
-                side = np.array([model.engine.side(y)])
+                number = model.engine.tasks.numbers([task])
+                side = np.array([model.engine.two_classes.number_of(y)])
                 self.audit.add_answers(number, side, _log_odds(chance, margins))
         else:
             model.engine.observe(x, [task])
@@ -199,9 +199,9 @@ def learn_answers(
         counts.learned += 1
         seen.append(key)
         if row[WHY] == BY_CHANCE and model.engine.target.kind == "two classes":
-            side = np.array([model.engine.side(labels[key])])
+            side = np.array([model.engine.two_classes.number_of(labels[key])])
             audit.add_answers(
-                model.engine.numbers(event.tasks), side, np.array([float(row[MARGIN])])
+                model.engine.tasks.numbers(event.tasks), side, np.array([float(row[MARGIN])])
             )
     model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return counts

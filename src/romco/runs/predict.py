@@ -79,9 +79,9 @@ def answers_of(model: Model, block: Block) -> Predictions:
 def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
     """Return the label, or number, that each answer predicts."""
     if target_of(model) != "two classes":
-        labels: list[Any] = model.engine.labels_of(answers.margins).tolist()
+        labels: list[Any] = model.engine.target.labels_of(answers.margins).tolist()
         return labels
-    negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
+    negative, positive = model.engine.target.label_of(-1.0), model.engine.target.label_of(1.0)
     return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
 
 
@@ -139,7 +139,7 @@ def prediction_rows(
     for at, label in enumerate(events.labels):
         row = {"line": events.lines[at], "task": events.tasks[at], "predicted": predicted[at]}
         if kind == "two classes":
-            row |= {"probability": chances[at], "positive": model.engine.positive}
+            row |= {"probability": chances[at], "positive": model.engine.target.positive}
             row["margin"] = margins[at]
         elif kind == "classes":
             row["probabilities"] = dict(zip(names, chances[at], strict=False))
@@ -296,10 +296,10 @@ class Evaluation:
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
         labels = [events.labels[at] for at in known]
         if self.model.engine.target.kind == "number":
-            truth = np.array([self.model.engine.number_of(label) for label in labels])
+            truth = np.array([self.model.engine.target.number_of(label) for label in labels])
             losses = np.square(answers.margins[known] - truth)
         else:
-            predicted = self.model.engine.labels_of(answers.margins[known]).tolist()
+            predicted = self.model.engine.target.labels_of(answers.margins[known]).tolist()
             pairs = zip(predicted, labels, strict=True)
             losses = np.array([float(canonical_name(a) != canonical_name(b)) for a, b in pairs])
         self.weight_sum += float(weight.sum())
@@ -338,7 +338,7 @@ def _known(model: Model, source: Source, block: Block) -> list[int]:
     unknown = set()
     for label in dict.fromkeys(block.labels):
         try:
-            model.engine.number_of(label)
+            model.engine.target.number_of(label)
         except ValueError as error:
             if not source.skip_bad:
                 column = source.schema.label if source.schema else None

@@ -286,7 +286,7 @@ class ServedModel:
         if self.target == "number":
             return margins.tolist(), [None] * len(margins), margins.tolist()
         if self.target == "classes":
-            labels = list(map(_plain, self.model.engine.labels_of(margins).tolist()))
+            labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
             largest = margins.max(axis=1, initial=-np.inf)
             largest = np.where(np.isfinite(largest), largest, 0.0)
             return labels, probabilities.max(axis=1, initial=0.0).tolist(), largest.tolist()
@@ -358,7 +358,7 @@ class ServedModel:
         wrong = name_key(label) != name_key(answer)
         if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), name_key(answer) == name_key(self.model.engine.positive)
+        return float(wrong), name_key(answer) == name_key(self.model.engine.target.positive)
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -410,7 +410,7 @@ class ServedModel:
 
     def knows(self, task: Task) -> bool:
         """Return True if a task has been learned."""
-        return bool(self.model.engine.numbers([task])[0] >= 0)
+        return bool(self.model.engine.tasks.numbers([task])[0] >= 0)
 
     def explain(self, event: PredictRequest) -> dict[str, Any]:
         """Return what each feature of an event adds to its margin."""
@@ -456,7 +456,7 @@ class GroupValidator:
                 many = f"{len(features):,} new features in one request"
                 raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
             labels = self._check_labels(events, rows)
-            numbers = model.engine.numbers([event.task for event in events]).tolist()
+            numbers = model.engine.tasks.numbers([event.task for event in events]).tolist()
             tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
             known = len(model.tasks) + len(self._tasks) if tasks else 0
             for kind, new, size, most in (

@@ -227,7 +227,7 @@ class Shard:
         numbers = self._numbers[codes]
         if (numbers < 0).any():
             new = np.unique(codes[numbers < 0])
-            self._numbers[new] = engine.numbers([batch.names[code] for code in new])
+            self._numbers[new] = engine.tasks.numbers([batch.names[code] for code in new])
             numbers = self._numbers[codes]
         if batch.widths is not None:
             numbers[batch.widths[index] > engine.learner.n_features] = -1

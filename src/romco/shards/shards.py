@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from romco.model.engine import check_lengths, check_sequence, one_offset, read_w
 from romco.model.features import Dense, Names, Rows, select_rows
 from romco.model.lock import Locks
 from romco.model.names import Id
-from romco.model.target import Predictions, target_from_json
+from romco.model.target import Predictions, TwoClasses, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
     SECTION,
@@ -401,9 +401,11 @@ class Shards(Closing):
         return self
 
     @property
-    def positive(self) -> Id | None:
-        """Label of margins above 0; None if unknown."""
-        return self._front.engine.positive
+    def target(self) -> TwoClasses:
+        """Labels, and which of them is positive."""
+        return self._front.engine.two_classes
+
+    two_classes = target
 
     @property
     def tasks(self) -> list[Id]:
@@ -415,14 +417,6 @@ class Shards(Closing):
         """Count the learned events of a task; 0 if it is unknown."""
         return int(self._call_owner(task, Shard.events_of))
 
-    def label_of(self, margin: float) -> Id:
-        """Return the label that a margin predicts; None before any label is known."""
-        return self._front.engine.label_of(margin)
-
-    def side(self, label: Any) -> float:
-        """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
-        return self._front.engine.side(label)
-
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
 
@@ -432,7 +426,7 @@ class Shards(Closing):
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
-        return self._front.engine.labels_of(self.margins(x, task, offset=offset))
+        return self.target.labels_of(self.margins(x, task, offset=offset))
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
@@ -441,7 +435,7 @@ class Shards(Closing):
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
         margins = self.margins([x], [task], offset=one_offset(offset))
-        return self._front.engine.label_of(float(margins[0]))
+        return self.target.label_of(float(margins[0]))
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
@@ -480,57 +474,62 @@ class Shards(Closing):
     ) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
+        given = GivenRows(x, y, task, weights, offset)
         if weights is not None and not weights.all():
-            return self._learn_weighted(x, list(y), list(check_sequence(task)), weights, offset)
+            return self._learn_weighted(given.listed(), weights)
         if self._front.engine.history is not None:
-            return self._learn_to_barriers(x, list(y), list(check_sequence(task)), weights, offset)
-        return self._learn_all(x, y, task, weights, offset, with_probabilities)
+            return self._learn_to_barriers(given.listed())
+        return self._learn_all(given, with_probabilities)
 
-    def _learn_to_barriers(
-        self, x: Any, y: list[Any], task: list[Any], weights: Dense | None, offset: Any
-    ) -> Predictions:
+    def _learn_weighted(self, given: "GivenRows", weights: Dense) -> Predictions:
+        """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
+        y, task = given.y, given.task
+        if not len(y) == len(task) == len(weights):
+            raise ValueError(
+                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
+            )
+        self._read(given.select(np.flatnonzero(weights)))  # check all before any is learned
+        ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
+        parts = []
+        for part in map(given.select, np.split(np.arange(len(weights)), ends)):
+            x, y, task, weight, offset = part
+            if weight[0]:
+                parts.append(self.predict_and_learn(x, y, task, weight=weight, offset=offset))
+            else:
+                parts.append(self._answers(x, task, offset, y))
+        return _join(parts)
+
+    def _learn_to_barriers(self, given: "GivenRows") -> Predictions:
         """Learn rows in parts that end at barriers, so that a checkpoint has their history."""
-        history, begin = self._front.engine.history, 0
+        history, begin, n = self._front.engine.history, 0, len(given.y)
         parts: list[Predictions] = []
         assert history is not None
         with self._locks.writing:
-            self._read(x, y, task, weights, offset)  # all of it, before any is learned
-            while begin < len(y) or not parts:
-                left = self.coordinator.next - self.coordinator.place
-                some = np.arange(begin, min(len(y), begin + left))
-                given = select_rows(x, some), [y[i] for i in some], [task[i] for i in some]
-                weight = None if weights is None else weights[some]
-                shift = None if offset is None else np.asarray(offset)[some]
+            self._read(given)  # all of it, before any is learned
+            while begin < n or not parts:
+                end = min(n, begin + self.coordinator.next - self.coordinator.place)
+                part = given.select(np.arange(begin, end))
                 try:
-                    parts.append(self._learn_all(*given, weight, shift, True, observing=True))
+                    parts.append(self._learn_all(part, True, observing=True))
                 finally:
                     history.kernel.rollback()  # what was not committed
-                begin += len(some)
-        margins, probabilities = zip(*parts, strict=True)
-        return Predictions(np.concatenate(margins), np.concatenate(probabilities))
+                begin = end
+        return _join(parts)
 
     def _learn_all(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        weights: Dense | None,
-        offset: Any,
-        with_probabilities: bool,
-        observing: bool = False,
+        self, given: "GivenRows", with_probabilities: bool, observing: bool = False
     ) -> Predictions:
         with self._locks.writing:
-            labels = self._front.engine.two_classes
-            read = self._read(x, y, task, weights, offset, observing)
-            rows, signs, codes, sides, new, known = read
+            labels = self.target
+            rows, signs, codes, sides, new, offset = self._read(given, observing)
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-                self._front.engine.with_offset = known is not None
-            if known is not None:  # has the sign of the labels known in the end
+                self._front.engine.with_offset = offset is not None
+            if offset is not None:  # has the sign of the labels known in the end
                 before = labels.turn
-            answers = self._learn(rows, signs, codes, weights, known, with_probabilities)
+            answers = self._learn(rows, signs, codes, given.weight, offset, with_probabilities)
             return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
@@ -605,16 +604,11 @@ class Shards(Closing):
         self.coordinator.close()
 
     def _read(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        weights: Dense | None,
-        offset: Any,
-        observing: bool = False,
+        self, given: "GivenRows", observing: bool = False
     ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
         """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
-        signs, sides = self._front.engine.two_classes.read(y)
+        x, y, task, weights, offset = given
+        signs, sides = self.target.read(y)
         with self._locks.step:
             codes = self._tasks.encode(check_sequence(task))
         new: dict[Id, int] = {}
@@ -629,37 +623,6 @@ class Shards(Closing):
         parts = {"task": codes, "y": signs, "weight": weights, "offset": known}
         check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
         return rows, signs, codes, sides, new, known
-
-    def _learn_weighted(
-        self, x: Any, y: list[Any], task: list[Any], weights: Dense, offset: Any
-    ) -> Predictions:
-        """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
-        if not len(y) == len(task) == len(weights):
-            raise ValueError(
-                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
-            )
-
-        def select(index: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return select_rows(x, index), [y[i] for i in index], [task[i] for i in index]
-
-        def shift(index: NDArray[np.intp]) -> Any:
-            return None if offset is None else np.asarray(offset)[index]
-
-        some = np.flatnonzero(weights)
-        self._read(*select(some), None, shift(some))  # check all before any is learned
-        ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
-        parts = []
-        for index in np.split(np.arange(len(weights)), ends):
-            rows, labels, tasks = select(index)
-            parts.append(
-                self.predict_and_learn(
-                    rows, labels, tasks, weight=weights[index], offset=shift(index)
-                )
-                if weights[index[0]]
-                else self._answers(rows, tasks, shift(index), labels)
-            )
-        margins, probabilities = zip(*parts, strict=True)
-        return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
     def _learn(
         self,
@@ -720,7 +683,7 @@ class Shards(Closing):
             else:
                 rows = front.with_history(x, task, None, None if y is None else front.sides_of(y))
                 front.history.kernel.commit(len(task))
-            known = front.read_offset(offset, front.turn, self.events > 0)
+            known = front.read_offset(offset, front.target.turn, self.events > 0)
             check_lengths(rows, task=codes, **({} if known is None else {"offset": known}))
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
             names = self._tasks.names
@@ -739,12 +702,37 @@ class Shards(Closing):
             for index, one in zip(indices, parts, strict=True):
                 if one is not None:
                     answers.margins[index], answers.probabilities[index] = one
-            return _turn(answers, np.full(len(codes), self._front.engine.turn))
+            return _turn(answers, np.full(len(codes), self._front.engine.target.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
+
+
+class GivenRows(NamedTuple):
+    """Rows of a call, as they were given."""
+
+    x: Any
+    y: Any
+    task: Any
+    weight: Any
+    offset: Any
+
+    def listed(self) -> "GivenRows":
+        """Return the same with lists, so that rows can be selected."""
+        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
+
+    def select(self, index: NDArray[np.intp]) -> "GivenRows":
+        """Return some of the rows."""
+        y, task = ([values[i] for i in index] for values in (self.y, self.task))
+        more = (None if one is None else np.asarray(one)[index] for one in self[3:])
+        return GivenRows(select_rows(self.x, index), y, task, *more)
+
+
+def _join(parts: list[Predictions]) -> Predictions:
+    margins, probabilities = zip(*parts, strict=True)
+    return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
 
 def check_state(state: dict[str, Any]) -> None:
