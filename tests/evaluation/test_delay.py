@@ -170,7 +170,7 @@ def test_trust_is_learned_from_the_labels_that_come(name):
 def test_what_peers_say_is_learned_where_they_are_sure():
     def run(teach):
         learner = made("romco-auto")
-        policy = labels.Peers(0.1, seed=1, teach=teach)
+        policy = labels.policy("peers", 0.1, seed=1, teach=teach)
         list(romco.prequential(learner, ROUNDS, {}, labels=policy))
         return learner.arrays()["change"][:, 0].sum(), policy.spent
 

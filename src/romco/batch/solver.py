@@ -202,6 +202,7 @@ class Solution(NamedTuple):
     converged: bool
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # _finite raises where it matters
 def minimise(
     fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
@@ -213,13 +214,6 @@ def minimise(
     back and the momentum dropped. Stops when ``2 g |w - z| max(|w|, |z|)``, an
     estimate of the distance to the optimal objective, is below ``tol`` times the objective.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told by _finite
-        return _minimised(fit, price, start, tol, max_iter, curvature)
-
-
-def _minimised(
-    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float
-) -> Solution:
     w, p = start, fit.rows.margins(start)
     best = fit.value(p) + price.value(w)
     z, q, momentum = w, p, 1.0

@@ -1,14 +1,7 @@
 """Prequential evaluation: the loop, metrics, scores and baselines."""
 
 from romco.evaluation import baselines
-from romco.evaluation.metrics import (
-    Brier,
-    Confusion,
-    Coverage,
-    MeanLoss,
-    Metric,
-    Structure,
-)
+from romco.evaluation.metrics import Brier, Confusion, Coverage, MeanLoss, Metric, Structure
 from romco.evaluation.prequential import Delay, Record, prequential
 from romco.evaluation.score import Score
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.metrics import Metric
 from romco.kernels.core.events import Events
-from romco.labels import Audit, Consulting, Policy
+from romco.labels import Audit, Policy
+from romco.labels.policies import Consulting
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import LearnsDelayed

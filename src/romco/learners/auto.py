@@ -29,16 +29,7 @@ from romco.learners.contributions import (
     with_second_side,
 )
 from romco.learners.shared import KIND_PRIOR, OWN, PAIRS, SCALED, BaseAuto
-from romco.learners.sharing import (
-    Belief,
-    Fixed,
-    Full,
-    Latest,
-    PerFeature,
-    Sharing,
-    Sum,
-    Whole,
-)
+from romco.learners.sharing import Belief, Fixed, Full, Latest, PerFeature, Sharing, Sum, Whole
 from romco.rounds import Round
 
 INPUTS = (

@@ -391,10 +391,8 @@ class Classes(CompiledLearner):
         if fresh.form == "pairs":
             kept = {"slots": fresh._slots, **fresh._stacking}
             copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
-        self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
-        self._many, self._units, self._apart = fresh._many, fresh._units, fresh._apart
-        self.answers, self.form = fresh.answers, fresh.form
-        self._slots, self._stacking, self._handles = fresh._slots, fresh._stacking, []
+        fresh.name, fresh.parameters, fresh._handles = self.name, self.parameters, []
+        vars(self).update(vars(fresh))
         self._link()
 
     def forget_task(self, task: int) -> None:

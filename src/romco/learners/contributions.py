@@ -70,66 +70,42 @@ def contributions(
     """
     from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
-    row = np.repeat(np.arange(len(task)), np.diff(starts))
-    all_ = arrays["shared"][features]
-    heard = _stacking_inputs(arrays, task, row, values, all_, own, variances)
-    a = _coefficients(arrays, chances, heard.z)
-    sure_all, sure_own, sure_forgets = heard.sure.T
-    common = np.column_stack(
-        [
-            *(a[:, 0], a[:, 1] * sure_all, a[:, 4]),
-            *(a[:, 5:9] * factor_in_use(arrays)[task]).T,
-            a[:, 10] * sure_forgets,
-        ]
-    )
-    personal = np.column_stack([a[:, 2], a[:, 3] * sure_own, a[:, 4]])
-    shape = (len(task), len(arrays["shared"]))
+    row, n = np.repeat(np.arange(len(task)), np.diff(starts)), len(task)
+    side, factor = DIRECTIONS[side_in_use(arrays)], factor_in_use(arrays)[task]
+    everybody, x = arrays["shared"][features], values[:, None]
 
-    def part(coefficient: Numbers, vectors: Numbers) -> "csr_array":
-        terms = values * (coefficient[row] * vectors).sum(axis=1)
-        return csr_array((terms, features, starts), shape=shape)
-
-    level = a[:, 9] * heard.z[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
-    return Contributions(
-        part(common, all_[:, [0, 1, 2, *DIRECTIONS[side_in_use(arrays)], 10]]),
-        part(personal, own[:, :3]),
-        level,
-    )
-
-
-class _Inputs(NamedTuple):
-    z: Numbers  # (n, 11) inputs of the combiners; margin of the learner that forgets
-    sure: Numbers  # (n, 3) by how much variance shrinks the logistic learners
-    intercept: Numbers  # (n, 3) of theirs
-
-
-def _stacking_inputs(
-    arrays: Arrays,
-    task: NDArray[np.int64],
-    row: NDArray[np.int64],
-    values: Numbers,
-    all_: Numbers,
-    own: Numbers,
-    variances: Numbers,
-) -> _Inputs:
     def sums(terms: Numbers) -> Numbers:
-        totals = np.zeros((len(task), terms.shape[1]))
+        totals = np.zeros((n, terms.shape[1]))
         np.add.at(totals, row, terms)
         return totals
 
-    x = values[:, None]
-    u, v = sums(x * all_[:, :3]), sums(x * own[:, :3])
+    u, v, forgets = sums(x * everybody[:, :3]), sums(x * own[:, :3]), sums(x * everybody[:, 10:11])
     b, c = arrays["intercept"][:, 0]
-    level = np.full(len(task), arrays["level"][0, 0])
-    own_level = c + arrays["own_intercept"][task, 0]
-    intercept = np.column_stack([np.full(len(task), b), own_level, level])
+    own_level, level = c + arrays["own_intercept"][task, 0], arrays["level"][0, 0]
+    intercept = np.column_stack([np.full(n, b), own_level, np.full(n, level)])
     sure = _sureness(variances)
-    forgets = sums(x * all_[:, 10:11])[:, 0]
-    logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets]) + intercept)
-    directions = sums(x * all_[:, DIRECTIONS[side_in_use(arrays)]]) * factor_in_use(arrays)[task]
-    z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
-    task_level = arrays["own_intercept"][task, 2]
-    return _Inputs(np.column_stack([*z, directions, task_level, logistic[:, 2]]), sure, intercept)
+    logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets[:, 0]]) + intercept)
+    z = np.column_stack(
+        [
+            *(u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]),
+            *(sums(x * everybody[:, side]) * factor, arrays["own_intercept"][task, 2]),
+            logistic[:, 2],
+        ]
+    )
+    a = _coefficients(arrays, chances, z)
+    common = np.column_stack(
+        [a[:, 0], a[:, 1] * sure[:, 0], a[:, 4], a[:, 5:9] * factor, a[:, 10] * sure[:, 2]]
+    )
+    personal = np.column_stack([a[:, 2], a[:, 3] * sure[:, 1], a[:, 4]])
+
+    def part(coefficient: Numbers, vectors: Numbers) -> "csr_array":
+        terms = values * (coefficient[row] * vectors).sum(axis=1)
+        return csr_array((terms, features, starts), shape=(n, len(arrays["shared"])))
+
+    rest = a[:, 9] * z[:, 9] + (a[:, [1, 3, 10]] * sure * intercept).sum(axis=1)
+    return Contributions(
+        part(common, everybody[:, [0, 1, 2, *side, 10]]), part(personal, own[:, :3]), rest
+    )
 
 
 def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:

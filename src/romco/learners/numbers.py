@@ -11,25 +11,10 @@ from scipy.sparse import csc_array, csr_array, hstack
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.auto.scales import Scales, aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
-from romco.kernels.baselines.linear import (
-    GaussianNumber,
-    GradientNumber,
-    PassiveAggressiveNumber,
-)
-from romco.learners.base import (
-    Arrays,
-    Learner,
-    State,
-    Upgrade,
-    with_labels,
-)
+from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
+from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
 from romco.learners.capabilities import Decomposed, Posterior
-from romco.learners.contributions import (
-    Contributions,
-    factor_in_use,
-    side_in_use,
-    with_second_side,
-)
+from romco.learners.contributions import Contributions, factor_in_use, side_in_use, with_second_side
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
@@ -75,16 +60,8 @@ def with_units(state: State) -> State:
     spent = arrays["spent"]
     known = np.diagonal(spent[0])[1:] > 0.0 if spent.ndim == 3 else spent[0, 1:] > 0.0
     units = np.zeros((len(known), 8))  # sums, then centre 0, a size that cuts nothing, factor 1
-    units[known] = [
-        1.0,
-        size,
-        size * size,
-        0.0,
-        1e3 * size,
-        1.0,
-        UNREACHABLE_EVENTS,
-        UNREACHABLE_EVENTS,
-    ]
+    units[known, :6] = [1.0, size, size * size, 0.0, 1e3 * size, 1.0]
+    units[known, 6:] = UNREACHABLE_EVENTS
     width = np.flatnonzero(known).max(initial=-1) + 1.0
     arrays["typical"] = np.array(
         [rows, np.log(size), 0.0, UNREACHABLE_EVENTS if rows else 0.0, width]
@@ -141,11 +118,7 @@ class AutoNumber(BaseAuto):
     answers = 0
     # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
     version: ClassVar = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        1: with_last_answers,
-        2: with_units,
-        3: with_sides,
-    }
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units, 3: with_sides}
     shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoNumberKernel
 

@@ -12,12 +12,7 @@ from scipy.sparse import csr_array
 from romco.batch.methods import least_trace, logistic_trace, shared_features
 from romco.batch.solver import Solution
 from romco.kernels.core.events import Events
-from romco.learners.base import (
-    Arrays,
-    Learner,
-    copy_arrays,
-    with_labels,
-)
+from romco.learners.base import Arrays, Learner, copy_arrays, with_labels
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 from romco.parameters import choice, not_negative, positive, whole

@@ -57,12 +57,12 @@ cdef class Scales(Units):
     cdef Py_ssize_t n_seen
     cdef object listed
     cdef int* met                  # features that have a size, as far as they are listed,
-    cdef int* met_at               # (d,) their places in it, -1 for all others,
-    cdef double* met_size          # their sizes,
-    cdef Py_ssize_t n_met          # -1 where they are not,
+    cdef double* size_of           # (d,) their sizes, 0 for all others,
+    cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
     cdef double counted            # and the events counted when the last of them was
 
     cdef void begin_count(self) noexcept nogil
+    cdef void meet(self, int j) noexcept nogil
     cdef void list_size(self, int j) noexcept nogil
     cdef void put_fresh(self) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil

@@ -25,7 +25,6 @@ from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )
 from romco.kernels.core.events cimport Row, column
-from romco.kernels.core.prefetch cimport soon
 
 cnp.import_array()
 
@@ -35,6 +34,7 @@ cdef enum:
 
 cdef double UNCERTAIN = -1.0       # size of a feature that is centred: its column says if it varies
 cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
+cdef Py_ssize_t RANDOM_READ_COST = 8  # of a size that is not the next one in memory, in those that are
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
 
 
@@ -102,10 +102,9 @@ cdef class Scales(Units):
         self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
         self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
         self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
-        self.listed = np.empty((2, d), np.int32), np.empty(d)
+        self.listed = np.empty(d, np.int32), np.empty(d)
         self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[0])
-        self.met_at = self.met + <Py_ssize_t> len(columns)
-        self.met_size = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
+        self.size_of = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
         self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
@@ -133,7 +132,6 @@ cdef class Scales(Units):
                 add(c, value)
                 measure(c, events)
                 self.fresh_at[n_fresh], self.value[n] = <int> n, value
-                soon(self.met_at + j)
                 n_fresh += 1
             else:
                 self.value[n] = scaled(kept, value)
@@ -201,23 +199,23 @@ cdef class Scales(Units):
         self.typical[EVENTS] += 1.0
         self.counted = self.typical[EVENTS]
 
+    cdef inline void meet(self, int j) noexcept nogil:
+        """List a feature that had no size."""
+        if self.n_met >= 0:
+            self.met[self.n_met] = j
+            self.n_met += 1
+
     cdef inline void list_size(self, int j) noexcept nogil:
         """List the size that a feature has from now on."""
         cdef const Column* c = <const Column*> &self.columns[j, 0]
-        cdef int at
-        if self.n_met < 0:
-            return
-        at = self.met_at[j]
-        if at < 0:
-            at = self.met_at[j] = <int> self.n_met
-            self.met[at] = j
-            self.n_met += 1
-        self.met_size[at] = c.size if c.centre == 0.0 else UNCERTAIN
+        self.size_of[j] = c.size if c.centre == 0.0 else UNCERTAIN
 
     cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
         """Others have changed the columns of some features, and the events counted."""
         cdef Py_ssize_t i
-        for i in range(rows.shape[0]):
+        for i in range(rows.shape[0] if self.n_met >= 0 else 0):
+            if self.size_of[rows[i]] == 0.0 and self.columns[rows[i], SIZE] > 0.0:
+                self.meet(rows[i])
             self.list_size(rows[i])
         self.counted = self.typical[EVENTS]
 
@@ -234,11 +232,10 @@ cdef class Scales(Units):
         for k in range(self.n_fresh):
             j = self.index[self.fresh_at[k]]
             c = <Column*> &self.columns[j, 0]
+            if c.size == 0.0:
+                self.meet(j)
             c[0] = self.fresh[k]
-            if self.n_met >= 0 and self.met_at[j] >= 0:
-                soon(self.met_size + self.met_at[j])
-        for k in range(self.n_fresh):
-            self.list_size(self.index[self.fresh_at[k]])
+            self.list_size(j)
         self.typical[FOUND] += <double> self.n_fresh
 
     cdef void tally(self, Row x) noexcept nogil:
@@ -254,6 +251,8 @@ cdef class Scales(Units):
             c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
+                if c.size == 0.0:
+                    self.meet(<int> j)
                 measure(c, self.typical[EVENTS])
                 self.list_size(<int> j)
                 c.factor = 0.0
@@ -286,19 +285,19 @@ cdef class Scales(Units):
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
     ) noexcept nogil:
         """Sizes from low to high, and how many there are in all, and below; gives their number."""
-        cdef Py_ssize_t i, n = 0, n_all = 0, n_below = 0, n_met
-        cdef const Column* c
-        cdef const double* listed = self.met_size
+        cdef Py_ssize_t i, j, n = 0, n_all = 0, n_below = 0, d = self.columns.shape[0]
+        cdef const double* size_of = self.size_of
         cdef double* sizes = self.sizes
         cdef double size
+        cdef bint in_turn
         if self.n_met < 0:
             self.list_met()
-        n_met = self.n_met
-        for i in range(n_met):
-            size = listed[i]
+        in_turn = RANDOM_READ_COST * self.n_met > d
+        for i in range(d if in_turn else self.n_met):
+            j = i if in_turn else self.met[i]
+            size = size_of[j]
             if size == UNCERTAIN:
-                c = <const Column*> &self.columns[self.met[i], 0]
-                size = c.size if varies(c) else 0.0
+                size = self.columns[j, SIZE] if varies(<const Column*> &self.columns[j, 0]) else 0.0
             n_all += size > 0.0
             n_below += (size > 0.0) & (size < low)
             sizes[n] = size
@@ -310,9 +309,10 @@ cdef class Scales(Units):
         """List the features that have a size."""
         cdef Py_ssize_t j
         self.n_met = 0
-        memset(self.met_at, 0xFF, self.columns.shape[0] * sizeof(int))
+        memset(self.size_of, 0, self.columns.shape[0] * sizeof(double))
         for j in range(self.columns.shape[0]):
             if self.columns[j, SIZE] > 0.0:
+                self.meet(<int> j)
                 self.list_size(<int> j)
 
 
