@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +22,6 @@ from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
-    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
@@ -58,7 +57,6 @@ Numbers = NDArray[np.int64]
 MAX_EVENTS = 2**60  # more cannot be counted further
 PERSONAL_CHECK_EVENTS = 1000  # events between looks at which tasks are personal
 CHUNK_EVENTS = 250  # events learned before waiting readers get a turn
-ONE_ROUND = np.array([0, 1], dtype=np.int64)
 NO_NUMBERS = np.empty(0)
 
 
@@ -226,11 +224,9 @@ class Engine(Step):
     def intervals(self, x: Any, task: Iterable[Any], level: float, offset: Any = None) -> Dense:
         """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
         with Hold(self.locks.step):
-            read = self._read_rows(x, task, offset)
-            if not isinstance(self.learner, GivesIntervals):
-                raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
-            round, learner = self._round_with_room(*read), self.learner
-            assert isinstance(learner, GivesIntervals)
+            round, learner = self._round_with_room(*self._read_rows(x, task, offset)), self.learner
+            if not isinstance(learner, GivesIntervals):
+                raise ValueError(f"{learner.name} predicts no numbers, so it has no intervals")
             return learner.intervals(round, level)
 
     def probabilities(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
@@ -268,14 +264,10 @@ class Engine(Step):
     def _read_rows(
         self, x: Any, task: Iterable[Any], offset: Any = None
     ) -> tuple[Rows, Numbers, Dense | None]:
-        if self.history is None:
-            rows = self.features.read(x)
-        else:
-            task = list(check_sequence(task))
-            rows = self.with_history(x, task)
-        numbers = self.tasks.numbers(check_sequence(task))
+        task = list(check_sequence(task))
+        rows, numbers = self.with_history(x, task), self.tasks.numbers(task)
         known = self.read_offset(offset, self.target.turn, self.events > 0)
-        check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
+        check_lengths(rows, task=numbers, offset=known)
         return rows, numbers, known
 
     def read_rows(self, x: Any, task: Any) -> Rows:
@@ -293,16 +285,18 @@ class Engine(Step):
         given: Dense | None = None,
         together: bool = False,
     ) -> Rows:
-        """Return rows with history features; labels y are observed but not yet committed.
+        """Return rows, with history features where there is a history.
 
-        Labels are as the learner sees them, NaN where one is not known.
+        Labels y are observed but not yet committed. They are as the learner sees them, NaN where
+        one is not known.
         """
-        assert self.history is not None
+        if self.history is None:
+            return self.features.read(x, new)
         assert isinstance(self.features, NamedFeatures)
         if y is not None and isinstance(self.target, TwoClasses):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
-        check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
+        check_lengths(rows, task=ids, y=y)
         wide = self.history.expand(
             ids, rows, None if together else y, given, learned=new is not None
         )
@@ -407,7 +401,12 @@ class Engine(Step):
                 batch = self._read(x, y, task, together, weight, offset, context)
                 n = len(batch.ids)
                 margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
-                self._learn_chunks(batch, margins, log_a)
+                end = 0
+                while end < n:
+                    begin = end
+                    with Hold(self.locks.step):
+                        end, chunk = self._learn_chunk(batch, begin, log_a)
+                    margins[(slice(begin, end), *map(slice, chunk.shape[1:]))] = chunk
             except BaseException as error:
                 if self.events > before:
                     error.add_note(f"{self.events - before} of {n} rows were learned")
@@ -455,11 +454,8 @@ class Engine(Step):
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
             new: dict[Id, int] = {}
-            if self.history is None:
-                rows = self.features.read(x, new)
-            else:
-                with Hold(self.locks.step):
-                    rows = self.with_history(x, ids, new)
+            with Hold(self.locks.step):
+                rows = self.with_history(x, ids, new)
             check_lengths(rows, task=ids)
             names = list(zip(identities("feature", new), new.values(), strict=True))
             fresh = {} if self.starts_tasks else self.tasks.offered(ids)
@@ -556,13 +552,13 @@ class Engine(Step):
             return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
 
         counts = np.flatnonzero(weight > 0.0)
-        if together or not len(counts):
-            if not len(counts):
-                return self.predict_and_observe(x, task, offset, y, together)
+        if not len(counts):
+            return self.predict_and_observe(x, task, offset, y, together)
+        if together:
             predictions = self.predict_and_observe(x, task, offset)
             learn(counts)
-            unlearned = np.flatnonzero(weight == 0.0)
             if self.history is not None:
+                unlearned = np.flatnonzero(weight == 0.0)
                 rows, labels, tasks = some(unlearned)
                 self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
@@ -642,8 +638,7 @@ class Engine(Step):
                 self.history.kernel.make_classes(len(labels))
                 past = answers if observing else None
                 rows = self.with_history(x, ids, new, past, given, together)
-        parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
-        check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
+        check_lengths(rows, task=ids, y=answers, weight=weight, offset=known)
         if self._adds_classes and isinstance(self.learner, AddsClasses):
             self.learner.check_classes(len(labels))
         actions, needed = None, np.zeros(len(ids), dtype=np.int64)
@@ -683,15 +678,6 @@ class Engine(Step):
         adopted = {label: number for label, number in labels.items() if since[label] < end}
         return [*actions, (self.target.__dict__.update, self.target.changes(adopted))]
 
-    def _learn_chunks(self, batch: Batch, margins: Dense, log_a: Dense) -> None:
-        """Learn a batch chunk by chunk; fill margins, and log a before each row."""
-        end, n = 0, len(batch.ids)
-        while end < n:
-            begin = end
-            with Hold(self.locks.step):
-                end, chunk = self._learn_chunk(batch, begin, log_a)
-            margins[(slice(begin, end), *map(slice, chunk.shape[1:]))] = chunk
-
     def _learn_chunk(self, batch: Batch, begin: int, log_a: Dense) -> tuple[int, Dense]:
         """Learn the chunk from row ``begin`` on; return its end and its margins.
 
@@ -719,8 +705,9 @@ class Engine(Step):
         if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
+        round_starts = np.array([0, len(ids)]) if batch.together else np.arange(len(ids) + 1)
         step = ChunkStep(
-            counts, scale, log_a[begin:end], events, _round_starts(batch, len(ids)),
+            counts, scale, log_a[begin:end], events, round_starts,
             commit, starts, rollback, self.watch, PERSONAL_CHECK_EVENTS,
         )  # fmt: skip
         if is_compiled(learner):
@@ -733,9 +720,6 @@ class Engine(Step):
         It ends before a row that needs more room, or a task that must be started.
         """
         ids, needed, known, find = batch.ids, batch.needed, self.tasks.number, self.tasks.find
-        single = len(ids) == 1 and ids[0] in known and not self._adds_classes
-        if single and needed[0] <= self.learner.n_features:  # short: it is most of small calls
-            return Chunk(0, 1, self.body, {}, 0)
         last = len(ids) if batch.together else begin + 1
         alone = ids[begin] in known and last == begin + 1
         fresh = {} if alone else self.tasks.offered(ids[begin:last])
@@ -858,7 +842,9 @@ class Engine(Step):
             if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
                 raise ValueError(f"no task has the event count {counts.min()} or {counts.max()}")
         made.body = Body(learner, EventCounts(seen.copy(), since.copy(), events))
-        _check_size(learner, len(state["tasks"]), features)
+        width, d = fixed_width(features), learner.n_features
+        if len(state["tasks"]) > learner.n_tasks or features.width > d or (width or d) != d:
+            raise ValueError("the tasks or features named do not fit the learner's size")
         return made
 
 
@@ -888,12 +874,6 @@ def next_double(size: int, needed: int) -> int:
     return size
 
 
-def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
-    n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
-    if n_tasks > n or (width or features.width) > d or (width or d) != d:
-        raise ValueError("the tasks or features named do not fit the learner's size")
-
-
 # Reading
 
 
@@ -905,10 +885,10 @@ def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:
 
 
 def check_lengths(rows: Rows | Encoded, **others: Any) -> None:
-    """Raise ValueError where something has not one entry per row."""
+    """Raise ValueError where something, that is not None, has not one entry per row."""
     n = count_rows(rows)
     for name, values in others.items():
-        if len(values) != n:
+        if values is not None and len(values) != n:
             raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")
 
 
@@ -1009,17 +989,12 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not _finds_outliers(type(learner)):
+    find = getattr(learner, "personal_tasks", None)  # to ask for the protocol takes long
+    if find is None:
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[learner.personal_tasks()] = True  # type: ignore[attr-defined]
+    personal[find()] = True
     return personal
-
-
-@cache
-def _finds_outliers(kind: type) -> bool:
-    """Return whether a class has the method: to look for methods takes long."""
-    return issubclass(kind, FindsOutliers)
 
 
 # Chunks
@@ -1041,10 +1016,6 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
         beyond = np.flatnonzero(batch.y[begin:end] >= learner.answers)
         end = begin + int(beyond[0]) if len(beyond) else end
     return max(end, begin + 1)
-
-
-def _round_starts(batch: Batch, n: int) -> Numbers:
-    return ONE_ROUND if n == 1 else np.array([0, n]) if batch.together else np.arange(n + 1)
 
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:

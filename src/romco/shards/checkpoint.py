@@ -254,7 +254,8 @@ def _assemble(
     """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
     ends = np.cumsum([0, *(len(own) for _, own in parts)])
     room = next_double(MIN_TASK_ROOM, int(ends[-1])) if room is None else room
-    target = _empty_learner(plain, plain["learner"]["n_features"], room)
+    name, d = plain["learner"]["learner"], plain["learner"]["n_features"]
+    target = make_learner(name, d, room, **plain["learner"]["parameters"])
     arrays, tables = target.arrays(), []
     of_tasks, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
     for name in arrays.keys() - of_tasks - set(paired):
@@ -281,12 +282,6 @@ def _front(plain: State) -> Model:
     state = _part({**plain, "tasks": []}, NO_TASK)
     _add_history(state, plain)
     return Model.from_state(state)
-
-
-def _empty_learner(state: State, n_features: int, n_tasks: int) -> Learner:
-    inner = state["learner"]
-    made = make_learner(inner["learner"], n_features, n_tasks, **inner["parameters"])
-    return made
 
 
 def _of_tasks(front: Model) -> set[str]:

@@ -85,7 +85,8 @@ class Coordinator:
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
-        self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
+        self._barriers, self._folder = 0, folder
+        self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         learner = self.front.engine.learner
         self.config = ShardConfig(
             learner.name,
@@ -153,7 +154,6 @@ class Coordinator:
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
         front.adopt(other.scale, state.front.events)
-        front.history = other.history
         self.new = False
         self._set_position(state)
 
@@ -366,8 +366,7 @@ class Shards(Closing):
         else:
             check_settings(stored, front)
             state = stored.state(schedule)
-        often = whole("checkpoint_every", checkpoint_every)
-        coordinator = Coordinator(schedule, state, engine, address, folder, often)
+        coordinator = Coordinator(schedule, state, engine, address, folder, checkpoint_every)
         self._start(coordinator, n == "auto")
 
     def _start(self, coordinator: Coordinator, auto: bool) -> None:
