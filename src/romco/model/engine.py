@@ -552,13 +552,13 @@ class Engine(Step):
             return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
 
         counts = np.flatnonzero(weight > 0.0)
-        if together or not len(counts):
-            if not len(counts):
-                return self.predict_and_observe(x, task, offset, y, together)
+        if not len(counts):
+            return self.predict_and_observe(x, task, offset, y, together)
+        if together:
             predictions = self.predict_and_observe(x, task, offset)
             learn(counts)
-            unlearned = np.flatnonzero(weight == 0.0)
             if self.history is not None:
+                unlearned = np.flatnonzero(weight == 0.0)
                 rows, labels, tasks = some(unlearned)
                 self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
