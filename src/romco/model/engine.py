@@ -6,7 +6,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -84,6 +83,28 @@ class Body(NamedTuple):
         if new.answers > 1 and isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.counts.grown(m))
+
+
+class GivenRows(NamedTuple):
+    """Rows of a call, as they were given."""
+
+    x: Any
+    y: Any
+    task: Any
+    weight: Any = None
+    offset: Any = None
+    context: Any = None
+
+    def listed(self) -> "GivenRows":
+        """Return the same with lists, so that rows can be selected."""
+        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
+
+    def select(self, index: NDArray[np.intp]) -> "GivenRows":
+        """Return some of the rows."""
+        lists, arrays = (self.y, self.task, self.context), (self.weight, self.offset)
+        y, task, context = (None if one is None else [one[i] for i in index] for one in lists)
+        weight, offset = (None if one is None else np.asarray(one)[index] for one in arrays)
+        return GivenRows(select_rows(self.x, index), y, task, weight, offset, context)
 
 
 class Batch(NamedTuple):
@@ -389,16 +410,14 @@ class Engine(Step):
         >>> engine.predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Predictions(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
         """
-        if weight is not None:
-            weight = read_weights(weight, self.learner)
-            if not weight.all():
-                return self._learn_counted(
-                    x, list(y), list(task), together, weight, offset, context
-                )
+        weight = None if weight is None else read_weights(weight, self.learner)
+        given = GivenRows(x, y, task, weight, offset, context)
+        if weight is not None and not weight.all():
+            return self._learn_counted(given.listed(), together)
         with Hold(self.locks.writing):
             before, turn, n = self.events, self.target.turn, 0
             try:
-                batch = self._read(x, y, task, together, weight, offset, context)
+                batch = self._read(given, together)
                 n = len(batch.ids)
                 margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
                 end = 0
@@ -437,7 +456,7 @@ class Engine(Step):
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
         with Hold(self.locks.writing):
-            self._read(x, y, task, offset=offset, observing=False)
+            self._read(GivenRows(x, y, task, offset=offset), observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -519,57 +538,35 @@ class Engine(Step):
             counted = EventCounts(old.seen // passes, since, old.events // passes)
             self.body = Body(self.learner, counted)
 
-    def _learn_counted(
-        self,
-        x: Any,
-        y: list[Any],
-        task: list[Any],
-        together: bool,
-        weight: Dense,
-        offset: Any,
-        context: Any,
-    ) -> Predictions:
+    def _learn_counted(self, given: GivenRows, together: bool) -> Predictions:
         """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
+        x, y, task, weight, offset, context = given
         n = len(weight)
-        check_sequence(task)
         if not len(y) == len(task) == n:
             raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
         offset = self.read_offset(offset, 1.0, self.events > 0)
         if offset is not None and len(offset) != n:
             raise ValueError(f"x has {n} rows but offset has {len(offset)} entries")
-
-        def learn(at: NDArray[np.intp]) -> Predictions:
-            known = None if context is None else [context[i] for i in at]
-            return self.predict_and_learn(
-                *some(at), together=together, weight=weight[at], offset=shift(at), context=known
-            )
-
-        def shift(at: NDArray[np.intp]) -> Any:
-            return None if offset is None else offset[at]
-
-        def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
-
-        counts = np.flatnonzero(weight > 0.0)
+        given, counts = given._replace(offset=offset), np.flatnonzero(weight)
         if not len(counts):
             return self.predict_and_observe(x, task, offset, y, together)
         if together:
             predictions = self.predict_and_observe(x, task, offset)
-            learn(counts)
+            self.predict_and_learn(**given.select(counts)._asdict(), together=True)
             if self.history is not None:
-                unlearned = np.flatnonzero(weight == 0.0)
-                rows, labels, tasks = some(unlearned)
-                self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
+                rest = given.select(np.flatnonzero(weight == 0.0))
+                self.predict_and_observe(rest.x, rest.task, rest.offset, rest.y, together=True)
             return predictions
-        self.check(*some(counts), shift(counts))  # all of it, before any is learned
+        checked = given.select(counts)  # all of it, before any is learned
+        self.check(checked.x, checked.y, checked.task, checked.offset)
         parts = []
-        for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
-            at = np.array(list(run))
-            rows, labels, tasks = some(at)
-            parts.append(
-                learn(at) if counted else self.predict_and_observe(rows, tasks, shift(at), labels)
-            )
+        ends = np.flatnonzero(np.diff(weight > 0.0)) + 1
+        for part in map(given.select, np.split(np.arange(n), ends)):
+            if part.weight[0]:
+                parts.append(self.predict_and_learn(**part._asdict()))
+            else:
+                parts.append(self.predict_and_observe(part.x, part.task, part.offset, part.y))
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
@@ -612,17 +609,8 @@ class Engine(Step):
 
         return np.array([number(label) for label in labels])
 
-    def _read(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        together: bool = False,
-        weight: Dense | None = None,
-        offset: Any = None,
-        context: Any = None,
-        observing: bool = True,
-    ) -> Batch:
+    def _read(self, given: GivenRows, together: bool = False, observing: bool = True) -> Batch:
+        x, y, task, weight, offset, context = given
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
@@ -633,11 +621,11 @@ class Engine(Step):
         if self.history is None:
             rows = self.features.read(x, new)
         else:
-            given, context = self.history.split_context(context, len(ids))
+            then, context = self.history.split_context(context, len(ids))
             with Hold(self.locks.step):
                 self.history.kernel.make_classes(len(labels))
                 past = answers if observing else None
-                rows = self.with_history(x, ids, new, past, given, together)
+                rows = self.with_history(x, ids, new, past, then, together)
         check_lengths(rows, task=ids, y=answers, weight=weight, offset=known)
         if self._adds_classes and isinstance(self.learner, AddsClasses):
             self.learner.check_classes(len(labels))
@@ -650,9 +638,9 @@ class Engine(Step):
                 for label, number in labels.items()
             }
             actions = partial(self._naming, names, labels, since, needed)
-        then = read_context(context, len(ids))
+        late = read_context(context, len(ids))
         return Batch(
-            rows, ids, answers, weight, known, needed, len(labels), together, actions, then
+            rows, ids, answers, weight, known, needed, len(labels), together, actions, late
         )
 
     def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
