@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import json
 import logging
 import os
 import signal
@@ -22,14 +21,7 @@ from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
-from romco.server.protocol import (
-    BusyError,
-    ErrorResponse,
-    RequestError,
-    encode,
-    parse,
-    parse_query,
-)
+from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -85,7 +77,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
-        events, many, query = list[Any](), True, None
+        events: list[Any] = []
+        many, query = True, None
         try:
             headers = routes.read_headers(scope["headers"])
             route, task = self._route(scope, headers)
@@ -350,19 +343,3 @@ class Server:
         if self.failure is not None:
             raise self.failure
         return finished
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, logger and message, and the traceback if there is one."""
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)

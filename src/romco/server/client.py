@@ -78,7 +78,8 @@ class Client(durable.Closing):
     def predict(self, events: Events) -> Any:
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
 
-        "offset" is the known part of an event's margin, where the model has offsets.
+        "task" is a list or mapping of levels where the model has several groupings. "offset" is
+        the known part of an event's margin, where the model has offsets.
 
         Returns a mapping per event with "label", "probability", "margin" and "version", and with
         "unknown", the columns and categories not used since they were never learned, if there

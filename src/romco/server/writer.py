@@ -18,6 +18,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+import numpy as np
+
 from romco.labels import Budget
 from romco.model import Model
 from romco.server.protocol import (
@@ -37,7 +39,6 @@ from romco.server.protocol import (
     StoreError,
     Task,
     hash_answer,
-    name_key,
 )
 from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Store
@@ -286,7 +287,8 @@ class Service:
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
-        validator.check(events, places)  # of a request all of it, before anything is learned
+        if events:
+            validator.check(events, places)  # all of a request, before anything is learned
         size = self._chunk(events, most) if order.position is None else len(events)
         if size < len(events):
             events, outcomes = events[:size], outcomes[: places[size] - begin]
@@ -297,14 +299,10 @@ class Service:
     def _chunk(self, events: list[Event], most: int) -> int:
         """Return how many events to learn at once, at least one: new classes take long."""
         if self.served.target == "classes":
-            known = {name_key(label) for label in self.served.model.classes}
-            new: set[Any] = set()
-            for k, event in enumerate(events[:most]):
-                label = name_key(event.y)
-                if label not in known:
-                    new.add(label)
-                    if len(new) > CHUNK_NEW_CLASSES:
-                        return k
+            target = self.served.model.engine.target
+            numbers, _ = target.read([event.y for event in events[:most]])
+            beyond = np.flatnonzero(numbers >= len(target.known) + CHUNK_NEW_CLASSES)
+            return int(beyond[0]) if len(beyond) else most
         return most
 
     def _events(
@@ -322,6 +320,7 @@ class Service:
                 differs = answer != hash_answer(lesson.y)
                 outcomes.append(LearnResponse("duplicate", number, differs))
                 continue
+            lesson = self.served.with_task(lesson, place)
             event = _whole(lesson, place, waiting.get(lesson.id or ""))
             if event is None:
                 outcomes.append(LearnResponse("expired", None))
@@ -474,7 +473,7 @@ class Service:
                 future.set_result(sequence)
 
 
-def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Event | None:
+def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | None:
     """Return the event of a lesson, joined with the one that waits; None if none does."""
     made = None if waiting is None else waiting.prediction
     if lesson.task is not None and lesson.x is not None:
