@@ -71,7 +71,8 @@ class PersonalLayer:
         several: Target = "classes" if known is not None and len(known) > 2 else "two classes"
         found = target or _target_of(base)
         found = several if target is None and found != "number" else found
-        self.target = choice("target", found, "two classes", "classes", "number")
+        choice("target", found, "two classes", "classes", "number")
+        self.target: Target = found
         if self.target == "number" and classes is not None:
             raise ValueError("a number has no classes: leave them out")
         if classes is not None and list(known) != list(classes):
