@@ -177,11 +177,11 @@ def passes(
     a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
     """
     history = model.engine.history
-    for again in range(0 if history is None else epochs):
-        if again and history is not None:
-            history.clear()  # else a row would see its own label of the pass before
-        model.learn(X, y, task, weight=weight, offset=offset)
     if history is not None:
+        for again in range(epochs):
+            if again:
+                history.clear()  # else a row would see its own label of the pass before
+            model.learn(X, y, task, weight=weight, offset=offset)
         return
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")

@@ -57,7 +57,7 @@ class FittedAttributes:
     @property
     def tasks_(self) -> NDArray[Any]:
         """Names of the tasks (m,)."""
-        return _listed(self._model().tasks)
+        return _listed(self.fitted_model().tasks)
 
     @property
     def coef_(self) -> Numbers:
@@ -65,13 +65,13 @@ class FittedAttributes:
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self._model().engine.target.turn
+        turn = self.fitted_model().engine.target.turn
         return self._rows(lambda learner: turn * _linear(learner).weights())
 
     @property
     def intercept_(self) -> Numbers:
         """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             numbers = model.engine.tasks.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
@@ -99,19 +99,20 @@ class FittedAttributes:
 
     def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             return read(learner).T[..., model.engine.tasks.numbers(model.tasks), :]
 
     def _parts(self) -> TaskWeights:
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             _decomposed(learner)
             return TaskWeights.of(learner, model.engine.tasks.numbers(model.tasks))
 
-    def _model(self) -> Model:
-        if "model_" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+    def fitted_model(self) -> Model:
+        """Return the model inside; NotFittedError, an AttributeError too, before there is one."""
+        if "model_" not in vars(self):  # to let scikit-learn look takes long
+            check_is_fitted(self)
         return self.model_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -189,8 +190,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         """
         from romco.explanations import explain
 
-        self._check_fitted()
-        return explain(self.model_, top=top)
+        return explain(self.fitted_model(), top=top)
 
     def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
         """Return for each row what its features add to the answer; see :func:`romco.reasons`.
@@ -200,7 +200,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         """
         from romco.explanations import reasons
 
-        self._check_fitted()
+        model = self.fitted_model()
         X, task = self._read_rows(X, task)
         rows: Any
         if hasattr(X, "columns"):
@@ -209,14 +209,9 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             rows = X
         else:
             rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
-        return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
+        return [reasons(model, x, t, label) for x, t in zip(rows, task, strict=True)]
 
     # In a file
-
-    def fitted_model(self) -> Model:
-        """The model inside."""
-        self._check_fitted()
-        return self.model_
 
     def file_settings(self) -> dict[str, Any]:
         """Parameters and columns, for :func:`romco.save`."""
@@ -258,8 +253,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             margin = self.model_.engine.margin_of_event(X, name)
             if margin is not NotImplemented:
                 return np.array([margin])
-        self._check_fitted()
-        return self.model_.margins(*self._read_rows(X, task), offset=offset)
+        return self.fitted_model().margins(*self._read_rows(X, task), offset=offset)
 
     def _one_task(self, X: Any, task: Any) -> Any:
         """Return the name of the task, if it is one and rows have no names; else None."""
@@ -336,11 +330,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
                 "this model reads frames with text, dates, gaps or a history: give a frame with "
                 "the same columns"
             )
-
-    def _check_fitted(self) -> None:
-        """Raise NotFittedError where nothing was learned; to let scikit-learn look takes long."""
-        if "model_" not in vars(self):
-            check_is_fitted(self)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         if self.task_column is None:
@@ -503,7 +492,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
-        return np.array(self._model().classes)
+        return np.array(self.fitted_model().classes)
 
     # Learning
 
@@ -559,8 +548,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
         """
-        self._check_fitted()
-        return self.model_.predict_proba(*self._read_rows(X, task), offset=offset)
+        return self.fitted_model().predict_proba(*self._read_rows(X, task), offset=offset)
 
     # Within
 
@@ -679,8 +667,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
     ) -> Numbers:
         """Bounds within which a share ``level`` of the numbers of such rows will be."""
-        self._check_fitted()
-        return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
+        return self.fitted_model().intervals(*self._read_rows(X, task), level, offset=offset)
 
     def _new(self, numbers: Any, tasks: Sequence[Any] = ()) -> Model:
         return self._make_model("number", None, tasks, self.parameters or {})

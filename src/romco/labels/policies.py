@@ -159,15 +159,15 @@ class Consulting(SelectiveSampling):
         self.given: Numbers = np.zeros(0)
         self._trust: dict[int, Numbers] = {}  # of each task in every task
         self._peer_margins: PeerMargins | None = None
-        self._first = self._at = 0
+        self._at = 0
 
     @abstractmethod
     def decide(self, task: int, doubt: float) -> bool:
         """Return True to ask for an event's label; :meth:`peers` gives all tasks' margins."""
 
-    def consult(self, peer_margins: PeerMargins, first: int = 0, n: int = 1) -> None:
-        """Set how margins (m,) of all tasks' models are computed for n events from ``first`` on."""
-        self._peer_margins, self._first, self._at = peer_margins, first, -1
+    def consult(self, peer_margins: PeerMargins, n: int = 1) -> None:
+        """Set how margins (m,) of all tasks' models are computed for each of the next n events."""
+        self._peer_margins, self._at = peer_margins, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
@@ -197,8 +197,7 @@ class Consulting(SelectiveSampling):
         """Return the margins (m,) of every task's model for the present event, if known."""
         if self._peer_margins is None or self._at >= len(self.heard):
             return None
-        margins = self._peer_margins(self._first + self._at)
-        clipped = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
+        clipped = np.clip(self._peer_margins(self._at), -MAX_MARGIN, MAX_MARGIN)
         self.heard[self._at] = clipped
         return clipped
 

@@ -12,6 +12,7 @@ from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
+from romco.learners.auto import KINDS
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
 from romco.learners.capabilities import (
     ClassifiesTasks,
@@ -418,7 +419,7 @@ class Classes(CompiledLearner):
         alone = np.isin(tasks, self.personal_tasks())
         votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
         return [
-            "on their own" if own else _most({**one, "on their own": 0})
+            "on their own" if own else max(KINDS[:2], key=one.__getitem__)
             for own, one in zip(alone, votes, strict=True)
         ]
 
@@ -479,11 +480,6 @@ class Classes(CompiledLearner):
 
     def _has_very_many(self) -> bool:
         return self.form == "pairs" and self.answers > MAX_IN_PAIRS
-
-
-def _most(votes: Mapping[str, int]) -> str:
-    """Return the name with most votes; related if there are none."""
-    return max(votes, key=votes.__getitem__) if any(votes.values()) else "related"
 
 
 class _Newcomer:

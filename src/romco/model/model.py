@@ -368,10 +368,16 @@ class Model:
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 5)
         """
-        with self.pending.resolving(id) as event:
-            weights = None if weight == 1.0 else [weight]
-            offset, context = one_offset(event.offset), event.context
+        event = self.pending.take(id)
+        if event is None:
+            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
+        weights = None if weight == 1.0 else [weight]
+        offset, context = one_offset(event.offset), event.context
+        try:
             self.learn(event.x, [y], [event.task], weight=weights, offset=offset, context=context)
+        except BaseException:
+            self.pending.put(id, event)  # nothing was learned, so it still waits
+            raise
         return event.margin
 
     def forget(self, task: Any) -> None:

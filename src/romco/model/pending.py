@@ -1,8 +1,7 @@
 """Predicted events that wait for their labels."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,15 +88,3 @@ class PendingLabels:
     def take(self, id: Hashable) -> PendingEvent | None:
         """Remove and return the event of an id; None if there is none."""
         return self._events.pop(id, None)
-
-    @contextmanager
-    def resolving(self, id: Any) -> Iterator[PendingEvent]:
-        """Take the event of an id, and keep it if learning it fails; KeyError if there is none."""
-        event = self.take(id)
-        if event is None:
-            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        try:
-            yield event
-        except BaseException:
-            self.put(id, event)  # nothing was learned, so it still waits
-            raise
