@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
+    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
@@ -996,11 +997,10 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    find = getattr(learner, "personal_tasks", None)  # to ask for the protocol takes long
-    if find is None:
+    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[find()] = True
+    personal[cast("FindsOutliers", learner).personal_tasks()] = True
     return personal
 
 
