@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from romco.model import Model, Scale
 from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
 from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
 from romco.model.history import TaskHistory
-from romco.model.names import Action, Id
+from romco.model.names import Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
@@ -129,23 +128,11 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
 
 
 class NumberedFeatures(Columns):
-    """Features of a shard's model: rows come as numbers, and may need more columns."""
+    """Features of a shard's model: rows come as numbers, for which the shard makes room."""
 
     def read(self, rows: Any, new: dict[Id, int] | None = None) -> Rows:
-        """Return the rows; a wider one is noted in ``new``."""
-        if new is not None and isinstance(rows, Sparse) and len(rows.columns):
-            needed = int(rows.columns.max()) + 1
-            if needed > self.width:
-                new["columns"] = needed
+        """Return the rows as they are."""
         return rows
-
-    def add(self, new: dict[Id, int]) -> None:
-        """Add columns."""
-        self.width = max(self.width, new.get("columns", 0))
-
-    def actions(self, new: Any, top: int) -> list[Action]:
-        """Return the action that adds the columns below ``top``."""
-        return [(partial(setattr, self, "width"), max(self.width, top))]
 
 
 class Shard:
@@ -156,19 +143,15 @@ class Shard:
 
     def __init__(self, config: ShardConfig, start: Start = None) -> None:
         self.config = config
-        if start is None:
-            self.model = Model(
-                config.learner,
-                NumberedFeatures(config.width),
-                classes=SIDES,
-                new_task=config.new_task,
-                **config.parameters,
-            )
+        if isinstance(start, Path):
+            self.model = load_shard(start, config)
+        elif start is not None:
+            self.model = _from_state(start)
         else:
-            path = isinstance(start, Path)
-            self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
-            features = NumberedFeatures(self.model.engine.learner.n_features)
-            self.model.features = self.model.engine.features = features
+            more = {"classes": SIDES, "new_task": config.new_task, **config.parameters}
+            self.model = Model(config.learner, Columns(config.width), **more)
+        self._features = NumberedFeatures(self.model.engine.learner.n_features)
+        self.model.features = self.model.engine.features = self._features
         self._counts = FeatureCounts(self.model.engine.learner.n_features)
         self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
@@ -193,8 +176,9 @@ class Shard:
         """
         engine = self.model.engine
         engine.with_offset = offset is not None  # as all shards agreed before
+        if isinstance(rows, Sparse):
+            self.widen(int(rows.columns.max(initial=0)) + 1)
         answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
-        self._fit()
         if weight is not None and not weight.all():
             rows = take_rows(rows, np.flatnonzero(weight))
         if self.config.n > 1 and count_rows(rows):
@@ -346,7 +330,8 @@ class Shard:
     def widen(self, width: int) -> None:
         """Make room for at least ``width`` features."""
         self.model.engine.make_room(width)
-        self._fit()
+        self._features.width = self.model.engine.learner.n_features
+        self._counts.grow(self._features.width)
 
     def subspace_sums(self) -> SubspaceRows:
         """Return what the shared subspace needs of the own tasks."""
@@ -382,12 +367,6 @@ class Shard:
     def events_of(self, task: Id) -> int:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
-
-    def _fit(self) -> None:
-        """Give the features the learner's room."""
-        width = self.model.engine.learner.n_features
-        self.model.features.add({"columns": width})
-        self._counts.grow(width)
 
     def _touch(self, rows: Rows) -> None:
         """Count the features of rows."""
