@@ -21,6 +21,7 @@ import numpy as np
 import romco
 from benchmarks import packages
 from romco.evaluation import (
+    Brier,
     Coverage,
     Score,
     baselines,
@@ -246,14 +247,14 @@ def gradient_numbers(task, x, y, how, step):
 
 def class_scores(task, y, scores, k):
     round = romco.Round(task, np.empty((len(y), 0)), y.astype(float))
-    score = Score("classes")
-    score.add(round, scores)
-    distance = np.exp(scores) - np.eye(scores.shape[1])[y.astype(int)]
+    score, brier = Score("classes"), Brier()
+    for metric in (score, brier):
+        metric.add(round, scores)
     return {
         "error": score.error,
         "f1": score.f1,
         "log loss": score.log_loss,
-        "brier": float(np.square(distance).sum(axis=1).mean()),
+        "brier": brier.value(),
         "calibration": score.calibration,
     }
 

@@ -81,7 +81,18 @@ class Confusion:
         }
 
 
-class MeanLoss:
+class _Mean:
+    """Mean over events."""
+
+    def __init__(self) -> None:
+        self.total, self.n = 0.0, 0
+
+    def value(self) -> float:
+        """Mean so far; 0 before the first event."""
+        return self.total / max(self.n, 1)
+
+
+class MeanLoss(_Mean):
     """Mean hinge loss.
 
     >>> metric = MeanLoss()
@@ -91,17 +102,28 @@ class MeanLoss:
     0.25
     """
 
-    def __init__(self) -> None:
-        self.total, self.n = 0.0, 0
-
     def add(self, round: Round, scores: Numbers) -> None:
         """Add a round with y -1 or +1 and its margins (n,)."""
         self.total += float(Hinge().value(scores, round.y).sum())
         self.n += len(scores)
 
-    def value(self) -> float:
-        """Mean so far; 0 before the first event."""
-        return self.total / max(self.n, 1)
+
+class Brier(_Mean):
+    """Mean squared distance of class probabilities from the truth: 0 at best, 2 at worst.
+
+    >>> metric = Brier()
+    >>> round = Round(np.array([0, 0]), np.eye(2), np.array([0.0, 1.0]))
+    >>> metric.add(round, np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]))
+    >>> metric.value()
+    0.375
+    """
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Add a round whose y are class numbers, with log-probabilities (n, K)."""
+        distance = np.exp(scores)
+        distance[np.arange(len(round.y)), round.y.astype(np.intp)] -= 1.0
+        self.total += float(np.square(distance).sum())
+        self.n += len(distance)
 
 
 class Coverage:

@@ -148,7 +148,8 @@ class Classes(CompiledLearner):
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
     learned along the stream, and more than two classes have their probabilities raised to a power
     that is learned too, and a share 0.3 K / (n + K) after n events in common: what nobody can
-    know. Classes are added by :meth:`make_classes`.
+    know. Classes are added by :meth:`make_classes`. With offsets (n, K) there is neither power nor
+    common share; the factor is of what inner learners add to them.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
     it learns all classes at once. Unless a form is given, it learns beside the pairs from the 20th
@@ -232,6 +233,7 @@ class Classes(CompiledLearner):
             self._members.append(self._new())
             self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
+        self.supports_offset = self._many is None and self._members[0].supports_offset
         self._measure_together()
         self._link()
 

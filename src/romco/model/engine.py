@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
-from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
+    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
@@ -294,7 +294,8 @@ class Engine(Step):
     def read_rows(self, x: Any, task: Any) -> Rows:
         """Return rows of tasks as the learner takes them, with their history."""
         with Hold(self.locks.step):
-            offset = np.zeros(len(task)) if self.with_offset else None
+            shape = (len(task), *[self.learner.answers] * (self.learner.answers > 1))
+            offset = np.zeros(shape) if self.with_offset else None
             return self._read_rows(x, task, offset)[0]
 
     def with_history(
@@ -326,7 +327,9 @@ class Engine(Step):
         return self.features.read(wide, new)
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
-        """Return offsets (n,) as the learner sees them; ValueError where the model has none.
+        """Return offsets (n,), of classes (n, K), as the learner sees them.
+
+        ValueError where the model has none.
 
         The first events learned decide whether a model has offsets; from then on all events do.
         """
@@ -340,7 +343,7 @@ class Engine(Step):
 
     def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
-        if all_known(task):
+        if (task >= 0).all():
             return predict(self.learner, rows, task, offset)
         margins = self._margins_of_new(rows, offset)
         named = task >= 0
@@ -350,7 +353,7 @@ class Engine(Step):
 
     def _margins_of_new(self, rows: Rows, offset: Dense | None) -> Dense:
         common = self._common()
-        if common is not None:
+        if common is not None and (offset is None or offset.ndim == 1):
             nobody = np.zeros(count_rows(rows), dtype=np.int64)
             margins = common.margins(as_round(self.learner, rows, nobody))
             return margins if offset is None else margins + offset
@@ -384,7 +387,7 @@ class Engine(Step):
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
-        if not all_known(task):
+        if (task < 0).any():
             self.body = self.body.grown(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)
         return as_round(self.learner, rows, task, offset=offset)
@@ -645,6 +648,10 @@ class Engine(Step):
 
     def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
         """Return the turn once these labels are known, as offsets are learned by it."""
+        if self.target.kind == "classes" and len(labels) > self.learner.answers:
+            raise ValueError(
+                f"a new label among {list(labels)}: a model with offsets needs all classes= first"
+            )
         turn = self.target.changes(labels).get("turn", self.target.turn)
         if learned and turn != self.target.turn:
             raise ValueError(
@@ -892,14 +899,26 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
 
 
 def read_offsets(offset: Any, learner: Learner) -> Dense:
-    """Return offsets (n,) as numbers; ValueError where one is bad, or the learner takes none."""
+    """Return offsets as numbers (n,), of classes (n, K).
+
+    Raises ValueError where one is bad, or the learner takes none.
+    """
     if not learner.supports_offset:
         raise ValueError(
-            f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
-            "numbers"
+            f"{learner.name} takes no offset: leave it out, or take romco-auto for numbers or "
+            "fewer than 20 classes"
         )
     limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
-    return _read_numbers("offset", offset, -LARGEST_FEATURE, LARGEST_FEATURE, limit)
+    bounds = -LARGEST_FEATURE, LARGEST_FEATURE, limit
+    if learner.answers < 2:
+        return _read_numbers("offset", offset, *bounds)
+    given = np.asarray(offset)
+    if given.ndim != 2 or given.shape[1] != learner.answers:
+        raise ValueError(
+            f"expected an offset per row and class, (n, {learner.answers}), in Python; got shape "
+            f"{given.shape}: name all classes= of the model, and give one for each"
+        )
+    return _read_numbers("offset", given.ravel(), *bounds).reshape(given.shape)
 
 
 def _read_numbers(name: str, values: Any, least: float, largest: float, limit: str) -> Dense:
@@ -957,7 +976,7 @@ def as_round(
     """Return rows of these tasks as the learner takes them; without labels if none are given."""
     x: Any = rows
     if isinstance(rows, Sparse):
-        fits = needed_width(rows.columns) <= learner.n_features
+        fits = rows.columns.max(initial=-1) < learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)
@@ -977,11 +996,10 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    find = getattr(learner, "personal_tasks", None)  # to ask for the protocol takes long
-    if find is None:
+    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[find()] = True
+    personal[cast("FindsOutliers", learner).personal_tasks()] = True
     return personal
 
 
