@@ -395,9 +395,9 @@ def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
     """
     if not isinstance(rows, Sparse):
         return rows[index]
-    sizes = np.diff(rows.starts)[index]
+    begins, sizes = rows.starts[index], rows.starts[index + 1] - rows.starts[index]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    entries = np.arange(starts[-1]) + np.repeat(rows.starts[index] - starts[:-1], sizes)
+    entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
     return Sparse(rows.values[entries], rows.columns[entries], starts)
 
 
