@@ -393,8 +393,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     In every method ``X`` is rows (n, d), an array, a CSR matrix or a frame; ``task`` is one per
     row or one for all, None where all rows are one task or ``task_column`` names it;
     ``sample_weight`` (n,) counts a row as so many rows; ``offset`` (n,) is a known part of the
-    log-odds of ``classes_[1]``, as in :meth:`romco.Model.learn`. Bad rows raise
-    ValueError, and nothing is learned then; predicting before learning raises NotFittedError.
+    log-odds of ``classes_[1]``, of K classes (n, K), as in :meth:`romco.Model.learn`. Bad rows
+    raise ValueError, and nothing is learned then; predicting before learning raises NotFittedError.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])

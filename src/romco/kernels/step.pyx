@@ -321,7 +321,7 @@ cdef class Step:
         self.event.offsets, self.event.shifted = NULL, False
         if offset is None:
             return not self.with_offset
-        if not self.with_offset or not PyFloat_Check(offset):
+        if not self.with_offset or not PyFloat_Check(offset) or self.answers > 1:
             return False
         self.offset = offset
         if not fabs(self.offset) <= LARGEST:  # nor NaN

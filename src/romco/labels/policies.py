@@ -45,6 +45,9 @@ class FixedMargin(Policy):
 
     One event in ``10 / share`` is asked for at random, so that a model that is sure and wrong is
     found out.
+
+    >>> FixedMargin(0.1, width=2.0, seed=0).width
+    2.0
     """
 
     name: ClassVar[str] = "margin"
@@ -66,6 +69,9 @@ class SelectiveSampling(Policy):
     """Probability b / (b + |margin|), where b follows the budget.
 
     Cesa-Bianchi, Gentile and Zaniboni (2006).
+
+    >>> SelectiveSampling(0.1, seed=0).memory()
+    {'b': 1.0}
     """
 
     name: ClassVar[str] = "selective"
@@ -101,6 +107,9 @@ class VariableUncertainty(Policy):
 
     The threshold falls by a hundredth at each label and rises by as much without one; a normal
     number of mean 1 randomises it.
+
+    >>> VariableUncertainty(0.1, seed=0).memory()
+    {'threshold': 1.0}
     """
 
     name: ClassVar[str] = "uncertainty"
@@ -208,6 +217,9 @@ class Peers(Consulting):
     An event is doubtful with probability b / (b + |margin|). Then the other tasks' models vote,
     weighted by trust, and a person is asked with probability b / (b + |vote|). With ``teach`` the
     vote is learned as the label where no person is asked.
+
+    >>> Peers(0.1, seed=0).state()["policy"]
+    'peers'
     """
 
     name: ClassVar[str] = "peers"
@@ -244,6 +256,9 @@ class Committee(Consulting):
     """COMMITTEE: all tasks vote, and a close vote asks a person (after Xu, Tang, Jebara, 2021).
 
     The paper also teaches the label to similar tasks; here the learner shares among tasks itself.
+
+    >>> Committee(0.1, seed=0).state()["policy"]
+    'committee'
     """
 
     name: ClassVar[str] = "committee"

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
+    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
@@ -294,7 +295,8 @@ class Engine(Step):
     def read_rows(self, x: Any, task: Any) -> Rows:
         """Return rows of tasks as the learner takes them, with their history."""
         with Hold(self.locks.step):
-            offset = np.zeros(len(task)) if self.with_offset else None
+            shape = (len(task), *[self.learner.answers] * (self.learner.answers > 1))
+            offset = np.zeros(shape) if self.with_offset else None
             return self._read_rows(x, task, offset)[0]
 
     def with_history(
@@ -326,7 +328,9 @@ class Engine(Step):
         return self.features.read(wide, new)
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
-        """Return offsets (n,) as the learner sees them; ValueError where the model has none.
+        """Return offsets (n,), of classes (n, K), as the learner sees them.
+
+        ValueError where the model has none.
 
         The first events learned decide whether a model has offsets; from then on all events do.
         """
@@ -350,7 +354,7 @@ class Engine(Step):
 
     def _margins_of_new(self, rows: Rows, offset: Dense | None) -> Dense:
         common = self._common()
-        if common is not None:
+        if common is not None and (offset is None or offset.ndim == 1):
             nobody = np.zeros(count_rows(rows), dtype=np.int64)
             margins = common.margins(as_round(self.learner, rows, nobody))
             return margins if offset is None else margins + offset
@@ -645,6 +649,10 @@ class Engine(Step):
 
     def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
         """Return the turn once these labels are known, as offsets are learned by it."""
+        if self.target.kind == "classes" and len(labels) > self.learner.answers:
+            raise ValueError(
+                f"a new label among {list(labels)}: a model with offsets needs all classes= first"
+            )
         turn = self.target.changes(labels).get("turn", self.target.turn)
         if learned and turn != self.target.turn:
             raise ValueError(
@@ -892,14 +900,26 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
 
 
 def read_offsets(offset: Any, learner: Learner) -> Dense:
-    """Return offsets (n,) as numbers; ValueError where one is bad, or the learner takes none."""
+    """Return offsets as numbers (n,), of classes (n, K).
+
+    Raises ValueError where one is bad, or the learner takes none.
+    """
     if not learner.supports_offset:
         raise ValueError(
-            f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
-            "numbers"
+            f"{learner.name} takes no offset: leave it out, or take romco-auto for numbers or "
+            "fewer than 20 classes"
         )
     limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
-    return _read_numbers("offset", offset, -LARGEST_FEATURE, LARGEST_FEATURE, limit)
+    bounds = -LARGEST_FEATURE, LARGEST_FEATURE, limit
+    if learner.answers < 2:
+        return _read_numbers("offset", offset, *bounds)
+    given = np.asarray(offset)
+    if given.ndim != 2 or given.shape[1] != learner.answers:
+        raise ValueError(
+            f"expected an offset per row and class, (n, {learner.answers}), in Python; got shape "
+            f"{given.shape}: name all classes= of the model, and give one for each"
+        )
+    return _read_numbers("offset", given.ravel(), *bounds).reshape(given.shape)
 
 
 def _read_numbers(name: str, values: Any, least: float, largest: float, limit: str) -> Dense:
@@ -977,11 +997,10 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    find = getattr(learner, "personal_tasks", None)  # to ask for the protocol takes long
-    if find is None:
+    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[find()] = True
+    personal[cast("FindsOutliers", learner).personal_tasks()] = True
     return personal
 
 

@@ -317,7 +317,8 @@ class Model:
         ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
 
         ``offset`` is a known part of each row's margin that is never learned: log-odds of the
-        positive label, or a number in the target's unit. A model learned with offsets needs them
+        positive label, a number in the target's unit, or (n, K) log-probabilities of K < 20
+        ``classes``, up to a constant in each row. A model learned with offsets needs them
         for every row, in prediction too.
 
         Raises ValueError where any row is bad; nothing changes then. Where learning is broken

@@ -19,7 +19,7 @@ class PendingEvent(NamedTuple):
     task: Any
     margin: Any
     context: Numbers | None = None  # prediction context (1, k), if the learner uses one
-    offset: float | None = None
+    offset: float | list[float] | None = None
 
 
 def read_context(context: Any, n: int) -> Numbers | None:
@@ -75,14 +75,14 @@ class PendingLabels:
         tasks: Sequence[Any],
         margins: Numbers,
         context: Numbers | None = None,
-        offset: Sequence[float] | None = None,
+        offset: Any = None,
     ) -> None:
         """Keep rows, each with its task, its predicted margin and its prediction context."""
         if not len(ids) == len(tasks) == len(margins):
             raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
             row = None if context is None else context[i : i + 1]
-            shift = None if offset is None else float(offset[i])
+            shift = None if offset is None else np.asarray(offset[i], dtype=np.float64).tolist()
             self.put(id, PendingEvent(x[i : i + 1], task, margin, row, shift))
 
     def take(self, id: Hashable) -> PendingEvent | None:

@@ -77,7 +77,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
-        events, many, query = list[Any](), True, None
+        events: list[Any] = []
+        many, query = True, None
         try:
             headers = routes.read_headers(scope["headers"])
             route, task = self._route(scope, headers)

@@ -102,9 +102,10 @@ def find_routes(path: str) -> tuple[dict[str, Route], str]:
     >>> find_routes("/v1/checkpoint" + chr(10))
     ({}, '')
     """
-    if path.startswith(_TASK_PREFIX) and len(path) > len(_TASK_PREFIX):
-        return _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
-    return _METHODS.get(path, {}), ""
+    methods, task = _METHODS.get(path), ""
+    if path.startswith(_TASK_PREFIX) and path != _TASK_PREFIX:
+        methods, task = _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
+    return methods or {}, task
 
 
 def read_tokens(path: Path) -> dict[str, frozenset[str]]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import astuple
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
@@ -26,7 +27,6 @@ from romco.server.protocol import (
     Learn,
     PendingEvent,
     Prediction,
-    PredictRequest,
     PredictResponse,
     RequestError,
     Row,
@@ -185,49 +185,48 @@ class ServedModel:
 
     def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict requests; those with an id are to be kept until their answers come."""
-        version, with_id = self.sequence, [k for k, e in enumerate(events) if e.id is not None]
-        if not PLAIN_TASKS.issuperset([type(event.task) for event in events]):
-            events = [self.with_task(event, k) for k, event in enumerate(events)]
-        rows, tasks = self.encode([e.x for e in events]), [e.task for e in events]
-        offsets = _offsets(events)
-        columns, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
-        responses = list(map(PredictResponse, *columns, repeat(version)))
+        tasks, cells, ids, offsets = zip(*map(astuple, events), strict=True)
+        if not PLAIN_TASKS.issuperset(map(type, tasks)):
+            return self.respond([self.with_task(event, k) for k, event in enumerate(events)])
+        rows, known = self.encode(cells), _offsets(offsets)
+        with_id = [k for k, identity in enumerate(ids) if identity is not None] if any(ids) else []
+        responses, contexts, complete = self._predict(rows, tasks, known, bool(with_id))
         if self._known_names and not complete:
-            for response, event, row in zip(responses, events, rows, strict=True):
+            for response, given, row in zip(responses, cells, rows, strict=True):
                 if not row.keys() <= self._known_names:
-                    response.unknown = self._unknown(event.x, row)
+                    response.unknown = self._unknown(given, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
-                some = None if offsets is None else [offsets[k] for k in with_id]
+                some = None if known is None else [known[k] for k in with_id]
                 given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
                 asked = self.model.ask(*given, offset=some)
             for k, ask in zip(with_id, asked.tolist(), strict=True):
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, made = events[k], responses[k]
-            usable = contexts is not None and np.isfinite(contexts[k]).all()
+            made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
             context = contexts[k].tolist() if usable else None
             prediction = Prediction(made.label, made.probability, made.margin, context)
-            kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
-            pending.append(kept)
+            pending.append(PendingEvent(ids[k], tasks[k], cells[k], prediction, offsets[k]))
         return responses, pending
 
     def _predict(
         self, rows: Sequence[Any], tasks: Sequence[Task], offsets: Any, with_context: bool
-    ) -> tuple[Predictions, Any, bool]:
+    ) -> tuple[list[PredictResponse], Any, bool]:
         """Predict encoded rows.
 
-        Returns labels, probabilities and margins; the learner's context (n, k), for late answers;
-        and whether all features are sure to be known.
+        Returns responses; the learner's context (n, k), for late answers; and whether all
+        features are sure to be known.
         """
         engine, read, contexts = self.model.engine, self.model.features.read, None
         given: Any = rows
+        version = self.sequence
         try:
             if len(rows) == 1 and not with_context:  # compiled, without arrays
                 made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
                 if made is not NotImplemented:
-                    return ([made[0]], [made[1]], [made[2]]), None, False
+                    label, chance, margin = made
+                    return [PredictResponse(label, chance, margin, version)], None, False
             if self._known_names and engine.history is None:
                 given = read(rows)  # names that are not known are left out
             if with_context:
@@ -239,7 +238,8 @@ class ServedModel:
             raise RequestError(str(error), 0) from None
         complete = given is not rows and len(given.values) == sum(map(len, rows))
         chances = margins if self.target == "number" else engine.probability_of(margins)
-        return self._predictions(margins, chances), contexts, complete
+        columns = self._predictions(margins, chances)
+        return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -354,7 +354,7 @@ class ServedModel:
         """
         given = self.encode([e.x for e in events]), [e.y for e in events], [e.task for e in events]
         contexts = [None if e.prediction is None else e.prediction.context for e in events]
-        offsets = _offsets(events)
+        offsets = _offsets([event.offset for event in events])
         before = self.model.events
         try:
             try:
@@ -469,7 +469,8 @@ class GroupValidator:
     def check(self, events: list[Event], places: list[int]) -> None:
         """Raise RequestError unless the model can learn the events; ``places``: in the request."""
         model, settings, features = self._served.model, self._settings, dict[Any, int]()
-        engine, offsets, labels = model.engine, _offsets(events), self._target.known
+        engine, labels = model.engine, self._target.known
+        offsets = _offsets([event.offset for event in events])
         try:
             rows = self._served.encode([event.x for event in events], learning=True)
             check_each(lambda some: model.features.read(some, features), rows)
@@ -514,9 +515,8 @@ def check_each(check: Callable[[Any], Any], values: Any) -> Any:
         raise RequestError(str(reason), low) from None
 
 
-def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
+def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
-    offsets = [event.offset for event in events]
     if offsets.count(None) == len(offsets):
         return None
     return [np.nan if offset is None else offset for offset in offsets]

@@ -174,8 +174,8 @@ class Store(durable.Closing):
                     f"or leave the file out to continue with {name}"
                 )
             row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
-            if row is None:
-                raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
+            if row is None or [type(value) for value in row] != [int, str, bytes]:
+                raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
         sequence, file, scores = row
         self.changes_after(sequence)  # raises where the next ones are missing
         try:
