@@ -10,7 +10,13 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.common import (
+    column_from_json,
+    column_to_json,
+    split_off,
+    tasks_of,
+    with_time,
+)
 from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
@@ -134,6 +140,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     history
         Categorical features, from coarse to fine, of whose past labels each event gets features,
         as in ``romco.Model``.
+    time
+        Feature with the time of each event, for ``history``: how long ago labels came.
 
     Examples
     --------
@@ -159,6 +167,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         rounds: bool = False,
         task_column: Any = None,
         history: list[str] | None = None,
+        time: str | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -167,7 +176,9 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         self.rounds = rounds
         self.task_column = task_column
         self.history = history
-        self.model = _model(learner, hashed, parameters, new_task=new_task, history=history)
+        self.time = time
+        settings = {"new_task": new_task, "history": history, "schema": with_time(None, time)}
+        self.model = _model(learner, hashed, parameters, **settings)
 
     file_kind = "river"  # in a file of :func:`romco.save`
 
@@ -238,6 +249,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         new_task: str = "mean",
         task_column: Any = None,
         history: list[str] | None = None,
+        time: str | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -245,8 +257,9 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
-        settings: dict[str, Any] = {"new_task": new_task, "target": "number", "history": history}
-        self.model = _model(learner, hashed, parameters, **settings)
+        self.time = time
+        settings = {"new_task": new_task, "history": history, "schema": with_time(None, time)}
+        self.model = _model(learner, hashed, parameters, target="number", **settings)
 
     file_kind = "river number"  # in a file of :func:`romco.save`
 

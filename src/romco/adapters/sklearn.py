@@ -28,6 +28,7 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
     weights_of_rows,
+    with_time,
 )
 from romco.explanations.explanation import TaskWeights
 from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
@@ -155,6 +156,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     parameters: Mapping[str, Any] | None
     new_task: Literal["mean", "zero"]
     history: Sequence[str] | None
+    time: str | None
     epochs: int | None
     shuffle: bool
     task_column: str | int | list[str] | None
@@ -281,6 +283,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+        schema = with_time(schema, self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
         return Model(self.learner, self._columns(), **columns, **given)
@@ -430,6 +433,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     history:
         Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
+    time:
+        Column of X with the time of each row, for ``history``: how long ago labels came.
     random_state:
         Seed of the shuffling.
 
@@ -467,6 +472,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -483,6 +489,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     file_kind = "scikit-learn"  # in a file of :func:`romco.save`
@@ -630,6 +637,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -639,6 +647,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     file_kind = "scikit-learn number"  # in a file of :func:`romco.save`
