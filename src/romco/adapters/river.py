@@ -25,9 +25,27 @@ NO_TASK = np.zeros(1, dtype=np.int64)
 class TaskStream:
     """A model, and tasks beside x or among its features (abstract)."""
 
-    model: Model
-    task_column: Any
+    target: Any = "two classes"
     rounds = False
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        parameters: dict[str, Any] | None = None,
+        hashed: int | None = None,
+        new_task: Any = "mean",
+        task_column: Any = None,
+        history: list[str] | None = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.hashed = hashed
+        self.new_task = new_task
+        self.task_column = task_column
+        self.history = history
+        features = Names() if hashed is None else Hashed(hashed)
+        settings = {"target": self.target, "new_task": new_task, "history": history}
+        self.model = Model(learner, features, **settings | (parameters or {}))
 
     def fitted_model(self) -> Model:
         """The model inside."""
@@ -160,14 +178,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         task_column: Any = None,
         history: list[str] | None = None,
     ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.hashed = hashed
-        self.new_task = new_task
+        super().__init__(learner, parameters, hashed, new_task, task_column, history)
         self.rounds = rounds
-        self.task_column = task_column
-        self.history = history
-        self.model = _model(learner, hashed, parameters, new_task=new_task, history=history)
 
     file_kind = "river"  # in a file of :func:`romco.save`
 
@@ -230,24 +242,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     True
     """
 
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        parameters: dict[str, Any] | None = None,
-        hashed: int | None = None,
-        new_task: str = "mean",
-        task_column: Any = None,
-        history: list[str] | None = None,
-    ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.hashed = hashed
-        self.new_task = new_task
-        self.task_column = task_column
-        self.history = history
-        settings: dict[str, Any] = {"new_task": new_task, "target": "number", "history": history}
-        self.model = _model(learner, hashed, parameters, **settings)
-
+    target = "number"
     file_kind = "river number"  # in a file of :func:`romco.save`
 
     @classmethod
@@ -339,13 +334,6 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         from river import linear_model
 
         yield {"classifier": linear_model.LogisticRegression(), "seed": 1}
-
-
-def _model(
-    learner: str, hashed: int | None, parameters: dict[str, Any] | None, **settings: Any
-) -> Model:
-    features = Names() if hashed is None else Hashed(hashed)
-    return Model(learner, features, **settings, **(parameters or {}))
 
 
 def _frame(like: Any, columns: dict[Any, Any]) -> Any:
