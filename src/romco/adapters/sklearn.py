@@ -28,6 +28,7 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
     weights_of_rows,
+    with_time,
 )
 from romco.explanations.explanation import TaskWeights
 from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
@@ -47,10 +48,7 @@ PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that sc
 
 
 class FittedAttributes:
-    """Attributes that are read off ``model_`` when they are asked for (abstract).
-
-    Each is read between two steps of the learner, whatever other threads do.
-    """
+    """Attributes read off ``model_`` between two steps of the learner (abstract)."""
 
     model_: Model
 
@@ -151,14 +149,6 @@ def _listed(names: list[Any]) -> NDArray[Any]:
 class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     """Rows of tasks, beside X or among its columns (abstract)."""
 
-    learner: str
-    parameters: Mapping[str, Any] | None
-    new_task: Literal["mean", "zero"]
-    history: Sequence[str] | None
-    epochs: int | None
-    shuffle: bool
-    task_column: str | int | list[str] | None
-    random_state: Any
     n_features_in_: int
     _numeric: ClassVar[bool]  # whether answers are numbers
     _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
@@ -167,6 +157,29 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
     class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | list[str] | None = None,
+        history: Sequence[str] | None = None,
+        time: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.task_column = task_column
+        self.history = history
+        self.time = time
+        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
@@ -281,6 +294,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+        schema = with_time(schema, self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
         return Model(self.learner, self._columns(), **columns, **given)
@@ -430,6 +444,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     history:
         Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
+    time:
+        Column of X with the time of each row, for ``history``: how long ago labels came.
     random_state:
         Seed of the shuffling.
 
@@ -467,6 +483,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -483,6 +500,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     file_kind = "scikit-learn"  # in a file of :func:`romco.save`
@@ -619,27 +637,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     >>> bool(low < 28.0 < high)
     True
     """
-
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        epochs: int | None = None,
-        shuffle: bool = True,
-        new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | list[str] | None = None,
-        history: Sequence[str] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.new_task = new_task
-        self.task_column = task_column
-        self.history = history
-        self.random_state = random_state
 
     file_kind = "scikit-learn number"  # in a file of :func:`romco.save`
     score = TaskEstimator.score  # not the mixin's

@@ -15,7 +15,6 @@ from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
-from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
@@ -344,7 +343,7 @@ class Engine(Step):
 
     def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
-        if all_known(task):
+        if (task >= 0).all():
             return predict(self.learner, rows, task, offset)
         margins = self._margins_of_new(rows, offset)
         named = task >= 0
@@ -388,7 +387,7 @@ class Engine(Step):
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
-        if not all_known(task):
+        if (task < 0).any():
             self.body = self.body.grown(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)
         return as_round(self.learner, rows, task, offset=offset)
@@ -977,7 +976,7 @@ def as_round(
     """Return rows of these tasks as the learner takes them; without labels if none are given."""
     x: Any = rows
     if isinstance(rows, Sparse):
-        fits = needed_width(rows.columns) <= learner.n_features
+        fits = rows.columns.max(initial=-1) < learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)

@@ -20,7 +20,6 @@ from romco.kernels.io.mappings import (
     NameCache,
     NamedMappings,
 )
-from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, from_json, identity, to_json
 
 if TYPE_CHECKING:
@@ -326,6 +325,16 @@ def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
     if hasattr(x, "iloc"):
         return x.iloc[at]
     return (x.tocsr() if hasattr(x, "tocsr") else x)[at]
+
+
+def in_order(columns: NDArray[np.int32], starts: NDArray[np.int32]) -> bool:
+    """Return whether rows in CSR form fit their arrays, and are sorted and free of duplicates."""
+    n = len(columns)
+    if not len(starts) or starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 0).any():
+        return False
+    rising, begins = np.diff(columns) > 0, starts[1:-1]
+    rising[begins[(begins > 0) & (begins < n)] - 1] = True  # from one row to the next
+    return bool(rising.all())
 
 
 def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:
