@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import names_columns, take_groupings
+from romco.io.schema import Column, Schema, names_columns, take_groupings
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
@@ -20,6 +20,14 @@ Rows = NDArray[np.intp]
 DEFAULT_EPOCHS = 5  # passes, where more than one is allowed and nothing is said
 MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
+
+
+def with_time(schema: Schema | None, time: str | None) -> Schema | None:
+    """Return a schema in which a column is the time of each row, for history features."""
+    if time is not None:
+        schema = schema or Schema(complete=True)
+        schema.add(time, Column("time", "time", "as asked"))
+    return schema
 
 
 def tasks_of(task: Any, n: int) -> list[Id]:

@@ -10,7 +10,13 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.common import (
+    column_from_json,
+    column_to_json,
+    split_off,
+    tasks_of,
+    with_time,
+)
 from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
@@ -36,6 +42,7 @@ class TaskStream:
         new_task: Any = "mean",
         task_column: Any = None,
         history: list[str] | None = None,
+        time: str | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -43,8 +50,10 @@ class TaskStream:
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         features = Names() if hashed is None else Hashed(hashed)
         settings = {"target": self.target, "new_task": new_task, "history": history}
+        settings["schema"] = with_time(None, time)
         self.model = Model(learner, features, **settings | (parameters or {}))
 
     def fitted_model(self) -> Model:
@@ -152,6 +161,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     history
         Categorical features, from coarse to fine, of whose past labels each event gets features,
         as in ``romco.Model``.
+    time
+        Feature with the time of each event, for ``history``: how long ago labels came.
 
     Examples
     --------
@@ -177,8 +188,9 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         rounds: bool = False,
         task_column: Any = None,
         history: list[str] | None = None,
+        time: str | None = None,
     ) -> None:
-        super().__init__(learner, parameters, hashed, new_task, task_column, history)
+        super().__init__(learner, parameters, hashed, new_task, task_column, history, time)
         self.rounds = rounds
 
     file_kind = "river"  # in a file of :func:`romco.save`

@@ -28,6 +28,7 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
     weights_of_rows,
+    with_time,
 )
 from romco.explanations.explanation import TaskWeights
 from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
@@ -167,6 +168,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -176,6 +178,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     def fit(
@@ -291,6 +294,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+        schema = with_time(schema, self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
         return Model(self.learner, self._columns(), **columns, **given)
@@ -440,6 +444,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     history:
         Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
+    time:
+        Column of X with the time of each row, for ``history``: how long ago labels came.
     random_state:
         Seed of the shuffling.
 
@@ -477,6 +483,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -493,6 +500,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     file_kind = "scikit-learn"  # in a file of :func:`romco.save`

@@ -1,7 +1,7 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +82,24 @@ class ReadReport:
     ended: bool
 
 
+@dataclass
 class SharedBatch:
     """Rows that all shards of this process read in place, and their predictions."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        y: Dense,
-        weight: Dense | None,
-        offset: Dense | None,
-        codes: NDArray[np.int64],
-        names: list[Id],
-        version: int,
-        grows: bool,
-        with_probabilities: bool,
-    ) -> None:
-        self.rows, self.y, self.weight, self.offset = rows, y, weight, offset
-        self.codes, self.names, self.version = codes, names, version  # see TaskCodes
-        self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
-        self.margins = np.empty(len(y))
-        self.probabilities = np.empty(len(y) if with_probabilities else 0)
+    rows: Rows
+    y: Dense
+    weight: Dense | None
+    offset: Dense | None
+    codes: NDArray[np.int64]  # of the tasks; see TaskCodes
+    names: list[Id]
+    version: int
+    grows: InitVar[bool]
+    with_probabilities: InitVar[bool]
+
+    def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
+        self.widths = row_widths(self.rows) if grows and isinstance(self.rows, Sparse) else None
+        self.margins = np.empty(len(self.codes))
+        self.probabilities = np.empty(len(self.codes) if with_probabilities else 0)
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
@@ -112,6 +110,14 @@ class SharedBatch:
         names = [self.names[code] for code in self.codes[index]]
         more = (None if part is None else part[index] for part in (self.weight, self.offset))
         return take_rows(self.rows, index), self.y[index], names, *more
+
+    def put_all(
+        self, indices: Sequence[NDArray[np.int64]], answers: Sequence[Predictions | None]
+    ) -> None:
+        """Set the predictions of the rows of each shard."""
+        for index, one in zip(indices, answers, strict=True):
+            if one is not None:
+                self.put(index, one)
 
     def put(self, index: NDArray[np.int64], predictions: Predictions) -> None:
         """Set the predictions of rows."""
@@ -389,9 +395,9 @@ def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
     """
     if not isinstance(rows, Sparse):
         return rows[index]
-    sizes = np.diff(rows.starts)[index]
+    begins, sizes = rows.starts[index], rows.starts[index + 1] - rows.starts[index]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    entries = np.arange(starts[-1]) + np.repeat(rows.starts[index] - starts[:-1], sizes)
+    entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
     return Sparse(rows.values[entries], rows.columns[entries], starts)
 
 

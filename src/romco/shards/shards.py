@@ -62,7 +62,6 @@ from romco.shards.shard import (
     count_entries,
     merge_scales,
     scale_numbers,
-    take_rows,
 )
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
@@ -654,10 +653,7 @@ class Shards(Closing):
                     self.coordinator.run(Shard.learn_at, arguments, end - begin)
                 else:
                     copies = [batch.copy(own) if len(own) else None for own in indices]
-                    learned = self.coordinator.run(Shard.learn, copies, end - begin)
-                    for index, one in zip(indices, learned, strict=True):
-                        if one is not None:
-                            batch.put(index, one)
+                    batch.put_all(indices, self.coordinator.run(Shard.learn, copies, end - begin))
                 if self._front.engine.history is not None:
                     self._front.engine.history.kernel.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
@@ -690,23 +686,14 @@ class Shards(Closing):
             known = front.read_offset(offset, front.target.turn, self.events > 0)
             check_lengths(rows, task=codes, offset=known)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
-            names = self._tasks.names
-            arguments = [
-                (
-                    take_rows(rows, own),
-                    [names[code] for code in codes[own]],
-                    None if known is None else known[own],
-                )
-                if len(own)
-                else None
-                for own in indices
-            ]
-            parts = self.coordinator.engine.call_each(Shard.answers, arguments)
-            answers = Predictions(np.empty(len(codes)), np.empty(len(codes)))
-            for index, one in zip(indices, parts, strict=True):
-                if one is not None:
-                    answers.margins[index], answers.probabilities[index] = one
-            return _turn(answers, np.full(len(codes), self._front.engine.target.turn))
+            names, version = self._tasks.names, self._tasks.version
+            no_y = np.empty(len(codes))
+            batch = SharedBatch(rows, no_y, None, known, codes, names, version, False, True)
+            # Of a copy the rows, tasks and offsets.
+            arguments = [batch.copy(own)[::2] if len(own) else None for own in indices]
+            batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
+            answers = Predictions(batch.margins, batch.probabilities)
+            return _turn(answers, np.full(len(codes), self.target.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
