@@ -116,9 +116,10 @@ class Batch(NamedTuple):
     weight: Dense | None
     offset: Dense | None  # as the learner sees it
     needed: Numbers  # columns that the rows up to each one need
-    n_classes: int  # labels known once all rows are learned
+    names: list[tuple[Id, int]]  # new features and their columns
+    labels: dict[Id, float]  # known once all rows are learned
+    since: dict[Id, int]  # row in which each new label comes first
     together: bool
-    actions: Callable[[int], list[Action]] | None  # adopt the names of so many rows
     context: Dense | None  # prediction context of the rows; NaN where there is none
 
 
@@ -422,7 +423,7 @@ class Engine(Step):
             try:
                 batch = self._read(given, together)
                 n = len(batch.ids)
-                margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
+                margins, log_a = self.target.allocate(n, len(batch.labels)), np.zeros(n)
                 end = 0
                 while end < n:
                     begin = end
@@ -632,18 +633,13 @@ class Engine(Step):
         check_lengths(rows, task=ids, y=answers, weight=weight, offset=known)
         if self._adds_classes and isinstance(self.learner, AddsClasses):
             self.learner.check_classes(len(labels))
-        actions, needed = None, np.zeros(len(ids), dtype=np.int64)
-        if new or labels is not self.target.known:
-            names = list(zip(identities("feature", new), new.values(), strict=True))
-            needed = needed_widths(rows) if new else needed
-            since = {
-                label: 0 if label in self.target.known else int(np.argmax(answers == number))
-                for label, number in labels.items()
-            }
-            actions = partial(self._naming, names, labels, since, needed)
+        needed = needed_widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
+        names = list(zip(identities("feature", new), new.values(), strict=True))
+        fresh = {label: labels[label] for label in labels.keys() - self.target.known.keys()}
+        since = {label: int(np.argmax(answers == number)) for label, number in fresh.items()}
         late = read_context(context, len(ids))
         return Batch(
-            rows, ids, answers, weight, known, needed, len(labels), together, actions, late
+            rows, ids, answers, weight, known, needed, names, labels, since, together, late
         )
 
     def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
@@ -659,19 +655,6 @@ class Engine(Step):
                 "for, before both were known: begin a new model, and name classes or positive"
             )
         return float(turn)
-
-    def _naming(
-        self,
-        new: list[tuple[Id, int]],
-        labels: dict[Id, float],
-        since: dict[Id, int],
-        needed: Numbers,
-        end: int,
-    ) -> list[Action]:
-        """Return the actions that adopt features and labels of the rows up to ``end``."""
-        actions = self.features.actions(new, int(needed[end - 1])) if new else []
-        adopted = {label: number for label, number in labels.items() if since[label] < end}
-        return [*actions, (self.target.__dict__.update, self.target.changes(adopted))]
 
     def _learn_chunk(self, batch: Batch, begin: int, log_a: Dense) -> tuple[int, Dense]:
         """Learn the chunk from row ``begin`` on; return its end and its margins.
@@ -693,8 +676,8 @@ class Engine(Step):
         self.with_offset = offset is not None
         if batch.context is not None and isinstance(learner, LearnsDelayed):
             learner.set_context(events, batch.context[begin:end])
-        named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
-        named = named or self.history is not None
+        changed = chunk.body is not self.body or self.history is not None
+        named = changed or bool(chunk.fresh or batch.names or batch.since)
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
         if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
@@ -747,7 +730,13 @@ class Engine(Step):
             actions.append((partial(setattr, self, "body"), chunk.body))
         if self.history is not None:
             actions.append((self.history.kernel.commit, end))
-        return actions + (batch.actions(end) if batch.actions is not None else [])
+        if batch.names:
+            actions += self.features.actions(batch.names, int(batch.needed[end - 1]))
+        if batch.since:
+            since, labels = batch.since, batch.labels.items()
+            adopted = {label: number for label, number in labels if since.get(label, 0) < end}
+            actions.append((self.target.__dict__.update, self.target.changes(adopted)))
+        return actions
 
     # Idempotent: may be run twice, see retry_idempotent
 

@@ -12,10 +12,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from importlib.resources import files
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import uvicorn
+from prometheus_client import generate_latest
 
 from romco.model import Columns
 from romco.server import routes
@@ -161,7 +162,13 @@ class Application:
             (b"content-length", b"%d" % os.fstat(file.fileno()).st_size),
             (b"x-romco-sequence", b"%d" % sequence),
         ]
-        return Response(200, _download(file), _headers("model", *headers))
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            with file:
+                while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
+                    yield part
+
+        return Response(200, parts(), _headers("model", *headers))
 
     async def _live(self, request: Request) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
@@ -173,7 +180,8 @@ class Application:
         return Response(200, messages(), _headers("live"))
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(200, await asyncio.to_thread(self.metrics.text), _headers("metrics"))
+        text = await asyncio.to_thread(generate_latest, self.metrics)
+        return Response(200, text, _headers("metrics"))
 
     async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
@@ -248,12 +256,6 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
                 break
             await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    with file:
-        while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
-            yield part
 
 
 def load_page() -> tuple[bytes, Headers]:

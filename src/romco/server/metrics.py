@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -45,10 +44,6 @@ class Metrics:
         self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
         self._seconds[path] += seconds
         self._recent[path].append(seconds)
-
-    def text(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
-        return generate_latest(self)
 
     def latency(self, path: str) -> dict[str, float] | None:
         """Return median and 99th percentile of the last requests, in seconds."""

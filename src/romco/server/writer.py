@@ -289,21 +289,17 @@ class Service:
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
         if events:
             validator.check(events, places)  # all of a request, before anything is learned
-        size = self._chunk(events, most) if order.position is None else len(events)
+        size = most if order.position is None else len(events)
+        if order.position is None and self.served.target == "classes":  # new ones take long
+            target = self.served.model.engine.target
+            numbers, _ = target.read([event.y for event in events[:size]])
+            beyond = np.flatnonzero(numbers >= len(target.known) + CHUNK_NEW_CLASSES)
+            size = int(beyond[0]) if len(beyond) else size
         if size < len(events):
             events, outcomes = events[:size], outcomes[: places[size] - begin]
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
-
-    def _chunk(self, events: list[Event], most: int) -> int:
-        """Return how many events to learn at once, at least one: new classes take long."""
-        if self.served.target == "classes":
-            target = self.served.model.engine.target
-            numbers, _ = target.read([event.y for event in events[:most]])
-            beyond = np.flatnonzero(numbers >= len(target.known) + CHUNK_NEW_CLASSES)
-            return int(beyond[0]) if len(beyond) else most
-        return most
 
     def _events(
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
