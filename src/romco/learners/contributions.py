@@ -25,6 +25,10 @@ class Contributions(NamedTuple):
     personal: "csr_array"  # (n, d)
     intercept: Numbers  # (n,)
 
+    def margins(self) -> Numbers:
+        """Return the sums (n,)."""
+        return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
+
 
 def factor_in_use(arrays: Arrays) -> Numbers:
     """F (m, 4), of the side of the subspace that is in use."""
