@@ -29,7 +29,7 @@ class Round(NamedTuple):
     x: Features  # (n, d) float64
     y: NDArray[np.float64]  # (n,)   -1 or +1, or what else the learner takes; NaN if not known yet
     weight: NDArray[np.float64] | None = None  # (n,) how much each event counts; None: all 1
-    offset: NDArray[np.float64] | None = None  # (n,) known part of the margin; None: no part
+    offset: NDArray[np.float64] | None = None  # (n,) known part of margins; classes: (n, K)
 
 
 class Rounds(Sequence[Round]):

@@ -59,7 +59,7 @@ def test_prox_minimises_its_objective():
             assert ((other - w) ** 2).sum() / (2 * step) + price.value(other) > best
 
 
-def test_dense_equals_sparse_and_many_events_are_compressed():
+def test_dense_equals_sparse_and_tasks_may_differ_in_size():
     X, y = problems.problem(n_events=(200, 30, 0, 50))
     dense, csr = problems.sparse(X)
     np.testing.assert_allclose(

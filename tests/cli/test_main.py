@@ -44,6 +44,8 @@ def test_datasets_keep_their_names_at_80_columns(romco, tmp_path, monkeypatch):
     assert code == 0
     for name in DATASETS:
         assert f" {name} " in printed
+    [sizes] = [line.split() for line in printed.splitlines() if line.startswith(" spam-like")]
+    assert sizes[-4:] == ["4", "710-4129", "1458", "50%"]
     assert max(map(len, printed.splitlines())) <= 80
 
 

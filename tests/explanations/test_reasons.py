@@ -181,3 +181,12 @@ def test_rows_by_name_add_up_too(name, features):
     found = reasons(model, {"a": 2.0, "never seen": 1.0}, "ann")
     total = found.intercept + sum(each.total for each in found.features)
     assert total == pytest.approx(found.margin, abs=1e-9)
+
+
+@pytest.mark.parametrize("labels", [[], ["a"]])
+def test_fewer_than_two_classes_have_no_reasons_yet(labels):
+    model = romco.Model(target="classes")
+    for label in labels:
+        model.learn_one({"x": 1.0}, label, task="t")
+    with pytest.raises(ValueError, match="fewer than two labels"):
+        reasons(model, {"x": 1.0}, "t")

@@ -318,7 +318,8 @@ def test_contributions_add_up_to_the_prediction():
     learner.replay(stream)
     event = stream[7]
     parts = learner.contributions(event)
-    np.testing.assert_allclose(parts.margins(), learner.predict(event), rtol=1e-9)
+    total = parts.shared.sum(axis=1) + parts.personal.sum(axis=1) + parts.intercept
+    np.testing.assert_allclose(total, learner.predict(event), rtol=1e-9)
     moved = event._replace(x=event.x + np.array([[1.0, 0.0, 0.0, 0.0, 0.0]]) * (event.x != 0))
     change = learner.predict(moved) - learner.predict(event)
     expected = learner.weights()[0, event.task[0]] * (event.x[0, 0] != 0)

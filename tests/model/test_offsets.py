@@ -10,6 +10,7 @@ import romco
 from romco.cli.main import app
 from romco.model import Columns, Hashed
 from tests.reference.auto import Auto
+from tests.reference.classes import Classes
 
 RNG = np.random.default_rng(3)
 N, D, M = 600, 3, 5
@@ -184,9 +185,99 @@ def test_refused_where_it_was_not_learned():
             romco.learner(learner, D, M).update(ROUNDS[0])
         with pytest.raises(ValueError, match="takes no offset"):
             romco.learner(learner, D, M).predict(ROUNDS[0])
-    many = romco.Model(features=Columns(D), target="classes")
+    many = romco.Model(features=Columns(D), target="classes", classes=range(20))
     with pytest.raises(ValueError, match="takes no offset"):
-        many.learn(X[:3], ["a", "b", "c"], WHO[:3], offset=OFFSET[:3])
+        many.learn(X[:3], [0, 1, 2], WHO[:3], offset=np.zeros((3, 20)))
+
+
+CLASSES = ("bus", "car", "rail")
+SCORES = 1.5 * np.random.default_rng(5).normal(size=(N, 3))
+HABITS = 2.0 * np.random.default_rng(6).normal(size=(M, 3))
+CHOICES = (SCORES + HABITS[TASK] + np.random.default_rng(7).gumbel(size=(N, 3))).argmax(axis=1)
+
+
+def log_softmax(scores):
+    return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("form", ["pairs", "rest"])
+def test_classes_agree_with_the_reference(form):
+    learner = romco.learner("classes", D, M, n_classes=3, form=form)
+    first = romco.Round(TASK, X, CHOICES.astype(float), None, SCORES)
+    np.testing.assert_allclose(learner.predict(first), log_softmax(SCORES), atol=1e-12)
+    twin = Classes(D, M, "romco-auto", learner.pairs(), 3, together=form == "pairs")
+    weight = np.random.default_rng(8).choice([0.0, 0.5, 1.0], 200)
+    for k in range(200):
+        event = slice(k, k + 1)
+        round = romco.Round(
+            TASK[event], X[event], CHOICES[event].astype(float), weight[event], SCORES[event]
+        )
+        expected = twin.predict(TASK[k], X[k], SCORES[k])
+        np.testing.assert_allclose(learner.predict(round)[0], expected, atol=1e-8)
+        learner.update(round)
+        twin.update(TASK[k], X[k], CHOICES[k], weight[k], SCORES[k])
+
+
+def test_classes_in_a_model_learn_what_is_left(tmp_path):
+    labels = [CLASSES[k] for k in CHOICES]
+    made = romco.Model(features=Columns(D), target="classes", classes=CLASSES)
+    np.testing.assert_allclose(made.margins(X, WHO, offset=SCORES), log_softmax(SCORES), atol=1e-12)
+    margins = made.learn(X, labels, WHO, offset=SCORES)
+    one = romco.Model(features=Columns(D), target="classes", classes=CLASSES)
+    alone = [
+        one.learn_one(x, label, who, offset=offset)
+        for x, label, who, offset in zip(X[:50], labels, WHO, SCORES, strict=False)
+    ]
+    np.testing.assert_array_equal(alone, margins[:50])
+    true = np.arange(300, N), CHOICES[300:]
+    best = -log_softmax(SCORES + HABITS[TASK])[true].mean()
+    assert best - 0.01 < -margins[true].mean() < best + 0.1 < -log_softmax(SCORES)[true].mean()
+    romco.save(made, tmp_path / "m.romco")
+    again = romco.load(tmp_path / "m.romco")
+    for other in (again, made):
+        np.testing.assert_array_equal(
+            other.margins(X, WHO, offset=SCORES), made.margins(X, WHO, offset=SCORES)
+        )
+    row = {"offset": SCORES[0]}
+    assert again.predict_one(X[0], "u0", id=7, **row) == made.predict_one(X[0], "u0", **row)
+    again.answer(7, "bus")
+    made.learn_one(X[0], "bus", "u0", **row)
+    np.testing.assert_array_equal(
+        again.margins(X, WHO, offset=SCORES), made.margins(X, WHO, offset=SCORES)
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "offset", "reason"),
+    [
+        ("bus", SCORES[:1, :2], r"per row and class, \(n, 3\)"),
+        ("bus", OFFSET[:1], r"per row and class, \(n, 3\)"),
+        ("bus", [[0.0, np.nan, 0.0]], "the offset is nan"),
+        ("bus", SCORES[:2], "offset has 2 entries"),
+        ("bus", None, "learned with an offset"),
+        ("ship", SCORES[:1], "a new label"),
+    ],
+)
+def test_bad_offsets_of_classes_change_nothing(label, offset, reason):
+    made = romco.Model(features=Columns(D), target="classes", classes=CLASSES)
+    made.learn(X[:50], [CLASSES[k] for k in CHOICES[:50]], WHO[:50], offset=SCORES[:50])
+    before = made.margins(X, WHO, offset=SCORES)
+    with pytest.raises(ValueError, match=reason):
+        made.learn(X[:1], [label], WHO[:1], offset=offset)
+    if label == "bus":
+        with pytest.raises(ValueError, match=reason):
+            made.margins(X[:1], WHO[:1], offset=offset)
+    np.testing.assert_array_equal(made.margins(X, WHO, offset=SCORES), before)
+    assert made.events == 50
+
+
+def test_classes_in_the_estimator():
+    made = romco.ROMCOClassifier()
+    labels = np.array(CLASSES)[CHOICES]
+    made.fit(X[:400], labels[:400], task=TASK[:400], offset=SCORES[:400])
+    loss = -np.log(made.predict_proba(X[400:], TASK[400:], SCORES[400:]))
+    true = np.arange(N - 400), CHOICES[400:]
+    assert loss[true].mean() < -log_softmax(SCORES[400:])[true].mean() - 0.1
 
 
 def test_rows_of_weight_zero_are_only_predicted():

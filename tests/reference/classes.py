@@ -13,12 +13,15 @@ class Apart:
     def __init__(self, inner, d, m):
         self.learner = romco.learner(inner, d, m)
 
-    def predict(self, i, x):
-        return self.learner.predict(romco.Round(np.array([i]), x[None], np.empty(0)))[0]
+    def predict(self, i, x, offset=None):
+        known = None if offset is None else np.array([offset])
+        round = romco.Round(np.array([i]), x[None], np.empty(0), None, known)
+        return self.learner.predict(round)[0]
 
-    def update(self, task, xs, ys, weights):
+    def update(self, task, xs, ys, weights, offsets=None):
         weight = None if weights[0] == 1.0 else np.array(weights)
-        self.learner.update(romco.Round(np.array(task), xs, np.array(ys), weight))
+        known = None if offsets is None else np.array(offsets)
+        self.learner.update(romco.Round(np.array(task), xs, np.array(ys), weight, known))
 
 
 class Classes:
@@ -32,8 +35,22 @@ class Classes:
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
         self.log_t, self.bend, self.events = 0.0, 1.0, 0.0
 
-    def margins(self, i, x):
-        return np.array([learner.predict(i, x) for learner in self.learners])
+    def margins(self, i, x, offsets=None):
+        if offsets is None:
+            return np.array([learner.predict(i, x) for learner in self.learners])
+        known = zip(self.learners, self.known(offsets), strict=True)
+        return np.array([learner.predict(i, x, offset) for learner, offset in known])
+
+    def known(self, offsets):
+        """Log-odds of each pair, from those (K,) of classes; -1 is all others."""
+        if offsets is None:
+            return np.zeros(len(self.pairs))
+
+        def side(k, other):
+            rest = [o for j, o in enumerate(offsets) if j != other]
+            return np.log(np.exp(rest).sum()) if k < 0 else offsets[k]
+
+        return np.array([side(high, low) - side(low, high) for low, high in self.pairs])
 
     def asked(self, z):
         """The pairs that matter: of the class that stays when all meet, and of those near it."""
@@ -47,10 +64,11 @@ class Classes:
         near = {k for k in range(self.classes) if k != best and odds[best, k] < 4}
         return {pair for pair in self.pairs if best in pair or near.issuperset(pair)}
 
-    def predict(self, i, x):
+    def predict(self, i, x, offsets=None):
         """p_k proportional to 1 / (sum of 1 / r_kj, less one less than their number)."""
-        z = np.exp(self.log_a) * self.margins(i, x)
-        asked = self.asked(z)
+        known = self.known(offsets)
+        z = known + np.exp(self.log_a) * (self.margins(i, x, offsets) - known)
+        asked = self.asked(z) if offsets is None else set(self.pairs)
         likely = 1 / (1 + np.exp(-z))
         inverse = np.zeros(self.classes)
         times = np.zeros(self.classes)
@@ -60,6 +78,8 @@ class Classes:
                     inverse[k] += 1 / share
                     times[k] += 1
         p = 1 / (inverse - (times - 1))
+        if offsets is not None:
+            return np.log(p / p.sum())
         p = p ** (np.exp(self.log_t) if self.classes > 2 else 1.0)
         share = self.unknown()
         return np.log((1 - share) * p / p.sum() + share / self.classes)
@@ -81,23 +101,24 @@ class Classes:
         self.log_t += np.clip(h * (z[int(y)] - p @ z) / self.bend, -0.5, 0.5)
         self.log_t = np.clip(self.log_t, -3, 3)
 
-    def update(self, i, x, y, h=1.0):
-        if h and self.classes > 2:
+    def update(self, i, x, y, h=1.0, offsets=None):
+        if h and self.classes > 2 and offsets is None:
             self.temper(self.predict(i, x), y, h)
             self.events += h
-        margins = self.margins(i, x)
+        margins, known = self.margins(i, x, offsets), self.known(offsets)
         if h and self.measured:
             self.measured.hold(x)
         for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:
-                self.rescale(n, margin, side, h)
-                self.learners[n].update([i], x[None], [float(side)], [h])
+                self.rescale(n, margin - known[n], known[n], side, h)
+                more = {} if offsets is None else {"offsets": [known[n]]}
+                self.learners[n].update([i], x[None], [float(side)], [h], **more)
         if h and self.measured:
             self.measured.let_go(x, int(y))
 
-    def rescale(self, n, margin, side, h):
-        z = side * np.exp(self.log_a[n]) * margin
-        miss = 1 / (1 + np.exp(z))
+    def rescale(self, n, learned, known, side, h):
+        z = side * np.exp(self.log_a[n]) * learned
+        miss = 1 / (1 + np.exp(z + side * known))
         self.curvature[n] = max(1, 0.999 * self.curvature[n] + h * z * z * miss * (1 - miss))
         self.log_a[n] += np.clip(h * z * miss / self.curvature[n], -0.5, 0.5)

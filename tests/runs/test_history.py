@@ -168,6 +168,36 @@ def test_a_second_pass_does_not_see_the_labels_of_the_first():
     assert whole[:, 0].sum() == N  # each label once
 
 
+@pytest.mark.parametrize("library", ["sklearn", "river"])
+def test_an_estimator_with_a_time_column_is_a_model(library, tmp_path):
+    pandas, estimators = pytest.importorskip("pandas"), pytest.importorskip(library)
+    assert estimators
+    rows, labels = [{**row, "at": float(60 * k * k)} for k, row in enumerate(ROWS)], words(LABELS)
+    schema = romco.Schema({"at": "time"}, complete=True)
+    expected = romco.Model(history=COLUMNS, schema=schema, classes=("no", "yes"))
+    expected.learn(rows, labels, TASKS)
+    if library == "sklearn":
+        made = romco.ROMCOClassifier(history=COLUMNS, time="at")
+        made.partial_fit(pandas.DataFrame(rows), labels, classes=["no", "yes"], task=TASKS)
+        with pytest.raises(ValueError, match="for history="):
+            romco.ROMCOClassifier(time="at").fit(pandas.DataFrame(rows), labels, task=TASKS)
+    else:
+        from romco.adapters.river import ROMCOClassifier
+
+        made = ROMCOClassifier(history=COLUMNS, time="at")
+        for row, label, task in zip(rows, labels, TASKS, strict=True):
+            made.learn_one(row, label, task=task)
+    model = made.model_ if library == "sklearn" else made.model
+    later = [{**row, "at": 1e6 + k} for k, row in enumerate(ROWS)]
+    turn = 1.0 if model.classes[-1] == "yes" else -1.0
+    np.testing.assert_allclose(
+        turn * model.margins(later, TASKS), expected.margins(later, TASKS), rtol=1e-9
+    )
+    romco.save(made, tmp_path / "m.romco")
+    again = romco.load(tmp_path / "m.romco")
+    assert again.time == "at"
+
+
 @pytest.mark.parametrize("n", [1, 3])
 def test_shards_that_read_files_keep_the_history_of_their_tasks(n, tmp_path):
     """A file, then another one, are learned as the same rows are by threads."""

@@ -118,3 +118,23 @@ def test_tokens_by_the_command_line(tmp_path):
     with server.client(token=secret) as client:
         assert client.tasks()["total"] == 0
     server.end(signal.SIGTERM)
+
+
+def test_groupings_of_a_new_model(tmp_path):
+    options = ["--classes", "bad,good", "--task", "lecturer", "--task"]
+    process = Process(tmp_path / "data", *options, "student")
+    with process.client() as client:
+        for k in range(20):
+            level, y = {"lecturer": "anna", "student": k % 2}, ("bad", "good")[k % 2]
+            client.learn({"task": level, "x": {"hour": 9.0}, "y": y})
+        asked = [{"task": ["anna", student], "x": {"hour": 9.0}} for student in (0, 1)]
+        assert [one["label"] for one in client.predict(asked)] == ["bad", "good"]
+        assert [row["task"] for row in client.tasks()["tasks"]] == ["anna"]
+    assert process.end(signal.SIGTERM) == 0
+    command = [sys.executable, "-m", "romco", "serve", "--check", "--data", str(tmp_path / "data")]
+    for other, status in (("student", 0), ("room", 2)):
+        done = subprocess.run(
+            [*command, *options, other], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+    assert "other groupings" in done.stderr

@@ -220,6 +220,8 @@ def test_a_damaged_model_file_stops_the_start(tmp_path):
         "DELETE FROM change WHERE sequence = 4",
         "DELETE FROM checkpoint",
         "UPDATE checkpoint SET scores = '{'",
+        "UPDATE checkpoint SET scores = x'7b'",
+        "UPDATE checkpoint SET file = x'6d'",
         "PRAGMA user_version = 99",
     ],
 )

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from romco.model import Model
+import romco
+from romco.model import Columns, Model
 from romco.server import ServiceError
 from romco.server.protocol import Settings
 from tests.server.same import assert_same_bits
@@ -115,3 +116,74 @@ def test_offsets(serving, kind):
         assert service.served.model.engine.with_offset
         after = service.client.predict([asked] * 200)[-1]["margin"]
         assert after == pytest.approx(before, abs=1e-9)
+
+
+def ratings(n):
+    """Ratings of lecturers by students, with rows as a table has them."""
+    random = Random(1)
+    rows, y = [], []
+    for _ in range(n):
+        lecturer, student = random.randrange(5), random.randrange(8)
+        rows.append({"age": random.gauss(0.0, 1.0), "lecturer": f"l{lecturer}", "student": student})
+        y.append("good" if lecturer + student + random.gauss(0.0, 2.0) > 6.0 else "bad")
+    return rows, y
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_levels_of_several_groupings(serving, tmp_path, nested):
+    """As a list, as an object, or the further ones in the row: as a model reads its table."""
+    rows, y = ratings(300)
+    task = ["lecturer/student"] if nested else ["lecturer", "student"]
+    whole = Model(classes=("bad", "good"))
+    whole.learn(rows[:100], y[:100], task)
+    romco.save(whole, tmp_path / "m.romco")
+
+    def event(row, listed):
+        levels = {name: row[name] for name in ("lecturer", "student")}
+        return {
+            "task": list(levels.values()) if listed else levels,
+            "x": {"age": row["age"]},
+        }
+
+    asked = [event(row, k % 2 == 0) for k, row in enumerate(rows)]
+    whole.learn(rows[100:], y[100:], task)
+    margins = whole.margins(rows, task)
+    with serving(new=lambda: romco.load(tmp_path / "m.romco")) as service:
+        client = service.client
+        ids = [{**one, "id": str(k)} for k, one in enumerate(asked[100:200])]
+        client.predict(ids)
+        client.learn([{**one, "y": label} for one, label in zip(ids, y[100:200], strict=True)])
+        client.learn([{**one, "y": b} for one, b in zip(asked[200:], y[200:], strict=True)])
+        made = client.predict(asked)
+        assert [one["margin"] for one in made] == pytest.approx(margins.tolist(), abs=1e-9)
+        assert client.explain(asked[0])["margin"] == pytest.approx(margins[0])
+        for bad in (["l1"], ["l1", 2, 3], {"lecturer": "l1"}, {"lecturer": "l1", "other": 2}, []):
+            with pytest.raises(ServiceError, match="task"):
+                client.predict({"task": bad, "x": {"age": 1.0}})
+            with pytest.raises(ServiceError, match="task"):
+                client.learn({"task": bad, "x": {"age": 1.0}, "y": "good"})
+        assert service.served.model.events == 300
+    with serving() as service:  # from the checkpoint
+        made = service.client.predict(asked)
+        assert [one["margin"] for one in made] == pytest.approx(margins.tolist(), abs=1e-9)
+    with serving("other") as service, pytest.raises(ServiceError, match="expected one task"):
+        service.client.predict({"task": ["l1", "s1"], "x": {"age": 1.0}})
+
+
+def test_rows_without_names(serving):
+    """Lists of numbers; a request of duplicates alone brings no row to check."""
+    with serving(new=lambda: Model(features=Columns(2), classes=("no", "yes"))) as service:
+        client = service.client
+        events = [{"id": str(k), "task": "t", "x": [k % 2, 1.0], "y": "yes"} for k in range(6)]
+        client.learn(events)
+        assert {one["status"] for one in client.learn(events)} == {"duplicate"}
+        rows = [event["x"] for event in events]
+        margins = service.served.model.margins(rows, ["t"] * 6).tolist()
+        asked = [{"task": "t", "x": row} for row in rows]
+        assert [one["margin"] for one in client.predict(asked)] == margins
+        for bad in ([1.0], {"a": 1.0}):
+            with pytest.raises(ServiceError) as caught:
+                client.learn([*events, {"task": "t", "x": bad, "y": "no"}])
+            assert caught.value.index == 6
+            with pytest.raises(ServiceError):
+                client.predict([*asked, {"task": "t", "x": bad}])

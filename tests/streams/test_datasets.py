@@ -1,9 +1,6 @@
-import numpy as np
 import pytest
 
-from romco.cli.output import datasets_table
 from romco.streams import datasets
-from romco.streams.stream import Stream
 
 
 def test_unknown_name_lists_the_known():
@@ -20,14 +17,6 @@ def test_simulated_ones_are_made_to_be_described(tmp_path):
     [(dataset, stream, problem)] = datasets.describe(tmp_path, ["simulated"])
     assert (dataset.name, problem) == ("simulated", "")
     assert stream.n_events > 0
-
-
-def test_the_table_counts_tasks_events_and_labels():
-    x, y = np.ones((3, 2)), np.array([1.0, -1, 1])
-    stream = Stream("s", np.array([0, 0, 1]), x, y, ("a", "b"))
-    [simulated] = datasets.describe(names=["simulated"])
-    table = datasets_table([simulated._replace(stream=stream)])
-    assert [cell.text for cell in table.rows[0]][2:] == ["2", "1-2", "2", "67%"]
 
 
 def test_a_variant_has_parameters_or_is_refused():

@@ -93,7 +93,7 @@ def _service(place: Path) -> None:
 
 def _damage(rng: Generator, place: Path) -> None:
     """One file: gone, cut, with other bytes, another's content, or changed with right checksums."""
-    files = sorted(path for path in place.rglob("*") if path.is_file() and path.name != "lock")
+    files = sorted(path for path in place.rglob("*") if path.is_file() and path.suffix != ".lock")
     path, other = (files[int(rng.integers(0, len(files)))] for _ in range(2))
     data, way = path.read_bytes(), rng.random()
     if way < 0.05:

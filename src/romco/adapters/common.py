@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import names_columns, take_groupings
+from romco.io.schema import Column, Schema, names_columns, take_groupings
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
@@ -20,6 +20,14 @@ Rows = NDArray[np.intp]
 DEFAULT_EPOCHS = 5  # passes, where more than one is allowed and nothing is said
 MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
+
+
+def with_time(schema: Schema | None, time: str | None) -> Schema | None:
+    """Return a schema in which a column is the time of each row, for history features."""
+    if time is not None:
+        schema = schema or Schema(complete=True)
+        schema.add(time, Column("time", "time", "as asked"))
+    return schema
 
 
 def tasks_of(task: Any, n: int) -> list[Id]:
@@ -177,11 +185,11 @@ def passes(
     a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
     """
     history = model.engine.history
-    for again in range(0 if history is None else epochs):
-        if again and history is not None:
-            history.clear()  # else a row would see its own label of the pass before
-        model.learn(X, y, task, weight=weight, offset=offset)
     if history is not None:
+        for again in range(epochs):
+            if again:
+                history.clear()  # else a row would see its own label of the pass before
+            model.learn(X, y, task, weight=weight, offset=offset)
         return
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")

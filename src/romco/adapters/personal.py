@@ -13,6 +13,7 @@ from romco.model.target import logistic
 from romco.parameters import choice, not_negative, positive, whole
 
 Numbers = NDArray[np.float64]
+Target = Literal["two classes", "classes", "number"]
 
 LAYER_PRIOR = 0.05  # probability, before any event, that the layer predicts better than the base
 YOUNG_ROWS = 100  # rows after which the layer has half of its posterior weight
@@ -43,10 +44,11 @@ class PersonalLayer:
     ----------
     base:
         A fitted scikit-learn, LightGBM or XGBoost estimator or booster; or a function that returns
-        log-odds (numbers: predictions) of rows, which needs ``target``. Scores of a base without
-        ``predict_proba``, as of a support vector machine, are taken for log-odds: calibrate it.
+        log-odds of rows, which needs ``target`` (classes: log-probabilities (n, K), numbers:
+        predictions). Scores of a base without ``predict_proba``, as of a support vector machine,
+        are taken for these: calibrate it.
     target:
-        "two classes" or "number"; else that of the base.
+        "two classes", "classes" (3 to 19) or "number"; else that of the base.
     classes:
         The labels, the negative one first; else those of the base, (0, 1) for a booster.
     columns:
@@ -60,22 +62,26 @@ class PersonalLayer:
         self,
         base: Any,
         *,
-        target: Literal["two classes", "number"] | None = None,
+        target: Target | None = None,
         classes: Sequence[Any] | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
         self.base = base
-        self.target = choice("target", target or _target_of(base), "two classes", "number")
         known: Any = getattr(base, "classes_", classes)
+        several: Target = "classes" if known is not None and len(known) > 2 else "two classes"
+        found = target or _target_of(base)
+        found = several if target is None and found != "number" else found
+        choice("target", found, "two classes", "classes", "number")
+        self.target: Target = found
         if self.target == "number" and classes is not None:
             raise ValueError("a number has no classes: leave them out")
         if classes is not None and list(known) != list(classes):
             raise ValueError(f"the base has the classes {list(known)}, in this order")
         self.classes_ = None
-        if self.target == "two classes":
+        if self.target != "number":
             self.classes_ = np.array([0, 1] if known is None else known)
-            if len(self.classes_) != 2:
-                raise ValueError(f"expected two classes, got {list(self.classes_)}")
+            if self.target != several or len(self.classes_) < 2:
+                raise ValueError(f"expected {self.target}, got {list(self.classes_)}")
         self.columns = [columns] if isinstance(columns, str) else columns
         self.columns = None if self.columns is None else list(self.columns)
         self.model: Model | None = None
@@ -96,7 +102,7 @@ class PersonalLayer:
         return self
 
     def decision_function(self, X: Any, task: Any) -> Numbers:
-        """Return log-odds (n,) of ``classes_[1]``, or predicted numbers."""
+        """Return log-odds (n,) of ``classes_[1]``, log-probabilities (n, K), or numbers."""
         offset = self._offset(X)
         if self.model is None or not self._rows:
             return offset
@@ -104,6 +110,8 @@ class PersonalLayer:
         share = self.layer_share * self._rows / (self._rows + YOUNG_ROWS)
         if self.target == "number":
             return (1.0 - share) * offset + share * layer
+        if self.target == "classes":
+            return np.asarray(np.logaddexp(np.log1p(-share) + offset, np.log(share) + layer))
         yes, no = (
             np.logaddexp(
                 np.log1p(-share) - np.logaddexp(0.0, -sign * offset),
@@ -116,13 +124,20 @@ class PersonalLayer:
     def predict(self, X: Any, task: Any) -> NDArray[Any]:
         """Return the label, or number, of each row (n,)."""
         margins = self.decision_function(X, task)
-        return margins if self.classes_ is None else self.classes_[(margins >= 0.0).astype(np.intp)]
+        if self.classes_ is None:
+            return margins
+        return self.classes_[
+            margins.argmax(axis=1) if margins.ndim == 2 else (margins >= 0.0).astype(np.intp)
+        ]
 
     def predict_proba(self, X: Any, task: Any) -> Numbers:
-        """Return probabilities (n, 2) of ``classes_``; ValueError for numbers."""
+        """Return probabilities (n, K) of ``classes_``; ValueError for numbers."""
         if self.classes_ is None:
             raise ValueError("a number has no probability: use predict")
-        probability = logistic(self.decision_function(X, task))
+        margins = self.decision_function(X, task)
+        if margins.ndim == 2:
+            return np.asarray(np.exp(margins))
+        probability = logistic(margins)
         return np.column_stack([1.0 - probability, probability])
 
     # For romco.save and romco.load
@@ -155,12 +170,18 @@ class PersonalLayer:
         features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
         if self.classes_ is None:
             return Model(features=features, target="number")
-        return Model(features=features, classes=self.classes_.tolist())
+        return Model(features=features, target=self.target, classes=self.classes_.tolist())
 
     def _offset(self, X: Any) -> Numbers:
         if self.base is None:
             raise ValueError("this layer was loaded without its base: set layer.base first")
         scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64)
+        if self.target == "classes":
+            assert self.classes_ is not None
+            if scores.shape != (len(scores), len(self.classes_)):
+                raise ValueError(f"the base has scores of shape {scores.shape}, not one per class")
+            scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -MAX_LOG_ODDS)
+            return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
         if scores.size != len(scores):
             raise ValueError(f"the base has scores of shape {scores.shape}, one per row is needed")
         scores = scores.reshape(-1)
@@ -184,6 +205,9 @@ class PersonalLayer:
             mean = totals / (self._rows + np.arange(1, len(y) + 1))
             gains = 0.5 * (errors - np.square(layer - y)) / np.maximum(mean, np.finfo(float).tiny)
             self._error = float(mean[-1]) if len(y) else self._error
+        elif self.target == "classes":
+            true = np.arange(len(y)), (y[:, None] == self.classes_).argmax(axis=1)
+            gains = layer[true] - base[true]
         else:
             side = np.where(y == self.classes_[1], 1.0, -1.0)
             gains = np.logaddexp(0.0, -side * base) - np.logaddexp(0.0, -side * layer)
@@ -194,8 +218,8 @@ class PersonalLayer:
         self.layer_share, self._rows = share, self._rows + len(y)
 
 
-def _target_of(base: Any) -> Literal["two classes", "number"]:
-    """Return what a base predicts; ValueError where that cannot be inferred."""
+def _target_of(base: Any) -> Target:
+    """Return what a base predicts, of classes how many aside; ValueError where it does not tell."""
     if hasattr(base, "predict_proba") or hasattr(base, "classes_"):
         return "two classes"
     if hasattr(base, "dump_model") and hasattr(base, "num_trees"):  # LightGBM's Booster
@@ -208,7 +232,8 @@ def _target_of(base: Any) -> Literal["two classes", "number"]:
         return "number"
     else:
         raise ValueError("say target='two classes' or 'number': the base does not tell")
-    return "two classes" if objective.startswith(("binary", "cross_entropy")) else "number"
+    names = ("binary", "cross_entropy", "multi")
+    return "two classes" if objective.startswith(names) else "number"
 
 
 def _scores(base: Any, X: Any, target: str) -> Any:
@@ -224,7 +249,10 @@ def _scores(base: Any, X: Any, target: str) -> Any:
     if target == "number":
         return base.predict(X)
     if hasattr(base, "predict_proba"):
-        probability = np.asarray(base.predict_proba(X), dtype=np.float64)[:, 1]
+        probabilities = np.asarray(base.predict_proba(X), dtype=np.float64)
+        probability = probabilities if target == "classes" else probabilities[:, 1]
         with np.errstate(divide="ignore"):
+            if target == "classes":
+                return np.log(probability)
             return np.log(probability) - np.log1p(-probability)
     return base.decision_function(X)

@@ -10,7 +10,13 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.common import (
+    column_from_json,
+    column_to_json,
+    split_off,
+    tasks_of,
+    with_time,
+)
 from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
@@ -25,9 +31,30 @@ NO_TASK = np.zeros(1, dtype=np.int64)
 class TaskStream:
     """A model, and tasks beside x or among its features (abstract)."""
 
-    model: Model
-    task_column: Any
+    target: Any = "two classes"
     rounds = False
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        parameters: dict[str, Any] | None = None,
+        hashed: int | None = None,
+        new_task: Any = "mean",
+        task_column: Any = None,
+        history: list[str] | None = None,
+        time: str | None = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.hashed = hashed
+        self.new_task = new_task
+        self.task_column = task_column
+        self.history = history
+        self.time = time
+        features = Names() if hashed is None else Hashed(hashed)
+        settings = {"target": self.target, "new_task": new_task, "history": history}
+        settings["schema"] = with_time(None, time)
+        self.model = Model(learner, features, **settings | (parameters or {}))
 
     def fitted_model(self) -> Model:
         """The model inside."""
@@ -134,6 +161,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     history
         Categorical features, from coarse to fine, of whose past labels each event gets features,
         as in ``romco.Model``.
+    time
+        Feature with the time of each event, for ``history``: how long ago labels came.
 
     Examples
     --------
@@ -159,15 +188,10 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         rounds: bool = False,
         task_column: Any = None,
         history: list[str] | None = None,
+        time: str | None = None,
     ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.hashed = hashed
-        self.new_task = new_task
+        super().__init__(learner, parameters, hashed, new_task, task_column, history, time)
         self.rounds = rounds
-        self.task_column = task_column
-        self.history = history
-        self.model = _model(learner, hashed, parameters, new_task=new_task, history=history)
 
     file_kind = "river"  # in a file of :func:`romco.save`
 
@@ -230,24 +254,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     True
     """
 
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        parameters: dict[str, Any] | None = None,
-        hashed: int | None = None,
-        new_task: str = "mean",
-        task_column: Any = None,
-        history: list[str] | None = None,
-    ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.hashed = hashed
-        self.new_task = new_task
-        self.task_column = task_column
-        self.history = history
-        settings: dict[str, Any] = {"new_task": new_task, "target": "number", "history": history}
-        self.model = _model(learner, hashed, parameters, **settings)
-
+    target = "number"
     file_kind = "river number"  # in a file of :func:`romco.save`
 
     @classmethod
@@ -339,13 +346,6 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         from river import linear_model
 
         yield {"classifier": linear_model.LogisticRegression(), "seed": 1}
-
-
-def _model(
-    learner: str, hashed: int | None, parameters: dict[str, Any] | None, **settings: Any
-) -> Model:
-    features = Names() if hashed is None else Hashed(hashed)
-    return Model(learner, features, **settings, **(parameters or {}))
 
 
 def _frame(like: Any, columns: dict[Any, Any]) -> Any:

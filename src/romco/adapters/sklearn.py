@@ -28,6 +28,7 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
     weights_of_rows,
+    with_time,
 )
 from romco.explanations.explanation import TaskWeights
 from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
@@ -47,17 +48,14 @@ PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that sc
 
 
 class FittedAttributes:
-    """Attributes that are read off ``model_`` when they are asked for (abstract).
-
-    Each is read between two steps of the learner, whatever other threads do.
-    """
+    """Attributes read off ``model_`` between two steps of the learner (abstract)."""
 
     model_: Model
 
     @property
     def tasks_(self) -> NDArray[Any]:
         """Names of the tasks (m,)."""
-        return _listed(self._model().tasks)
+        return _listed(self.fitted_model().tasks)
 
     @property
     def coef_(self) -> Numbers:
@@ -65,13 +63,13 @@ class FittedAttributes:
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self._model().engine.target.turn
+        turn = self.fitted_model().engine.target.turn
         return self._rows(lambda learner: turn * _linear(learner).weights())
 
     @property
     def intercept_(self) -> Numbers:
         """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             numbers = model.engine.tasks.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
@@ -99,19 +97,20 @@ class FittedAttributes:
 
     def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             return read(learner).T[..., model.engine.tasks.numbers(model.tasks), :]
 
     def _parts(self) -> TaskWeights:
-        model = self._model()
+        model = self.fitted_model()
         with model.engine.at_rest() as learner:
             _decomposed(learner)
             return TaskWeights.of(learner, model.engine.tasks.numbers(model.tasks))
 
-    def _model(self) -> Model:
-        if "model_" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+    def fitted_model(self) -> Model:
+        """Return the model inside; NotFittedError, an AttributeError too, before there is one."""
+        if "model_" not in vars(self):  # to let scikit-learn look takes long
+            check_is_fitted(self)
         return self.model_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -150,14 +149,6 @@ def _listed(names: list[Any]) -> NDArray[Any]:
 class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     """Rows of tasks, beside X or among its columns (abstract)."""
 
-    learner: str
-    parameters: Mapping[str, Any] | None
-    new_task: Literal["mean", "zero"]
-    history: Sequence[str] | None
-    epochs: int | None
-    shuffle: bool
-    task_column: str | int | list[str] | None
-    random_state: Any
     n_features_in_: int
     _numeric: ClassVar[bool]  # whether answers are numbers
     _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
@@ -166,6 +157,29 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
     class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | list[str] | None = None,
+        history: Sequence[str] | None = None,
+        time: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.task_column = task_column
+        self.history = history
+        self.time = time
+        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
@@ -189,8 +203,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         """
         from romco.explanations import explain
 
-        self._check_fitted()
-        return explain(self.model_, top=top)
+        return explain(self.fitted_model(), top=top)
 
     def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
         """Return for each row what its features add to the answer; see :func:`romco.reasons`.
@@ -200,7 +213,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         """
         from romco.explanations import reasons
 
-        self._check_fitted()
+        model = self.fitted_model()
         X, task = self._read_rows(X, task)
         rows: Any
         if hasattr(X, "columns"):
@@ -209,14 +222,9 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             rows = X
         else:
             rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
-        return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
+        return [reasons(model, x, t, label) for x, t in zip(rows, task, strict=True)]
 
     # In a file
-
-    def fitted_model(self) -> Model:
-        """The model inside."""
-        self._check_fitted()
-        return self.model_
 
     def file_settings(self) -> dict[str, Any]:
         """Parameters and columns, for :func:`romco.save`."""
@@ -258,8 +266,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             margin = self.model_.engine.margin_of_event(X, name)
             if margin is not NotImplemented:
                 return np.array([margin])
-        self._check_fitted()
-        return self.model_.margins(*self._read_rows(X, task), offset=offset)
+        return self.fitted_model().margins(*self._read_rows(X, task), offset=offset)
 
     def _one_task(self, X: Any, task: Any) -> Any:
         """Return the name of the task, if it is one and rows have no names; else None."""
@@ -287,6 +294,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+        schema = with_time(schema, self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
         return Model(self.learner, self._columns(), **columns, **given)
@@ -336,11 +344,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
                 "this model reads frames with text, dates, gaps or a history: give a frame with "
                 "the same columns"
             )
-
-    def _check_fitted(self) -> None:
-        """Raise NotFittedError where nothing was learned; to let scikit-learn look takes long."""
-        if "model_" not in vars(self):
-            check_is_fitted(self)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         if self.task_column is None:
@@ -404,8 +407,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     In every method ``X`` is rows (n, d), an array, a CSR matrix or a frame; ``task`` is one per
     row or one for all, None where all rows are one task or ``task_column`` names it;
     ``sample_weight`` (n,) counts a row as so many rows; ``offset`` (n,) is a known part of the
-    log-odds of ``classes_[1]``, as in :meth:`romco.Model.learn`. Bad rows raise
-    ValueError, and nothing is learned then; predicting before learning raises NotFittedError.
+    log-odds of ``classes_[1]``, of K classes (n, K), as in :meth:`romco.Model.learn`. Bad rows
+    raise ValueError, and nothing is learned then; predicting before learning raises NotFittedError.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])
@@ -441,6 +444,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     history:
         Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
+    time:
+        Column of X with the time of each row, for ``history``: how long ago labels came.
     random_state:
         Seed of the shuffling.
 
@@ -478,6 +483,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
+        time: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -494,6 +500,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.new_task = new_task
         self.task_column = task_column
         self.history = history
+        self.time = time
         self.random_state = random_state
 
     file_kind = "scikit-learn"  # in a file of :func:`romco.save`
@@ -503,7 +510,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
-        return np.array(self._model().classes)
+        return np.array(self.fitted_model().classes)
 
     # Learning
 
@@ -559,8 +566,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
         """
-        self._check_fitted()
-        return self.model_.predict_proba(*self._read_rows(X, task), offset=offset)
+        return self.fitted_model().predict_proba(*self._read_rows(X, task), offset=offset)
 
     # Within
 
@@ -632,27 +638,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        epochs: int | None = None,
-        shuffle: bool = True,
-        new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | list[str] | None = None,
-        history: Sequence[str] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.new_task = new_task
-        self.task_column = task_column
-        self.history = history
-        self.random_state = random_state
-
     file_kind = "scikit-learn number"  # in a file of :func:`romco.save`
     score = TaskEstimator.score  # not the mixin's
     _metric = staticmethod(r2_score)
@@ -679,8 +664,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
     ) -> Numbers:
         """Bounds within which a share ``level`` of the numbers of such rows will be."""
-        self._check_fitted()
-        return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
+        return self.fitted_model().intervals(*self._read_rows(X, task), level, offset=offset)
 
     def _new(self, numbers: Any, tasks: Sequence[Any] = ()) -> Model:
         return self._make_model("number", None, tasks, self.parameters or {})

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, hstack, issparse, vstack
 
 from romco.losses import Hinge, Loss
 from romco.penalties import TaskGroups
-from romco.rounds import Features, Round
+from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
@@ -31,8 +31,7 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
     widths = [x.shape[1] for x in features]
     if len(set(widths)) > 1:
         raise ValueError(f"all tasks must have the same number of features; X has {widths}")
-    sparse = any(issparse(x) for x in features)
-    x = vstack(features, format="csr") if sparse else np.concatenate(features)
+    x = vstack(features, format="csr")
     task = np.repeat(np.arange(len(X)), [len(answers) for answers in labels])
     return Round(task, x, np.concatenate(labels))
 
@@ -47,16 +46,17 @@ def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Numbe
     return w
 
 
-def _features(x: Any, k: int) -> Features:
-    x = csr_array(x, dtype=np.float64) if issparse(x) else np.asarray(x, dtype=np.float64)
+def _features(x: Any, k: int) -> csr_array:
+    x = x if issparse(x) else np.asarray(x, dtype=np.float64)
     if x.ndim != 2:
         raise ValueError(f"X[{k}] must have shape (events, features); got {x.shape}")
-    if not np.isfinite(x.data if issparse(x) else x).all():
+    rows = csr_array(x, dtype=np.float64)
+    if not np.isfinite(rows.data).all():
         raise ValueError(f"X[{k}] holds numbers that are not finite; drop or fill those events")
-    return x
+    return rows
 
 
-def _labels(answers: ArrayLike, x: Features, k: int, two_classes: bool) -> Numbers:
+def _labels(answers: ArrayLike, x: csr_array, k: int, two_classes: bool) -> Numbers:
     y = np.asarray(answers, dtype=np.float64)
     if y.shape != (x.shape[0],):
         raise ValueError(f"y[{k}] must have shape ({x.shape[0]},) as X[{k}] says; got {y.shape}")
@@ -363,8 +363,8 @@ def _objective(rows: TaskRows, y: Numbers, price: TwoPrices, parts: Numbers) -> 
 
 def _first_stiffness(events: Round, price: TwoPrices) -> float:
     """Force over distance: rho2 over the weights that move a typical margin by a few units."""
-    values = events.x.data if issparse(events.x) else events.x
-    length = float(np.linalg.norm(values)) / np.sqrt(max(1, len(events.y)))
+    x: Any = events.x
+    length = float(np.linalg.norm(x.data)) / np.sqrt(max(1, len(events.y)))
     return 0.3 * max(price.personal.strength, 1e-3) * (length or 1.0)
 
 
@@ -384,13 +384,14 @@ def _least_squares(
 ) -> Callable[[Numbers], Numbers]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
     d, starts = events.x.shape[1], np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
-    blocks = [events.x[i:j] for i, j in pairwise(starts)]
+    blocks: list[Any] = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        inverse = np.linalg.inv(
-            np.stack([_dense(x.T @ x) for x in blocks]) * e + 0.5 * f * np.eye(d)
-        )
+        squares = [x.T @ x for x in (block.toarray() for block in blocks)]
+        inverse = np.linalg.inv(np.stack(squares) * e + 0.5 * f * np.eye(d))
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
-    inverses = [np.linalg.inv(_dense(x @ x.T) + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks]
+    inverses = [
+        np.linalg.inv((x @ x.T).toarray() + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks
+    ]
 
     def solve(r: Numbers) -> Numbers:
         seen = np.split(rows.margins(r), starts[1:-1])
@@ -398,7 +399,3 @@ def _least_squares(
         return (r - rows.adjoint(np.concatenate(parts))) / (0.5 * f)
 
     return solve
-
-
-def _dense(square: Any) -> Any:
-    return square.toarray() if issparse(square) else square

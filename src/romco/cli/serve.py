@@ -1,5 +1,6 @@
 """Commands of the service: serve, token."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from romco.cli.options import (
     split_list,
 )
 from romco.cli.output import note
-from romco.io.schema import Schema
+from romco.io.schema import Schema, expand_groupings
 from romco.model import Columns, Model
 from romco.runs.resume import load_model
 
@@ -32,6 +33,10 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
     columns: Annotated[
         int | None, typer.Option(min=1, help="Events are arrays of so many numbers.")
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="A grouping; again for more: the task of an event lists their levels."),
     ] = None,
     labels: Labels = None,
     from_: Annotated[
@@ -70,7 +75,7 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import JsonFormatter, Server
+        from romco.server.app import Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
         from romco.server.sources import open_source
@@ -101,15 +106,24 @@ def serve(
         if model is not None:
             return load_model(model)
         features = {} if columns is None else {"features": Columns(columns)}
-        schema = Schema(options.kinds())
+        kinds = options.kinds() | dict.fromkeys(groupings[1:], "category")
+        schema = Schema(kinds, task=groupings)
         made: Model = options.new(Model, schema, target=options.target, **features)
+        if groupings[1:]:
+            made.schema = schema
         return made
+
+    groupings = list(expand_groupings(task or ()))
+    if groupings[1:] and columns is not None:
+        raise ValueError("--task and --columns contradict each other: groupings have names")
 
     source = None if from_ is None else open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         options.check(data, service.served.model)
+        if groupings[1:] and groupings != service.served.groupings:
+            raise ValueError(f"{data.name} was begun with other groupings: use another folder")
         known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
         note(f"data: {data}{known}")
         if check:
@@ -145,3 +159,19 @@ def _share(labels: str) -> float:
     if isinstance(share, int):
         raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
     return share
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, logger and message, and the traceback if there is one."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -14,6 +14,7 @@ from romco.learners import LEARNERS, Learner, learner
 from romco.learners.capabilities import GivesProbabilities
 from romco.learners.registry import number_learner
 from romco.model import Scale
+from romco.model.target import logistic
 from romco.rounds import Features, Rounds
 from romco.streams import Stream
 
@@ -147,7 +148,7 @@ def _learned(
     margins = model.replay(rounds)
     if not isinstance(model, GivesProbabilities):
         margins = _platt_scaled(margins, y)
-    positive = 0.5 * (1.0 + np.tanh(0.5 * margins))
+    positive = logistic(margins)
     return np.column_stack([1.0 - positive, positive]), model
 
 
@@ -228,7 +229,7 @@ class _Mixture:
         if self.target != "number":
             each = margins / np.sqrt(1.0 + PROBIT * variances)
         if self.target == "two classes":
-            each = 0.5 * (1.0 + np.tanh(0.5 * each))
+            each = logistic(each)
         elif self.target == "classes":
             each = np.exp(each - each.max(axis=1, keepdims=True))
             each /= each.sum(axis=1, keepdims=True)

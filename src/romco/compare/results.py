@@ -21,7 +21,7 @@ from romco.learners.capabilities import Decomposed, GivesIntervals
 from romco.learners.registry import number_learner
 from romco.rounds import Round, Rounds
 from romco.streams import ORDERS, Stream
-from romco.streams.orders import count_earlier
+from romco.streams.stream import count_earlier
 
 Numbers = NDArray[np.float64]
 UNSCORED_NUMBERS = 5  # first events of a stream of numbers: nobody knows their level yet

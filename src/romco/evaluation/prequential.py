@@ -3,24 +3,24 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.metrics import Metric
-from romco.kernels.core.events import Events
 from romco.labels import Audit, Policy
 from romco.labels.policies import Consulting
 from romco.learners import Learner
-from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
 Numbers = NDArray[np.float64]
-Places = NDArray[np.int64]  # numbers (n,) of events within a part of the stream
+# Time and order of arrival, events, margins of every task's model if the policy wanted them, and
+# the learner's prediction context (n, k) if it wants it back.
+Pending = tuple[float, int, Round, list[Numbers | None], Numbers | None]
 
 
 class Delay:
@@ -73,67 +73,6 @@ class Delay:
         return np.full(len(at), float(at.max(initial=0) + self.events + 1))
 
 
-class StreamPart:
-    """Some events of a stream for one learner: read in place if it is compiled, else copied."""
-
-    def __init__(self, learner: Learner, events: Round) -> None:
-        self.learner, self.events = learner, events
-        self._in_place: Events | None = None
-        if isinstance(learner, CompiledLearner) and not np.isnan(events.y).any():
-            self._in_place = learner.events_of(events, labelled=True)
-
-    def predict(self, begin: int, end: int) -> Numbers:
-        """Margins of the events from begin to end."""
-        if isinstance(self.learner, CompiledLearner) and self._in_place is not None:
-            return self.learner.kernel.predict(self._in_place, begin, end)
-        unlabelled = np.full(end - begin, np.nan)
-        return self.learner.predict(self._copy(np.arange(begin, end), unlabelled))
-
-    def learn(self, at: Places, y: Numbers | None = None, context: Numbers | None = None) -> None:
-        """Learn events as one round; ``y`` replaces their labels."""
-        learner = self.learner
-        if context is not None and isinstance(learner, LearnsDelayed):
-            learner.update_delayed(self._copy(at), context)
-        elif (
-            y is None
-            and isinstance(learner, CompiledLearner)
-            and self._in_place is not None
-            and at[-1] - at[0] == len(at) - 1
-        ):
-            learner.kernel.update(self._in_place, at[0], at[-1] + 1)
-        else:
-            learner.update(self._copy(at, y))
-
-    def observe(self, at: Places) -> None:
-        """Update feature statistics by events without labels."""
-        learner = self.learner
-        if isinstance(learner, CompiledLearner) and self._in_place is not None:
-            if learner.uses_unlabelled:
-                for e in at.tolist():
-                    learner.kernel.look_at(self._in_place, e, e + 1)
-        else:
-            self.learn(at, np.full(len(at), np.nan))
-
-    def context(self, at: Places) -> Numbers | None:
-        """Prediction context of events now, if the learner wants it with their labels."""
-        if not isinstance(self.learner, LearnsDelayed):
-            return None
-        return self.learner.prediction_context(self._copy(at))
-
-    def _copy(self, at: Places, y: Numbers | None = None) -> Round:
-        some = chosen(self.events, at)
-        return some if y is None else some._replace(y=y)
-
-
-class PendingLabels(NamedTuple):
-    """Events of one round whose labels arrive at the same time."""
-
-    part: StreamPart
-    at: Places
-    peer_margins: tuple[Numbers | None, ...]  # of every task's model, if the policy wanted them
-    context: Numbers | None  # (n, k) the learner's prediction context, if it wants it back
-
-
 class LabelLoop:
     """State of a stream whose labels cost or arrive late.
 
@@ -145,14 +84,12 @@ class LabelLoop:
     def __init__(self, learner: Learner, policy: Policy | None, delay: Delay) -> None:
         self.learner, self.policy, self.delay = learner, policy, delay
         self.audit, self.seen, self.learned = Audit(), 0, 0
-        self._pending: list[tuple[float, int, PendingLabels]] = []  # heap by time, then order
+        self._pending: list[Pending] = []  # heap by time, then order
         self._added = 0
 
     def run(self, rounds: Rounds) -> Numbers:
         """Predict, then learn, a part of the stream; return its margins."""
-        part = StreamPart(self.learner, rounds.events)
-        starts = (rounds.starts - rounds.starts[0]).tolist()
-        return np.concatenate([self._round(part, *ends) for ends in pairwise(starts)])
+        return np.concatenate([self._round(events) for events in rounds])
 
     def summary(self) -> dict[str, Any]:
         """Labels asked for and learned, and the audit's estimates."""
@@ -161,67 +98,70 @@ class LabelLoop:
         counts = {"asked": spent, "learned": self.learned, "share": share}
         return {**counts, **self.audit.summary()}
 
-    def _round(self, part: StreamPart, begin: int, end: int) -> Numbers:
+    def _round(self, events: Round) -> Numbers:
         self._learn_until(self.delay.now(self.seen))
-        margins = part.predict(begin, end)
-        chosen = self._choose(part, begin, end, margins)
-        at = begin + np.flatnonzero(chosen)
-        if len(at) < end - begin:
-            self._observe(part, begin, ~chosen)
-        if len(at):
-            self._wait(part, at, begin)
-        self.seen += end - begin
+        margins = self.learner.predict(_unlabelled(events))
+        asked = self._choose(events, margins)
+        if not asked.all():
+            self._observe(events, ~asked)
+        if asked.any():
+            self._wait(events, asked)
+        self.seen += len(events.y)
         if not self.delay.is_late:
             self._learn_until(np.inf)
         return margins
 
-    def _choose(
-        self, part: StreamPart, begin: int, end: int, margins: Numbers
-    ) -> NDArray[np.bool_]:
+    def _choose(self, events: Round, margins: Numbers) -> NDArray[np.bool_]:
         """Mask (n,) of the events whose labels are asked for; all of them without a policy."""
-        policy, events = self.policy, part.events
+        policy = self.policy
         if policy is None:
-            return np.ones(end - begin, dtype=np.bool_)
+            return np.ones(len(events.y), dtype=np.bool_)
         if isinstance(policy, Consulting):
-            policy.consult(partial(_margins_of_all_tasks, self.learner, events), begin, end - begin)
-        chosen = policy.choose(events.task[begin:end], margins)
+            policy.consult(partial(_margins_of_all_tasks, self.learner, events), len(events.y))
+        asked = policy.choose(events.task, margins)
         if policy.audited.any() and margins.ndim == 1:
-            at = begin + np.flatnonzero(policy.audited)
-            self.audit.add_answers(events.task[at], events.y[at], margins[policy.audited])
-        return chosen
+            self.audit.add_round(events, margins, policy.audited)
+        return asked
 
-    def _observe(self, part: StreamPart, begin: int, rest: NDArray[np.bool_]) -> None:
+    def _observe(self, events: Round, rest: NDArray[np.bool_]) -> None:
         """Learn what needs no label, or the label that other tasks agree on."""
         if isinstance(self.policy, Consulting):
             given = rest & ~np.isnan(self.policy.given)
             if given.any():
-                part.learn(begin + np.flatnonzero(given), self.policy.given[given])
+                self.learner.update(chosen(events, given)._replace(y=self.policy.given[given]))
                 rest = rest & ~given
         if rest.any():
-            part.observe(begin + np.flatnonzero(rest))
+            self.learner.update(_unlabelled(chosen(events, rest)))
 
-    def _wait(self, part: StreamPart, at: Places, begin: int) -> None:
-        known = self.delay.known(self.seen + at - begin)
-        for time in np.unique(known).tolist():
-            some = at[known == time]
-            peers: tuple[Numbers | None, ...] = ()
+    def _wait(self, events: Round, asked: NDArray[np.bool_]) -> None:
+        known = np.full(len(asked), np.nan)
+        known[asked] = self.delay.known(self.seen + np.flatnonzero(asked))
+        for time in np.unique(known[asked]).tolist():
+            some, peers, context = chosen(events, known == time), [], None
             if isinstance(self.policy, Consulting):
-                peers = tuple(self.policy.heard[e - begin] for e in some.tolist())
-            context = part.context(some) if self.delay.is_late else None
-            pending = PendingLabels(part, some, peers, context)
-            heappush(self._pending, (time, self._added, pending))
+                peers = [self.policy.heard[e] for e in np.flatnonzero(known == time)]
+            if self.delay.is_late and isinstance(self.learner, LearnsDelayed):
+                context = self.learner.prediction_context(some)
+            heappush(self._pending, (time, self._added, some, peers, context))
             self._added += 1
 
     def _learn_until(self, now: float) -> None:
+        learner = self.learner
         while self._pending and self._pending[0][0] <= now:
-            part, at, peers, context = heappop(self._pending)[2]
-            part.learn(at, context=context)
-            self.learned += len(at)
+            *_, events, peers, context = heappop(self._pending)
+            if context is not None and isinstance(learner, LearnsDelayed):
+                learner.update_delayed(events, context)
+            else:
+                learner.update(events)
+            self.learned += len(events.y)
             if isinstance(self.policy, Consulting):
-                for e, margins in zip(at.tolist(), peers, strict=True):
+                for task, y, margins in zip(events.task, events.y, peers, strict=True):
                     if margins is not None:
-                        task, y = int(part.events.task[e]), float(part.events.y[e])
-                        self.policy.learn(task, y, margins)
+                        self.policy.learn(int(task), float(y), margins)
+
+
+def _unlabelled(events: Round) -> Round:
+    return events._replace(y=np.full(len(events.y), np.nan))
 
 
 def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:

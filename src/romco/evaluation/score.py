@@ -353,7 +353,7 @@ def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
     known: dict[Any, float] = {}
     for label in set(labels):
         with suppress(ValueError):
-            known[label] = model.engine.two_classes.number_of(label)
+            known[label] = model.engine.target.number_of(label)
     return np.array(list(map(known.get, labels)), dtype=np.float64)
 
 

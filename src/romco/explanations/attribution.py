@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
-from romco.learners import Learner, grown
+from romco.learners import Learner
 from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes, coupled
 from romco.model import Hashed, Model
@@ -104,7 +104,7 @@ class Parts(NamedTuple):
 
 
 class TaskPlace(NamedTuple):
-    """Number of a task in the learner, or of a free one for a task that was never learned."""
+    """Number of a task in the learner; of the next one for a task that was never learned."""
 
     number: int
     known: bool
@@ -135,11 +135,14 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     engine = model.engine
     rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
     with engine.at_rest() as learner:
-        number = int(engine.tasks.numbers([task])[0])
+        number, start = int(engine.tasks.numbers([task])[0]), None
         known = number >= 0
-        if not known:
-            learner, number = _with_free_task(model, learner)
-        start = None if known else _started(model, learner)
+        if not known:  # make room for it, as a prediction does
+            number = engine.tasks.next
+            engine.make_room(0, number + 1)
+            learner, counts = engine.body
+            if engine.starts_tasks and counts.n_started:
+                start = Started(counts.started, counts.n_started)
         place = TaskPlace(number, known)
         if isinstance(learner, Classes):
             label, parts = _of_classes(model, learner, rows, place, start, label)
@@ -221,6 +224,8 @@ def _of_classes(
     Where one learner has all classes, features have their parts in its scores; what pairs of
     classes change in these is in the rest. Else from the margins of the inner learners of pairs.
     """
+    if len(model.classes) < 2:
+        raise ValueError("the model knows fewer than two labels: learn another one first")
     at_once, each, odds = learner.at_once(), [], np.empty(0)
     if at_once is not None:
         scores = predict(learner, rows, np.array([place.number]))[0]
@@ -297,23 +302,6 @@ def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     chances = against**-power
     chances[label] = 0.0
     return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
-
-
-def _with_free_task(model: Model, learner: Learner) -> tuple[Learner, int]:
-    """Learner with a free task, a larger copy if needed, and the number of that task."""
-    free = np.setdiff1d(np.arange(learner.n_tasks), model.engine.tasks.numbers(model.tasks))
-    if len(free):
-        return learner, int(free[0])
-    return grown(learner, learner.n_features, learner.n_tasks + 1), learner.n_tasks
-
-
-def _started(model: Model, learner: Learner) -> Started | None:
-    """Tasks that have learned, where new ones begin with the mean of these."""
-    which = np.zeros(learner.n_tasks, dtype=np.bool_)
-    tasks = model.tasks
-    which[model.engine.tasks.numbers(tasks)] = [model.engine.events_of(task) > 0 for task in tasks]
-    number = int(np.count_nonzero(which))
-    return Started(which, number) if number and model.engine.new_task == "mean" else None
 
 
 def _common(learner: Learner, start: Started | None) -> Newcomer | None:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, cast
@@ -158,11 +159,6 @@ def encode_date(column: str, value: Any, features: Values, hours: bool = True) -
     return None
 
 
-def encode_day(column: str, value: Any, features: Values) -> None:
-    """Add month and weekday: midnight, as frames write a day, is no hour."""
-    encode_date(column, value, features, hours=False)
-
-
 def encode_time(column: str, value: Any, features: Values) -> None:
     """Add seconds: a number as it is, a date since 1970, in UTC where it has no zone.
 
@@ -222,7 +218,7 @@ ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
         "text": encode_text,
         "counts": encode_counts,
         "date": encode_date,
-        "day": encode_day,
+        "day": partial(encode_date, hours=False),  # midnight, as frames write a day, is no hour
         "ignored": ignore,
         "time": encode_time,
     }

@@ -32,6 +32,7 @@ from romco.io import durable
 from romco.learners import Learner, restore
 from romco.model import Model
 from romco.model.target import target_from_json
+from romco.version import __version__
 
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 1
@@ -126,7 +127,9 @@ def load(path: str | Path, limit: int | None = None) -> Any:
         if kind == "learner":
             return restore(state)
         if kind in ESTIMATORS:
-            return _estimator(kind).from_file_settings(state["estimator"], Model.from_state(state))
+            module, _, name = ESTIMATORS[kind].partition(":")
+            estimator: type[Estimator] = vars(import_module(module))[name]
+            return estimator.from_file_settings(state["estimator"], Model.from_state(state))
         raise ValueError(f"unknown kind {kind!r}")
 
 
@@ -160,7 +163,7 @@ def _encode(kind: str, state: dict[str, Any]) -> Iterator[bytes | memoryview]:
         name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         for name, array in state.pop("arrays").items()
     }
-    header: dict[str, Any] = {"library": _version(), "kind": kind, "summary": summary}
+    header: dict[str, Any] = {"library": __version__, "kind": kind, "summary": summary}
     if kind != "learner":
         text = _json({part: state.pop(part) for part in JSON_PARTS if part in state})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
@@ -171,12 +174,6 @@ def _encode(kind: str, state: dict[str, Any]) -> Iterator[bytes | memoryview]:
     yield head + hashlib.sha256(head).digest()
     for array in arrays.values():
         yield _content(array)
-
-
-def _estimator(kind: str) -> type[Estimator]:
-    module, _, name = ESTIMATORS[kind].partition(":")
-    found: type[Estimator] = vars(import_module(module))[name]
-    return found
 
 
 def _describe(name: str, array: NDArray[Any]) -> dict[str, Any]:
@@ -225,12 +222,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{value!r} of {type(value).__name__} cannot be written to a model file")
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("romco")
 
 
 # Reading: check everything, trust nothing, say what is wrong

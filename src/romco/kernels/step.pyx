@@ -25,6 +25,8 @@ cnp.import_array()
 cdef double LARGEST = LARGEST_FEATURE
 cdef double HEAVIEST = LARGEST_WEIGHT
 cdef Py_ssize_t UNKNOWN = -1
+cdef enum Part:  # of a prediction
+    MARGIN, LABEL, ALL
 
 
 cdef class Step:
@@ -114,41 +116,31 @@ cdef class Step:
 
     def margin_of_event(self, x, task, offset=None):
         """Return the margin of one event, a dictionary, an array or a reader that has read it."""
-        step = self.locks.step
-        step.acquire()
-        try:
-            return self.margin(x, task, offset)
-        finally:
-            step.release()
+        return self.answer(x, task, offset, MARGIN)
 
     def label_of_event(self, x, task, offset=None):
         """Return the label or the number that is predicted for one event."""
-        step = self.locks.step
-        step.acquire()
-        try:
-            found = self.margin(x, task, offset, True)
-            if found is NotImplemented or self.answers == 0:
-                return found
-            self.put_in_order()
-            if self.answers > 1:
-                return self.labels[largest(found)]
-            return self.above if <double> found >= 0.0 else self.below
-        finally:
-            step.release()
+        return self.answer(x, task, offset, LABEL)
 
     def predict_event(self, x, task, offset=None):
         """Return label, probability and margin of one event of two classes."""
-        cdef double margin
+        return self.answer(x, task, offset, ALL)
+
+    cdef answer(self, x, task, offset, Part part):
+        """Return a part of what is predicted, at one moment."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task, offset)
-            if found is NotImplemented or self.answers == 0:
-                return NotImplemented
+            found = self.margin(x, task, offset, part == LABEL)
+            if found is NotImplemented or part == MARGIN:
+                return found
+            if self.answers == 0:
+                return found if part == LABEL else NotImplemented
             self.put_in_order()
-            margin = <double> found
-            label = self.above if margin >= 0.0 else self.below
-            return label, self.scale.probability_of_one(margin), margin
+            if self.answers > 1:
+                return self.labels[largest(found)]
+            label = self.above if <double> found >= 0.0 else self.below
+            return label if part == LABEL else (label, self.scale.probability_of_one(found), found)
         finally:
             step.release()
 
@@ -321,7 +313,7 @@ cdef class Step:
         self.event.offsets, self.event.shifted = NULL, False
         if offset is None:
             return not self.with_offset
-        if not self.with_offset or not PyFloat_Check(offset):
+        if not self.with_offset or not PyFloat_Check(offset) or self.answers > 1:
             return False
         self.offset = offset
         if not fabs(self.offset) <= LARGEST:  # nor NaN

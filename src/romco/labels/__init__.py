@@ -5,7 +5,33 @@ known, and chooses the events whose labels to ask for. It never asks for more th
 """
 
 from romco.labels.audit import Audit, Estimate
-from romco.labels.policies import POLICIES, Random, policy, restore
+from romco.labels.policies import (
+    POLICIES,
+    Committee,
+    Consulting,
+    FixedMargin,
+    Peers,
+    Random,
+    SelectiveSampling,
+    VariableUncertainty,
+    policy,
+    restore,
+)
 from romco.labels.policy import Budget, Policy
 
-__all__ = ["POLICIES", "Audit", "Budget", "Estimate", "Policy", "Random", "policy", "restore"]
+__all__ = [
+    "POLICIES",
+    "Audit",
+    "Budget",
+    "Committee",
+    "Consulting",
+    "Estimate",
+    "FixedMargin",
+    "Peers",
+    "Policy",
+    "Random",
+    "SelectiveSampling",
+    "VariableUncertainty",
+    "policy",
+    "restore",
+]

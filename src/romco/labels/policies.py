@@ -45,6 +45,9 @@ class FixedMargin(Policy):
 
     One event in ``10 / share`` is asked for at random, so that a model that is sure and wrong is
     found out.
+
+    >>> FixedMargin(0.1, width=2.0, seed=0).width
+    2.0
     """
 
     name: ClassVar[str] = "margin"
@@ -66,6 +69,9 @@ class SelectiveSampling(Policy):
     """Probability b / (b + |margin|), where b follows the budget.
 
     Cesa-Bianchi, Gentile and Zaniboni (2006).
+
+    >>> SelectiveSampling(0.1, seed=0).memory()
+    {'b': 1.0}
     """
 
     name: ClassVar[str] = "selective"
@@ -101,6 +107,9 @@ class VariableUncertainty(Policy):
 
     The threshold falls by a hundredth at each label and rises by as much without one; a normal
     number of mean 1 randomises it.
+
+    >>> VariableUncertainty(0.1, seed=0).memory()
+    {'threshold': 1.0}
     """
 
     name: ClassVar[str] = "uncertainty"
@@ -159,15 +168,15 @@ class Consulting(SelectiveSampling):
         self.given: Numbers = np.zeros(0)
         self._trust: dict[int, Numbers] = {}  # of each task in every task
         self._peer_margins: PeerMargins | None = None
-        self._first = self._at = 0
+        self._at = 0
 
     @abstractmethod
     def decide(self, task: int, doubt: float) -> bool:
         """Return True to ask for an event's label; :meth:`peers` gives all tasks' margins."""
 
-    def consult(self, peer_margins: PeerMargins, first: int = 0, n: int = 1) -> None:
-        """Set how margins (m,) of all tasks' models are computed for n events from ``first`` on."""
-        self._peer_margins, self._first, self._at = peer_margins, first, -1
+    def consult(self, peer_margins: PeerMargins, n: int = 1) -> None:
+        """Set how margins (m,) of all tasks' models are computed for each of the next n events."""
+        self._peer_margins, self._at = peer_margins, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
@@ -197,8 +206,7 @@ class Consulting(SelectiveSampling):
         """Return the margins (m,) of every task's model for the present event, if known."""
         if self._peer_margins is None or self._at >= len(self.heard):
             return None
-        margins = self._peer_margins(self._first + self._at)
-        clipped = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
+        clipped = np.clip(self._peer_margins(self._at), -MAX_MARGIN, MAX_MARGIN)
         self.heard[self._at] = clipped
         return clipped
 
@@ -209,6 +217,9 @@ class Peers(Consulting):
     An event is doubtful with probability b / (b + |margin|). Then the other tasks' models vote,
     weighted by trust, and a person is asked with probability b / (b + |vote|). With ``teach`` the
     vote is learned as the label where no person is asked.
+
+    >>> Peers(0.1, seed=0).state()["policy"]
+    'peers'
     """
 
     name: ClassVar[str] = "peers"
@@ -245,6 +256,9 @@ class Committee(Consulting):
     """COMMITTEE: all tasks vote, and a close vote asks a person (after Xu, Tang, Jebara, 2021).
 
     The paper also teaches the label to similar tasks; here the learner shares among tasks itself.
+
+    >>> Committee(0.1, seed=0).state()["policy"]
+    'committee'
     """
 
     name: ClassVar[str] = "committee"

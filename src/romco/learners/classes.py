@@ -12,6 +12,7 @@ from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
+from romco.learners.auto import KINDS
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
 from romco.learners.capabilities import (
     ClassifiesTasks,
@@ -147,7 +148,8 @@ class Classes(CompiledLearner):
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
     learned along the stream, and more than two classes have their probabilities raised to a power
     that is learned too, and a share 0.3 K / (n + K) after n events in common: what nobody can
-    know. Classes are added by :meth:`make_classes`.
+    know. Classes are added by :meth:`make_classes`. With offsets (n, K) there is neither power nor
+    common share; the factor is of what inner learners add to them.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
     it learns all classes at once. Unless a form is given, it learns beside the pairs from the 20th
@@ -231,6 +233,7 @@ class Classes(CompiledLearner):
             self._members.append(self._new())
             self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
+        self.supports_offset = self._many is None and self._members[0].supports_offset
         self._measure_together()
         self._link()
 
@@ -418,7 +421,7 @@ class Classes(CompiledLearner):
         alone = np.isin(tasks, self.personal_tasks())
         votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
         return [
-            "on their own" if own else _most({**one, "on their own": 0})
+            "on their own" if own else max(KINDS[:2], key=one.__getitem__)
             for own, one in zip(alone, votes, strict=True)
         ]
 
@@ -479,11 +482,6 @@ class Classes(CompiledLearner):
 
     def _has_very_many(self) -> bool:
         return self.form == "pairs" and self.answers > MAX_IN_PAIRS
-
-
-def _most(votes: Mapping[str, int]) -> str:
-    """Return the name with most votes; related if there are none."""
-    return max(votes, key=votes.__getitem__) if any(votes.values()) else "related"
 
 
 class _Newcomer:

@@ -26,7 +26,7 @@ class Contributions(NamedTuple):
     intercept: Numbers  # (n,)
 
     def margins(self) -> Numbers:
-        """Their sums (n,)."""
+        """Return the sums (n,)."""
         return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
 
 

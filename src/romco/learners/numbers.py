@@ -379,13 +379,6 @@ class DecomposedNumbers(Learner, Decomposed):
     def personal_sparse(self) -> csc_array:
         return csc_array(self._inner.personal_sparse()[1:] * self._factor())
 
-    def singular_values(self) -> Numbers:
-        """Singular values of U with the constant, largest first."""
-        return self._inner.singular_values() * self._factor()
-
-    def personal_norms(self) -> Numbers:
-        return self._inner.personal_norms() * self._factor()
-
     def arrays(self) -> Arrays:
         return {**self._inner.arrays(), "numbers": self._clock}
 

@@ -5,9 +5,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
-from itertools import groupby
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
-from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
@@ -58,7 +56,6 @@ Numbers = NDArray[np.int64]
 MAX_EVENTS = 2**60  # more cannot be counted further
 PERSONAL_CHECK_EVENTS = 1000  # events between looks at which tasks are personal
 CHUNK_EVENTS = 250  # events learned before waiting readers get a turn
-ONE_ROUND = np.array([0, 1], dtype=np.int64)
 NO_NUMBERS = np.empty(0)
 
 
@@ -88,6 +85,28 @@ class Body(NamedTuple):
         return Body(new, self.counts.grown(m))
 
 
+class GivenRows(NamedTuple):
+    """Rows of a call, as they were given."""
+
+    x: Any
+    y: Any
+    task: Any
+    weight: Any = None
+    offset: Any = None
+    context: Any = None
+
+    def listed(self) -> "GivenRows":
+        """Return the same with lists, so that rows can be selected."""
+        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
+
+    def select(self, index: NDArray[np.intp]) -> "GivenRows":
+        """Return some of the rows."""
+        lists, arrays = (self.y, self.task, self.context), (self.weight, self.offset)
+        y, task, context = (None if one is None else [one[i] for i in index] for one in lists)
+        weight, offset = (None if one is None else np.asarray(one)[index] for one in arrays)
+        return GivenRows(select_rows(self.x, index), y, task, weight, offset, context)
+
+
 class Batch(NamedTuple):
     """Rows that were read and checked, to be learned one by one or ``together``."""
 
@@ -97,9 +116,10 @@ class Batch(NamedTuple):
     weight: Dense | None
     offset: Dense | None  # as the learner sees it
     needed: Numbers  # columns that the rows up to each one need
-    n_classes: int  # labels known once all rows are learned
+    names: list[tuple[Id, int]]  # new features and their columns
+    labels: dict[Id, float]  # known once all rows are learned
+    since: dict[Id, int]  # row in which each new label comes first
     together: bool
-    actions: Callable[[int], list[Action]] | None  # adopt the names of so many rows
     context: Dense | None  # prediction context of the rows; NaN where there is none
 
 
@@ -226,11 +246,9 @@ class Engine(Step):
     def intervals(self, x: Any, task: Iterable[Any], level: float, offset: Any = None) -> Dense:
         """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
         with Hold(self.locks.step):
-            read = self._read_rows(x, task, offset)
-            if not isinstance(self.learner, GivesIntervals):
-                raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
-            round, learner = self._round_with_room(*read), self.learner
-            assert isinstance(learner, GivesIntervals)
+            round, learner = self._round_with_room(*self._read_rows(x, task, offset)), self.learner
+            if not isinstance(learner, GivesIntervals):
+                raise ValueError(f"{learner.name} predicts no numbers, so it has no intervals")
             return learner.intervals(round, level)
 
     def probabilities(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
@@ -268,20 +286,17 @@ class Engine(Step):
     def _read_rows(
         self, x: Any, task: Iterable[Any], offset: Any = None
     ) -> tuple[Rows, Numbers, Dense | None]:
-        if self.history is None:
-            rows = self.features.read(x)
-        else:
-            task = list(check_sequence(task))
-            rows = self.with_history(x, task)
-        numbers = self.tasks.numbers(check_sequence(task))
+        task = list(check_sequence(task))
+        rows, numbers = self.with_history(x, task), self.tasks.numbers(task)
         known = self.read_offset(offset, self.target.turn, self.events > 0)
-        check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
+        check_lengths(rows, task=numbers, offset=known)
         return rows, numbers, known
 
     def read_rows(self, x: Any, task: Any) -> Rows:
         """Return rows of tasks as the learner takes them, with their history."""
         with Hold(self.locks.step):
-            offset = np.zeros(len(task)) if self.with_offset else None
+            shape = (len(task), *[self.learner.answers] * (self.learner.answers > 1))
+            offset = np.zeros(shape) if self.with_offset else None
             return self._read_rows(x, task, offset)[0]
 
     def with_history(
@@ -293,16 +308,18 @@ class Engine(Step):
         given: Dense | None = None,
         together: bool = False,
     ) -> Rows:
-        """Return rows with history features; labels y are observed but not yet committed.
+        """Return rows, with history features where there is a history.
 
-        Labels are as the learner sees them, NaN where one is not known.
+        Labels y are observed but not yet committed. They are as the learner sees them, NaN where
+        one is not known.
         """
-        assert self.history is not None
+        if self.history is None:
+            return self.features.read(x, new)
         assert isinstance(self.features, NamedFeatures)
         if y is not None and isinstance(self.target, TwoClasses):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
-        check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
+        check_lengths(rows, task=ids, y=y)
         wide = self.history.expand(
             ids, rows, None if together else y, given, learned=new is not None
         )
@@ -311,7 +328,9 @@ class Engine(Step):
         return self.features.read(wide, new)
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
-        """Return offsets (n,) as the learner sees them; ValueError where the model has none.
+        """Return offsets (n,), of classes (n, K), as the learner sees them.
+
+        ValueError where the model has none.
 
         The first events learned decide whether a model has offsets; from then on all events do.
         """
@@ -325,7 +344,7 @@ class Engine(Step):
 
     def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
-        if all_known(task):
+        if (task >= 0).all():
             return predict(self.learner, rows, task, offset)
         margins = self._margins_of_new(rows, offset)
         named = task >= 0
@@ -335,7 +354,7 @@ class Engine(Step):
 
     def _margins_of_new(self, rows: Rows, offset: Dense | None) -> Dense:
         common = self._common()
-        if common is not None:
+        if common is not None and (offset is None or offset.ndim == 1):
             nobody = np.zeros(count_rows(rows), dtype=np.int64)
             margins = common.margins(as_round(self.learner, rows, nobody))
             return margins if offset is None else margins + offset
@@ -369,7 +388,7 @@ class Engine(Step):
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
-        if not all_known(task):
+        if (task < 0).any():
             self.body = self.body.grown(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)
         return as_round(self.learner, rows, task, offset=offset)
@@ -395,19 +414,22 @@ class Engine(Step):
         >>> engine.predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Predictions(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
         """
-        if weight is not None:
-            weight = read_weights(weight, self.learner)
-            if not weight.all():
-                return self._learn_counted(
-                    x, list(y), list(task), together, weight, offset, context
-                )
+        weight = None if weight is None else read_weights(weight, self.learner)
+        given = GivenRows(x, y, task, weight, offset, context)
+        if weight is not None and not weight.all():
+            return self._learn_counted(given.listed(), together)
         with Hold(self.locks.writing):
             before, turn, n = self.events, self.target.turn, 0
             try:
-                batch = self._read(x, y, task, together, weight, offset, context)
+                batch = self._read(given, together)
                 n = len(batch.ids)
-                margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
-                self._learn_chunks(batch, margins, log_a)
+                margins, log_a = self.target.allocate(n, len(batch.labels)), np.zeros(n)
+                end = 0
+                while end < n:
+                    begin = end
+                    with Hold(self.locks.step):
+                        end, chunk = self._learn_chunk(batch, begin, log_a)
+                    margins[(slice(begin, end), *map(slice, chunk.shape[1:]))] = chunk
             except BaseException as error:
                 if self.events > before:
                     error.add_note(f"{self.events - before} of {n} rows were learned")
@@ -438,7 +460,7 @@ class Engine(Step):
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
         with Hold(self.locks.writing):
-            self._read(x, y, task, offset=offset, observing=False)
+            self._read(GivenRows(x, y, task, offset=offset), observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -455,11 +477,8 @@ class Engine(Step):
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
             new: dict[Id, int] = {}
-            if self.history is None:
-                rows = self.features.read(x, new)
-            else:
-                with Hold(self.locks.step):
-                    rows = self.with_history(x, ids, new)
+            with Hold(self.locks.step):
+                rows = self.with_history(x, ids, new)
             check_lengths(rows, task=ids)
             names = list(zip(identities("feature", new), new.values(), strict=True))
             fresh = {} if self.starts_tasks else self.tasks.offered(ids)
@@ -523,57 +542,35 @@ class Engine(Step):
             counted = EventCounts(old.seen // passes, since, old.events // passes)
             self.body = Body(self.learner, counted)
 
-    def _learn_counted(
-        self,
-        x: Any,
-        y: list[Any],
-        task: list[Any],
-        together: bool,
-        weight: Dense,
-        offset: Any,
-        context: Any,
-    ) -> Predictions:
+    def _learn_counted(self, given: GivenRows, together: bool) -> Predictions:
         """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
+        x, y, task, weight, offset, context = given
         n = len(weight)
-        check_sequence(task)
         if not len(y) == len(task) == n:
             raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
         offset = self.read_offset(offset, 1.0, self.events > 0)
         if offset is not None and len(offset) != n:
             raise ValueError(f"x has {n} rows but offset has {len(offset)} entries")
-
-        def learn(at: NDArray[np.intp]) -> Predictions:
-            known = None if context is None else [context[i] for i in at]
-            return self.predict_and_learn(
-                *some(at), together=together, weight=weight[at], offset=shift(at), context=known
-            )
-
-        def shift(at: NDArray[np.intp]) -> Any:
-            return None if offset is None else offset[at]
-
-        def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
-
-        counts = np.flatnonzero(weight > 0.0)
-        if together or not len(counts):
-            if not len(counts):
-                return self.predict_and_observe(x, task, offset, y, together)
+        given, counts = given._replace(offset=offset), np.flatnonzero(weight)
+        if not len(counts):
+            return self.predict_and_observe(x, task, offset, y, together)
+        if together:
             predictions = self.predict_and_observe(x, task, offset)
-            learn(counts)
-            unlearned = np.flatnonzero(weight == 0.0)
+            self.predict_and_learn(**given.select(counts)._asdict(), together=True)
             if self.history is not None:
-                rows, labels, tasks = some(unlearned)
-                self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
+                rest = given.select(np.flatnonzero(weight == 0.0))
+                self.predict_and_observe(rest.x, rest.task, rest.offset, rest.y, together=True)
             return predictions
-        self.check(*some(counts), shift(counts))  # all of it, before any is learned
+        checked = given.select(counts)  # all of it, before any is learned
+        self.check(checked.x, checked.y, checked.task, checked.offset)
         parts = []
-        for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
-            at = np.array(list(run))
-            rows, labels, tasks = some(at)
-            parts.append(
-                learn(at) if counted else self.predict_and_observe(rows, tasks, shift(at), labels)
-            )
+        ends = np.flatnonzero(np.diff(weight > 0.0)) + 1
+        for part in map(given.select, np.split(np.arange(n), ends)):
+            if part.weight[0]:
+                parts.append(self.predict_and_learn(**part._asdict()))
+            else:
+                parts.append(self.predict_and_observe(part.x, part.task, part.offset, part.y))
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
@@ -616,17 +613,8 @@ class Engine(Step):
 
         return np.array([number(label) for label in labels])
 
-    def _read(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        together: bool = False,
-        weight: Dense | None = None,
-        offset: Any = None,
-        context: Any = None,
-        observing: bool = True,
-    ) -> Batch:
+    def _read(self, given: GivenRows, together: bool = False, observing: bool = True) -> Batch:
+        x, y, task, weight, offset, context = given
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
@@ -637,31 +625,29 @@ class Engine(Step):
         if self.history is None:
             rows = self.features.read(x, new)
         else:
-            given, context = self.history.split_context(context, len(ids))
+            then, context = self.history.split_context(context, len(ids))
             with Hold(self.locks.step):
                 self.history.kernel.make_classes(len(labels))
                 past = answers if observing else None
-                rows = self.with_history(x, ids, new, past, given, together)
-        parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
-        check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
+                rows = self.with_history(x, ids, new, past, then, together)
+        check_lengths(rows, task=ids, y=answers, weight=weight, offset=known)
         if self._adds_classes and isinstance(self.learner, AddsClasses):
             self.learner.check_classes(len(labels))
-        actions, needed = None, np.zeros(len(ids), dtype=np.int64)
-        if new or labels is not self.target.known:
-            names = list(zip(identities("feature", new), new.values(), strict=True))
-            needed = needed_widths(rows) if new else needed
-            since = {
-                label: 0 if label in self.target.known else int(np.argmax(answers == number))
-                for label, number in labels.items()
-            }
-            actions = partial(self._naming, names, labels, since, needed)
-        then = read_context(context, len(ids))
+        needed = needed_widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
+        names = list(zip(identities("feature", new), new.values(), strict=True))
+        fresh = {label: labels[label] for label in labels.keys() - self.target.known.keys()}
+        since = {label: int(np.argmax(answers == number)) for label, number in fresh.items()}
+        late = read_context(context, len(ids))
         return Batch(
-            rows, ids, answers, weight, known, needed, len(labels), together, actions, then
+            rows, ids, answers, weight, known, needed, names, labels, since, together, late
         )
 
     def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
         """Return the turn once these labels are known, as offsets are learned by it."""
+        if self.target.kind == "classes" and len(labels) > self.learner.answers:
+            raise ValueError(
+                f"a new label among {list(labels)}: a model with offsets needs all classes= first"
+            )
         turn = self.target.changes(labels).get("turn", self.target.turn)
         if learned and turn != self.target.turn:
             raise ValueError(
@@ -669,28 +655,6 @@ class Engine(Step):
                 "for, before both were known: begin a new model, and name classes or positive"
             )
         return float(turn)
-
-    def _naming(
-        self,
-        new: list[tuple[Id, int]],
-        labels: dict[Id, float],
-        since: dict[Id, int],
-        needed: Numbers,
-        end: int,
-    ) -> list[Action]:
-        """Return the actions that adopt features and labels of the rows up to ``end``."""
-        actions = self.features.actions(new, int(needed[end - 1])) if new else []
-        adopted = {label: number for label, number in labels.items() if since[label] < end}
-        return [*actions, (self.target.__dict__.update, self.target.changes(adopted))]
-
-    def _learn_chunks(self, batch: Batch, margins: Dense, log_a: Dense) -> None:
-        """Learn a batch chunk by chunk; fill margins, and log a before each row."""
-        end, n = 0, len(batch.ids)
-        while end < n:
-            begin = end
-            with Hold(self.locks.step):
-                end, chunk = self._learn_chunk(batch, begin, log_a)
-            margins[(slice(begin, end), *map(slice, chunk.shape[1:]))] = chunk
 
     def _learn_chunk(self, batch: Batch, begin: int, log_a: Dense) -> tuple[int, Dense]:
         """Learn the chunk from row ``begin`` on; return its end and its margins.
@@ -712,15 +676,16 @@ class Engine(Step):
         self.with_offset = offset is not None
         if batch.context is not None and isinstance(learner, LearnsDelayed):
             learner.set_context(events, batch.context[begin:end])
-        named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
-        named = named or self.history is not None
+        changed = chunk.body is not self.body or self.history is not None
+        named = changed or bool(chunk.fresh or batch.names or batch.since)
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
         if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
+        round_starts = np.array([0, len(ids)]) if batch.together else np.arange(len(ids) + 1)
         step = ChunkStep(
-            counts, scale, log_a[begin:end], events, _round_starts(batch, len(ids)),
+            counts, scale, log_a[begin:end], events, round_starts,
             commit, starts, rollback, self.watch, PERSONAL_CHECK_EVENTS,
         )  # fmt: skip
         if is_compiled(learner):
@@ -733,9 +698,6 @@ class Engine(Step):
         It ends before a row that needs more room, or a task that must be started.
         """
         ids, needed, known, find = batch.ids, batch.needed, self.tasks.number, self.tasks.find
-        single = len(ids) == 1 and ids[0] in known and not self._adds_classes
-        if single and needed[0] <= self.learner.n_features:  # short: it is most of small calls
-            return Chunk(0, 1, self.body, {}, 0)
         last = len(ids) if batch.together else begin + 1
         alone = ids[begin] in known and last == begin + 1
         fresh = {} if alone else self.tasks.offered(ids[begin:last])
@@ -768,7 +730,13 @@ class Engine(Step):
             actions.append((partial(setattr, self, "body"), chunk.body))
         if self.history is not None:
             actions.append((self.history.kernel.commit, end))
-        return actions + (batch.actions(end) if batch.actions is not None else [])
+        if batch.names:
+            actions += self.features.actions(batch.names, int(batch.needed[end - 1]))
+        if batch.since:
+            since, labels = batch.since, batch.labels.items()
+            adopted = {label: number for label, number in labels if since.get(label, 0) < end}
+            actions.append((self.target.__dict__.update, self.target.changes(adopted)))
+        return actions
 
     # Idempotent: may be run twice, see retry_idempotent
 
@@ -858,7 +826,9 @@ class Engine(Step):
             if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
                 raise ValueError(f"no task has the event count {counts.min()} or {counts.max()}")
         made.body = Body(learner, EventCounts(seen.copy(), since.copy(), events))
-        _check_size(learner, len(state["tasks"]), features)
+        width, d = fixed_width(features), learner.n_features
+        if len(state["tasks"]) > learner.n_tasks or features.width > d or (width or d) != d:
+            raise ValueError("the tasks or features named do not fit the learner's size")
         return made
 
 
@@ -888,12 +858,6 @@ def next_double(size: int, needed: int) -> int:
     return size
 
 
-def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
-    n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
-    if n_tasks > n or (width or features.width) > d or (width or d) != d:
-        raise ValueError("the tasks or features named do not fit the learner's size")
-
-
 # Reading
 
 
@@ -905,10 +869,10 @@ def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:
 
 
 def check_lengths(rows: Rows | Encoded, **others: Any) -> None:
-    """Raise ValueError where something has not one entry per row."""
+    """Raise ValueError where something, that is not None, has not one entry per row."""
     n = count_rows(rows)
     for name, values in others.items():
-        if len(values) != n:
+        if values is not None and len(values) != n:
             raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")
 
 
@@ -924,14 +888,26 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
 
 
 def read_offsets(offset: Any, learner: Learner) -> Dense:
-    """Return offsets (n,) as numbers; ValueError where one is bad, or the learner takes none."""
+    """Return offsets as numbers (n,), of classes (n, K).
+
+    Raises ValueError where one is bad, or the learner takes none.
+    """
     if not learner.supports_offset:
         raise ValueError(
-            f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
-            "numbers"
+            f"{learner.name} takes no offset: leave it out, or take romco-auto for numbers or "
+            "fewer than 20 classes"
         )
     limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
-    return _read_numbers("offset", offset, -LARGEST_FEATURE, LARGEST_FEATURE, limit)
+    bounds = -LARGEST_FEATURE, LARGEST_FEATURE, limit
+    if learner.answers < 2:
+        return _read_numbers("offset", offset, *bounds)
+    given = np.asarray(offset)
+    if given.ndim != 2 or given.shape[1] != learner.answers:
+        raise ValueError(
+            f"expected an offset per row and class, (n, {learner.answers}), in Python; got shape "
+            f"{given.shape}: name all classes= of the model, and give one for each"
+        )
+    return _read_numbers("offset", given.ravel(), *bounds).reshape(given.shape)
 
 
 def _read_numbers(name: str, values: Any, least: float, largest: float, limit: str) -> Dense:
@@ -989,7 +965,7 @@ def as_round(
     """Return rows of these tasks as the learner takes them; without labels if none are given."""
     x: Any = rows
     if isinstance(rows, Sparse):
-        fits = needed_width(rows.columns) <= learner.n_features
+        fits = rows.columns.max(initial=-1) < learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)
@@ -1009,17 +985,11 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not _finds_outliers(type(learner)):
+    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[learner.personal_tasks()] = True  # type: ignore[attr-defined]
+    personal[cast("FindsOutliers", learner).personal_tasks()] = True
     return personal
-
-
-@cache
-def _finds_outliers(kind: type) -> bool:
-    """Return whether a class has the method: to look for methods takes long."""
-    return issubclass(kind, FindsOutliers)
 
 
 # Chunks
@@ -1041,10 +1011,6 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
         beyond = np.flatnonzero(batch.y[begin:end] >= learner.answers)
         end = begin + int(beyond[0]) if len(beyond) else end
     return max(end, begin + 1)
-
-
-def _round_starts(batch: Batch, n: int) -> Numbers:
-    return ONE_ROUND if n == 1 else np.array([0, n]) if batch.together else np.arange(n + 1)
 
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:

@@ -5,7 +5,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 """
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from romco.kernels.io.mappings import (
     NameCache,
     NamedMappings,
 )
-from romco.kernels.io.places import in_order
-from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
+from romco.model.names import Action, Id, from_json, identity, to_json
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -42,12 +41,10 @@ class Sparse(NamedTuple):
 Rows = Dense | Sparse
 
 
-class Features(Protocol):
-    """Turns the rows of outside events into rows of numbers."""
+class Features:
+    """Turns the rows of outside events into rows of numbers (abstract)."""
 
-    @property
-    def width(self) -> int:
-        """Columns in use."""
+    width: int  # columns in use
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Return rows of numbers (n, d), as an array or sparse.
@@ -55,21 +52,25 @@ class Features(Protocol):
         Names not seen before are added to ``new`` with their columns, or dropped if it is None.
         Raises ValueError where a row cannot be read, or a number is not finite or too large.
         """
+        raise NotImplementedError
 
     def add(self, new: New) -> None:
-        """Adopt the new names that :meth:`read` found."""
+        """Adopt the new names that :meth:`read` found, where names are stored."""
 
     def actions(self, new: Pairs, top: int) -> list[Action]:
         """Return the actions that adopt the new names whose columns are below ``top``."""
+        return []
 
     def name(self, column: int) -> Id:
         """Return the name of a column."""
+        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """Return what :func:`features_from_json` reads."""
+        raise NotImplementedError
 
 
-class Columns:
+class Columns(Features):
     """A fixed number of columns: rows are arrays, or mappings if the columns have names.
 
     >>> Columns(3).read([[1.0, 0.0, 2.0]])
@@ -104,12 +105,6 @@ class Columns:
             ) from None
         return self._fits(x, x.shape)
 
-    def add(self, new: New) -> None:
-        """Do nothing: columns are fixed."""
-
-    def actions(self, new: Pairs, top: int) -> list[Action]:
-        return []
-
     def name(self, column: int) -> Id:
         """Return the column's name; its number where columns have none."""
         return column if self.names is None else self.names[column]
@@ -140,7 +135,7 @@ class Columns:
         return Sparse(*NamedMappings(known).read(rows))
 
 
-class NamedFeatures:
+class NamedFeatures(Features):
     """Features of rows that are mappings, a pandas or Polars frame, or a file's block (abstract).
 
     A number is a feature of its name; other values are read by the schema that is inferred from
@@ -200,7 +195,7 @@ class Names(NamedFeatures):
             raise ValueError("a feature is named twice")
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         """Names known."""
         return len(self._column)
 
@@ -224,7 +219,9 @@ class Names(NamedFeatures):
         return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "names", "names": all_to_json(self._listed())}
+        names = self._listed()
+        plain = set(map(type, names)) <= {str}  # as they mostly are
+        return {"kind": "names", "names": names[:] if plain else list(map(to_json, names))}
 
     def _listed(self) -> list[Id]:
         """Return names by column; listed anew after names were added."""
@@ -249,12 +246,6 @@ class Hashed(NamedFeatures):
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
         super().__init__()
         self.width = int(size)
-
-    def add(self, new: New) -> None:
-        """Do nothing: no name is stored."""
-
-    def actions(self, new: Pairs, top: int) -> list[Action]:
-        return []
 
     def mappings(self, new: New | None = None) -> Mappings:
         return HashedMappings(self.width, self.cells, new is not None)
@@ -334,6 +325,16 @@ def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
     if hasattr(x, "iloc"):
         return x.iloc[at]
     return (x.tocsr() if hasattr(x, "tocsr") else x)[at]
+
+
+def in_order(columns: NDArray[np.int32], starts: NDArray[np.int32]) -> bool:
+    """Return whether rows in CSR form fit their arrays, and are sorted and free of duplicates."""
+    n = len(columns)
+    if not len(starts) or starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 0).any():
+        return False
+    rising, begins = np.diff(columns) > 0, starts[1:-1]
+    rising[begins[(begins > 0) & (begins < n)] - 1] = True  # from one row to the next
+    return bool(rising.all())
 
 
 def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:

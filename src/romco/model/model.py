@@ -317,7 +317,8 @@ class Model:
         ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
 
         ``offset`` is a known part of each row's margin that is never learned: log-odds of the
-        positive label, or a number in the target's unit. A model learned with offsets needs them
+        positive label, a number in the target's unit, or (n, K) log-probabilities of K < 20
+        ``classes``, up to a constant in each row. A model learned with offsets needs them
         for every row, in prediction too.
 
         Raises ValueError where any row is bad; nothing changes then. Where learning is broken
@@ -368,10 +369,16 @@ class Model:
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 5)
         """
-        with self.pending.resolving(id) as event:
-            weights = None if weight == 1.0 else [weight]
-            offset, context = one_offset(event.offset), event.context
+        event = self.pending.take(id)
+        if event is None:
+            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
+        weights = None if weight == 1.0 else [weight]
+        offset, context = one_offset(event.offset), event.context
+        try:
             self.learn(event.x, [y], [event.task], weight=weights, offset=offset, context=context)
+        except BaseException:
+            self.pending.put(id, event)  # nothing was learned, so it still waits
+            raise
         return event.margin
 
     def forget(self, task: Any) -> None:

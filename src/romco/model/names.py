@@ -29,12 +29,7 @@ def identity(what: str, value: Any) -> Id:
         value = value.item()
     if value is None or not _equals_itself(value):
         raise ValueError(f"{what} is missing ({value!r}): drop the event or name it")
-    return _storable(what, value)
-
-
-def _storable(what: str, value: Any) -> Id:
-    """The value if a file can hold it: what could never be saved is not learned."""
-    if isinstance(value, str):
+    if isinstance(value, str):  # from here on: what could never be saved is not learned
         return _sound(what, str.__str__(value))
     if isinstance(value, tuple):
         return tuple(identity(what, part) for part in value)
@@ -115,12 +110,6 @@ def to_json(value: Id) -> Any:
         f"{value!r} cannot be written to a file: names of tasks, features and labels "
         f"must be text, numbers, bytes or tuples of them, not {type(value).__name__}"
     )
-
-
-def all_to_json(values: Sequence[Id]) -> list[Any]:
-    """Identities as JSON; where all are text, which they mostly are, at one look."""
-    plain = set(map(type, values)) <= {str}
-    return list(values) if plain else [to_json(value) for value in values]
 
 
 def from_json(value: Any) -> Id:

@@ -1,8 +1,7 @@
 """Predicted events that wait for their labels."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ class PendingEvent(NamedTuple):
     task: Any
     margin: Any
     context: Numbers | None = None  # prediction context (1, k), if the learner uses one
-    offset: float | None = None
+    offset: float | list[float] | None = None
 
 
 def read_context(context: Any, n: int) -> Numbers | None:
@@ -76,28 +75,16 @@ class PendingLabels:
         tasks: Sequence[Any],
         margins: Numbers,
         context: Numbers | None = None,
-        offset: Sequence[float] | None = None,
+        offset: Any = None,
     ) -> None:
         """Keep rows, each with its task, its predicted margin and its prediction context."""
         if not len(ids) == len(tasks) == len(margins):
             raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
             row = None if context is None else context[i : i + 1]
-            shift = None if offset is None else float(offset[i])
+            shift = None if offset is None else np.asarray(offset[i], dtype=np.float64).tolist()
             self.put(id, PendingEvent(x[i : i + 1], task, margin, row, shift))
 
     def take(self, id: Hashable) -> PendingEvent | None:
         """Remove and return the event of an id; None if there is none."""
         return self._events.pop(id, None)
-
-    @contextmanager
-    def resolving(self, id: Any) -> Iterator[PendingEvent]:
-        """Take the event of an id, and keep it if learning it fails; KeyError if there is none."""
-        event = self.take(id)
-        if event is None:
-            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        try:
-            yield event
-        except BaseException:
-            self.put(id, event)  # nothing was learned, so it still waits
-            raise

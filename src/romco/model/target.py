@@ -37,6 +37,7 @@ class Target:
     """
 
     kind: Kind
+    negative: float  # number of the label below margin 0; of the one above it is 1
     turn = 1.0
     positive: Id | None = None  # the label above margin 0; None if unknown, or not of two classes
 
@@ -50,7 +51,26 @@ class Target:
 
     def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
         """Return a number for each answer, and the labels as then known; changes nothing."""
-        raise NotImplementedError
+        known, labels = self.known, list(answers)
+        try:
+            return np.array([known[label] for label in labels], dtype=np.float64), known
+        except (KeyError, TypeError):
+            known = dict(known)
+        forms = {canonical_name(label): label for label in known}
+        numbers = np.empty(len(labels))
+        for at, label in enumerate(labels):
+            label = identity("label", label)
+            form = forms.setdefault(canonical_name(label), label)
+            if form not in known:
+                known[form] = self._next_number(known, form)
+            numbers[at] = known[form]
+        return numbers, known
+
+    def _next_number(self, known: Known, label: Id) -> float:
+        """Return the number of a label that is new: of the first two, their sides."""
+        if not known:
+            return 1.0 if is_positive(label) else self.negative
+        return 1.0 + self.negative - next(iter(known.values()))
 
     def adopt(self, known: Known) -> None:
         """Remember the labels that :meth:`read` gave."""
@@ -128,6 +148,7 @@ class TwoClasses(Target):
             self.known = {identity("label", positive): 1.0}
 
     kind: Kind = "two classes"
+    negative = -1.0
 
     @property
     def classes(self) -> tuple[Id, ...]:
@@ -152,12 +173,15 @@ class TwoClasses(Target):
                 y[labels == label] = side[label]
             if y.all():
                 return y, side
-        labels = list(labels)
-        try:
-            return np.array([side[label] for label in labels], dtype=np.float64), side
-        except (KeyError, TypeError):
-            side = dict(side)
-        return np.array([_add_side(side, label) for label in labels], dtype=np.float64), side
+        return super().read(labels)
+
+    def _next_number(self, known: Known, label: Id) -> float:
+        if len(known) == 2:
+            raise ValueError(
+                f"a third label {label!r}: there are {' and '.join(map(repr, known))} already, "
+                "and that is all this model can tell apart; for more, say target='classes'"
+            )
+        return super()._next_number(known, label)
 
     def changes(self, side: Known) -> dict[str, Any]:
         if len(side) == 2 > len(self.known) and not self._named:
@@ -229,6 +253,7 @@ class ManyClasses(Target):
     """
 
     kind: Kind = "classes"
+    negative = 0.0
 
     def __init__(self, classes: Sequence[Any] | None = None) -> None:
         super().__init__()
@@ -237,16 +262,8 @@ class ManyClasses(Target):
         if classes is not None and len(self.known) < max(len(classes), 2):
             raise ValueError(f"classes must be two or more different labels; got {list(classes)}")
 
-    def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
-        known = self.known
-        labels = list(labels)
-        try:
-            return np.array([known[label] for label in labels], dtype=np.float64), known
-        except (KeyError, TypeError):
-            known = dict(known)
-        forms = {canonical_name(label): label for label in known}
-        numbers = [_add_class(known, forms, label) for label in labels]
-        return np.array(numbers, dtype=np.float64), known
+    def _next_number(self, known: Known, label: Id) -> float:
+        return float(len(known)) if len(known) > 1 else super()._next_number(known, label)
 
     def label_of(self, score: Numbers) -> Id:
         """The label of the largest score; None before any label is known."""
@@ -386,21 +403,6 @@ def _finite(at: int, answer: Any) -> float:
     return number
 
 
-def _add_class(known: Known, forms: dict[Id, Id], label: Any) -> float:
-    """The number of a label; a new one gets the next."""
-    label = identity("label", label)
-    form = forms.setdefault(canonical_name(label), label)
-    if form in known:
-        return known[form]
-    if not known:
-        known[label] = 1.0 if is_positive(label) else 0.0
-    elif len(known) == 1:
-        known[label] = 1.0 - next(iter(known.values()))
-    else:
-        known[label] = float(len(known))
-    return known[label]
-
-
 def _form(known: Known, label: Any) -> Id | None:
     if label in known:
         return label
@@ -433,22 +435,6 @@ def positive_of(one: Id, other: Id) -> Id:
         if test(one) != test(other):
             return one if test(one) is answer else other
     return max(one, other, key=_rank)
-
-
-def _add_side(side: dict[Id, float], label: Any) -> float:
-    """The side of a label; a new one gets a side that is free."""
-    label = identity("label", label)
-    form = _form(side, label)
-    if form is not None:
-        return side[form]
-    if len(side) == 2:
-        raise ValueError(
-            f"a third label {label!r}: there are {' and '.join(map(repr, side))} already, "
-            "and that is all this model can tell apart; for more, say target='classes'"
-        )
-    taken = next(iter(side.values()), None)
-    side[label] = (1.0 if is_positive(label) else -1.0) if taken is None else -taken
-    return side[label]
 
 
 def is_positive(label: Id) -> bool:

@@ -76,26 +76,19 @@ class LabelBudget:
         return self.audit.describe(self.policy)
 
     def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
-        model = self.model
-        margins = model.margins(x, [task])
-        chance = model.engine.probability_of(margins)
-        number = model.engine.tasks.numbers([task])
-        if self.policy.choose(number, _log_odds(chance))[0]:
-            model.learn(x, [y], [task])
+        engine = self.model.engine
+        margins = self.model.margins(x, [task])
+        chance = engine.probability_of(margins)
+        clipped = np.clip(chance, 1e-300, 1.0 - 1e-16)
+        odds = np.copysign(np.log(clipped) - np.log1p(-clipped), margins + 0.0)
+        if self.policy.choose(engine.tasks.numbers([task]), odds)[0]:
+            self.model.learn(x, [y], [task])
             if self.policy.audited[0]:
-                number = model.engine.tasks.numbers([task])
-                side = np.array([model.engine.two_classes.number_of(y)])
-                self.audit.add_answers(number, side, _log_odds(chance, margins))
+                side = np.array([engine.two_classes.number_of(y)])
+                self.audit.add_answers(engine.tasks.numbers([task]), side, odds)
         else:
-            model.engine.observe(x, [task])
+            engine.observe(x, [task])
         return float(margins[0]), float(chance[0])
-
-
-def _log_odds(chance: Any, margins: Any = None) -> Any:
-    """Return log-odds of probabilities, of the sign of the margins where these are given."""
-    clipped = np.clip(chance, 1e-300, 1.0 - 1e-16)
-    odds = np.log(clipped) - np.log1p(-clipped)
-    return odds if margins is None else np.where(margins >= 0.0, np.abs(odds), -np.abs(odds))
 
 
 def choose_requests(

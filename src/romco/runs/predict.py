@@ -134,7 +134,7 @@ def prediction_rows(
      'margin': 1.0, 'label': 'ham'}
     """
     kind, predicted = target_of(model), predicted_labels(model, answers)
-    names = list(map(str, getattr(model, "classes", ())))
+    names = list(map(str, model.classes)) if isinstance(model, Model) else []
     margins, chances = (part.tolist() for part in answers)
     for at, label in enumerate(events.labels):
         row = {"line": events.lines[at], "task": events.tasks[at], "predicted": predicted[at]}

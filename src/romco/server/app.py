@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import json
 import logging
 import os
 import signal
@@ -13,23 +12,17 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from importlib.resources import files
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import uvicorn
+from prometheus_client import generate_latest
 
 from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
-from romco.server.protocol import (
-    BusyError,
-    ErrorResponse,
-    RequestError,
-    encode,
-    parse,
-    parse_query,
-)
+from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -85,7 +78,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
-        events, many, query = list[Any](), True, None
+        events: list[Any] = []
+        many, query = True, None
         try:
             headers = routes.read_headers(scope["headers"])
             route, task = self._route(scope, headers)
@@ -168,7 +162,13 @@ class Application:
             (b"content-length", b"%d" % os.fstat(file.fileno()).st_size),
             (b"x-romco-sequence", b"%d" % sequence),
         ]
-        return Response(200, _download(file), _headers("model", *headers))
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            with file:
+                while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
+                    yield part
+
+        return Response(200, parts(), _headers("model", *headers))
 
     async def _live(self, request: Request) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
@@ -180,7 +180,8 @@ class Application:
         return Response(200, messages(), _headers("live"))
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(200, await asyncio.to_thread(self.metrics.text), _headers("metrics"))
+        text = await asyncio.to_thread(generate_latest, self.metrics)
+        return Response(200, text, _headers("metrics"))
 
     async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
@@ -255,12 +256,6 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
                 break
             await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    with file:
-        while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
-            yield part
 
 
 def load_page() -> tuple[bytes, Headers]:
@@ -350,19 +345,3 @@ class Server:
         if self.failure is not None:
             raise self.failure
         return finished
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, logger and message, and the traceback if there is one."""
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)

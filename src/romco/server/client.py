@@ -78,7 +78,8 @@ class Client(durable.Closing):
     def predict(self, events: Events) -> Any:
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
 
-        "offset" is the known part of an event's margin, where the model has offsets.
+        "task" is a list or mapping of levels where the model has several groupings. "offset" is
+        the known part of an event's margin, where the model has offsets.
 
         Returns a mapping per event with "label", "probability", "margin" and "version", and with
         "unknown", the columns and categories not used since they were never learned, if there
@@ -92,7 +93,7 @@ class Client(durable.Closing):
         Events have "id" and "y" if they were predicted with that id, else "task", "x" and "y".
         Returns "status" and "sequence" of each; for one event the mapping alone.
         """
-        return self._events("learn", events, _with_id)
+        return self._events("learn", events, lambda event: {"id": uuid.uuid4().hex, **event})
 
     def explain(self, event: Mapping[str, Any]) -> Any:
         """Return what each feature of an event adds to its margin."""
@@ -182,7 +183,3 @@ class Client(durable.Closing):
             return self._pool.request(route.method, url, **sent, **options)
         except HTTPError as error:
             raise ConnectionError(str(error)) from error
-
-
-def _with_id(event: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(event) if "id" in event else {**event, "id": uuid.uuid4().hex}

@@ -24,6 +24,7 @@ MAX_HEAD_BYTES = 65_536
 MAX_HEADER_LINES = 200
 REQUEST_SECONDS = 60.0  # that a client has to send one request
 TOO_LONG = (431, "the head of the request is too long")
+TOO_SLOW = (408, "the request took too long to arrive")
 NO_HTTP = (400, "this is no HTTP request")
 SECURITY_HEADERS: Headers = [  # of every response; a page has more
     (b"x-content-type-options", b"nosniff"),
@@ -89,8 +90,7 @@ class Connection(HttpToolsProtocol):
         if self._in_head and number == self._number:
             self._received_bytes += len(data)
         if self._received_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
-            self._reason = TOO_LONG
-            self.send_400_response("")
+            self._refuse_now(*TOO_LONG)
 
     # Parser callbacks
 
@@ -178,14 +178,14 @@ class Connection(HttpToolsProtocol):
             self._put(status, JSON_LINES, b'{"error":"%b"}' % reason.encode(), keep_alive=False)
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse_slow)
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse_now, *TOO_SLOW)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _refuse_slow(self) -> None:
+    def _refuse_now(self, status: int, reason: str) -> None:
         if not self._refused and not self.transport.is_closing():
-            self._reason = (408, "the request took too long to arrive")
+            self._reason = status, reason
             self.send_400_response("")

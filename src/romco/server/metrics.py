@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -33,13 +32,11 @@ class Metrics:
 
     def __init__(self, service: "Service") -> None:
         self.predictions, self._service = 0, service
-        self._registry = CollectorRegistry()
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
         self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
         self._seconds = dict.fromkeys(paths, 0.0)
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
-        self._registry.register(self)
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
@@ -47,10 +44,6 @@ class Metrics:
         self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
         self._seconds[path] += seconds
         self._recent[path].append(seconds)
-
-    def text(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
-        return generate_latest(self._registry)
 
     def latency(self, path: str) -> dict[str, float] | None:
         """Return median and 99th percentile of the last requests, in seconds."""

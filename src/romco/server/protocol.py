@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
+from romco.io.schema import MAX_GROUPINGS
 from romco.model.names import canonical_name
 
 MAX_BODY_BYTES = 8 << 20
@@ -35,6 +36,11 @@ Text = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Level = Name | Integer
+Levels = (
+    Annotated[list[Level], Meta(min_length=1, max_length=MAX_GROUPINGS)]
+    | Annotated[dict[Text, Level], Meta(min_length=1, max_length=MAX_GROUPINGS)]
+)
 Cell = Number | Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | bool | None
 Cells = Annotated[dict[Text, Cell], Meta(max_length=MAX_FEATURES)]
 Numbers = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
@@ -67,9 +73,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
             raise ValueError(f"durability is durable, logged or none; not {self.durability!r}")
-        for name in ("group_events", "checkpoint_events", "ids", "pending_events"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
 
 
 # Errors: `status` and `reason` are those of the HTTP response
@@ -119,7 +122,7 @@ class StoppedError(RuntimeError):
 class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Event to predict; with an id it is kept until its answer comes."""
 
-    task: Name | Integer
+    task: Level | Levels  # or the level of each grouping, where the model has several
     x: Cells | Numbers
     id: Name | None = None
     offset: Number | None = None  # known part of the margin, where the model has offsets
@@ -132,7 +135,7 @@ class LearnRequest(
 
     y: Text | Integer | Number | bool
     id: Name | None = None
-    task: Name | Integer | None = None
+    task: Level | Levels | None = None
     x: Cells | Numbers | None = None
     offset: Number | None = None
 

@@ -1,7 +1,4 @@
-"""Routes of the service as data, and access to them; the client, OpenAPI and docs follow.
-
-``python -m romco.server.routes`` prints the table of docs/serving.md.
-"""
+"""Routes of the service as data, and access to them; the client, OpenAPI and docs follow."""
 
 import hashlib
 import ipaddress
@@ -105,9 +102,10 @@ def find_routes(path: str) -> tuple[dict[str, Route], str]:
     >>> find_routes("/v1/checkpoint" + chr(10))
     ({}, '')
     """
-    if path.startswith(_TASK_PREFIX) and len(path) > len(_TASK_PREFIX):
-        return _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
-    return _METHODS.get(path, {}), ""
+    methods, task = _METHODS.get(path), ""
+    if path.startswith(_TASK_PREFIX) and path != _TASK_PREFIX:
+        methods, task = _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
+    return methods or {}, task
 
 
 def read_tokens(path: Path) -> dict[str, frozenset[str]]:
@@ -231,7 +229,7 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     text = "Predict, answer later, learn once. An object is one event, a list many"
-    info = {"title": "romco", "version": __version__, "description": f"{text}, as the response."}
+    info = {"title": "romco", "version": __version__, "description": f"{text}; responses alike."}
     security = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
@@ -286,21 +284,3 @@ def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:
     kinds = {name: schema["properties"][name]["anyOf"] for name in names}
     given = {n: {"anyOf": [k for k in some if k["type"] != "null"]} for n, some in kinds.items()}
     return {"required": list(names), "properties": given}
-
-
-def table() -> str:
-    """Return the routes as a Markdown table."""
-    lines = ["| request | scope | body | response | |", "|---|---|---|---|---|"]
-    for route in ROUTES:
-        body = "" if route.body is None else f"`{route.body.__name__}`"
-        response = route.media.split(";")[0]
-        if route.response is not None:
-            response = f"`{route.response.__name__}`"
-        many = ", one or a list" if route.response else ""
-        request = f"`{route.method} {route.path}`"
-        lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {route.summary} |")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(table())

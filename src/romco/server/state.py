@@ -3,16 +3,18 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby, repeat
+from copy import copy
+from itertools import chain, groupby, repeat
 from math import log
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import astuple
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
-from romco.io.schema import Schema
+from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
 from romco.server.protocol import (
@@ -25,7 +27,6 @@ from romco.server.protocol import (
     Learn,
     PendingEvent,
     Prediction,
-    PredictRequest,
     PredictResponse,
     RequestError,
     Row,
@@ -38,6 +39,7 @@ from romco.server.protocol import (
 
 Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
 
+PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
 NO_TASK = "no such task is known"
@@ -167,61 +169,64 @@ class ServedModel:
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.target = model.engine.target.kind  # "two classes", "classes" or "number"
-        self._schema = self._take_schema()
+        self._schema = schema = self._take_schema()
+        self.groupings: list[Any] = []
+        if schema is not None and schema.groupings:
+            self.groupings = [schema.task, *schema.groupings]
+        columns = chain.from_iterable(expand_groupings(self.groupings).values())
+        self._levels = list(dict.fromkeys(columns))  # that a task lists, in this order
         features = model.features
         self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
-        self._overview: Explanation | None = None
-        self._overview_sequence, self._overview_until = -1, 0.0
+        self._overview: tuple[int, Explanation | None, float] = (-1, None, 0.0)  # with its times
 
     # Predicting
 
-    def respond(
-        self, events: Sequence[PredictRequest]
-    ) -> tuple[list[PredictResponse], list[PendingEvent]]:
-        """Predict events; those with an id are to be kept until their answers come."""
-        version, with_id = self.sequence, [k for k, e in enumerate(events) if e.id is not None]
-        rows, tasks = self.encode([e.x for e in events]), [e.task for e in events]
-        offsets = _offsets(events)
-        columns, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
-        responses = list(map(PredictResponse, *columns, repeat(version)))
+    def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
+        """Predict requests; those with an id are to be kept until their answers come."""
+        tasks, cells, ids, offsets = zip(*map(astuple, events), strict=True)
+        if not PLAIN_TASKS.issuperset(map(type, tasks)):
+            return self.respond([self.with_task(event, k) for k, event in enumerate(events)])
+        rows, known = self.encode(cells), _offsets(offsets)
+        with_id = [k for k, identity in enumerate(ids) if identity is not None] if any(ids) else []
+        responses, contexts, complete = self._predict(rows, tasks, known, bool(with_id))
         if self._known_names and not complete:
-            for response, event, row in zip(responses, events, rows, strict=True):
+            for response, given, row in zip(responses, cells, rows, strict=True):
                 if not row.keys() <= self._known_names:
-                    response.unknown = self._unknown(event.x, row)
+                    response.unknown = self._unknown(given, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
-                some = None if offsets is None else [offsets[k] for k in with_id]
+                some = None if known is None else [known[k] for k in with_id]
                 given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
                 asked = self.model.ask(*given, offset=some)
             for k, ask in zip(with_id, asked.tolist(), strict=True):
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, made = events[k], responses[k]
-            usable = contexts is not None and np.isfinite(contexts[k]).all()
+            made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
             context = contexts[k].tolist() if usable else None
             prediction = Prediction(made.label, made.probability, made.margin, context)
-            kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
-            pending.append(kept)
+            pending.append(PendingEvent(ids[k], tasks[k], cells[k], prediction, offsets[k]))
         return responses, pending
 
     def _predict(
         self, rows: Sequence[Any], tasks: Sequence[Task], offsets: Any, with_context: bool
-    ) -> tuple[Predictions, Any, bool]:
+    ) -> tuple[list[PredictResponse], Any, bool]:
         """Predict encoded rows.
 
-        Returns labels, probabilities and margins; the learner's context (n, k), for late answers;
-        and whether all features are sure to be known.
+        Returns responses; the learner's context (n, k), for late answers; and whether all
+        features are sure to be known.
         """
         engine, read, contexts = self.model.engine, self.model.features.read, None
         given: Any = rows
+        version = self.sequence
         try:
             if len(rows) == 1 and not with_context:  # compiled, without arrays
                 made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
                 if made is not NotImplemented:
-                    return ([made[0]], [made[1]], [made[2]]), None, False
+                    label, chance, margin = made
+                    return [PredictResponse(label, chance, margin, version)], None, False
             if self._known_names and engine.history is None:
                 given = read(rows)  # names that are not known are left out
             if with_context:
@@ -233,7 +238,23 @@ class ServedModel:
             raise RequestError(str(error), 0) from None
         complete = given is not rows and len(given.values) == sum(map(len, rows))
         chances = margins if self.target == "number" else engine.probability_of(margins)
-        return self._predictions(margins, chances), contexts, complete
+        columns = self._predictions(margins, chances)
+        return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
+
+    def with_task(self, event: Any, index: int) -> Any:
+        """Return a request with one task; levels of further groupings become cells of its row."""
+        levels, names = event.task, self._levels
+        if type(levels) in PLAIN_TASKS:
+            return event
+        if isinstance(levels, list) and len(levels) == len(names):
+            levels = dict(zip(names, levels, strict=True))
+        if not names or not isinstance(levels, dict) or levels.keys() != set(names):
+            expected = f"the levels of {', '.join(names)}" if names else "one task"
+            raise RequestError(f"task: expected {expected}, as the model was made", index)
+        if not isinstance(event.x, dict):
+            return msgspec.structs.replace(event, task=levels[names[0]])  # refused for its row
+        (row,), (task,), _ = take_groupings([{**event.x, **levels}], self.groupings)
+        return msgspec.structs.replace(event, task=task, x=row)
 
     def _take_schema(self) -> Schema | None:
         """Return how cells are read, None for arrays; the model itself gets plain numbers.
@@ -256,18 +277,15 @@ class ServedModel:
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
-        encoded = []
-        for index, row in enumerate(rows):
-            try:
-                if not isinstance(row, dict):
-                    raise ValueError("expected an object with a value for each name")
-                unknown = schema.unknown(row) if learning and schema.complete else []
-                if unknown:
-                    raise ValueError(f"the model has no column {', '.join(unknown)}")
-                encoded.append(schema.encode(row))
-            except ValueError as error:
-                raise RequestError(str(error), index) from None
-        return encoded
+        return check_each(lambda some: [self._encode(row, schema, learning) for row in some], rows)
+
+    def _encode(self, row: Row, schema: Schema, learning: bool) -> dict[str, float]:
+        if not isinstance(row, dict):
+            raise ValueError("expected an object with a value for each name")
+        unknown = schema.unknown(row) if learning and schema.complete else []
+        if unknown:
+            raise ValueError(f"the model has no column {', '.join(unknown)}")
+        return schema.encode(row)
 
     def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -336,7 +354,7 @@ class ServedModel:
         """
         given = self.encode([e.x for e in events]), [e.y for e in events], [e.task for e in events]
         contexts = [None if e.prediction is None else e.prediction.context for e in events]
-        offsets = _offsets(events)
+        offsets = _offsets([event.offset for event in events])
         before = self.model.events
         try:
             try:
@@ -379,13 +397,14 @@ class ServedModel:
     def overview(self) -> Explanation:
         """Return an explanation of the whole model, at most about a second old."""
         with self._overview_lock:
-            stale = self._overview_sequence != self.sequence
-            if self._overview is None or (stale and time.monotonic() > self._overview_until):
-                sequence, begin = self.sequence, time.monotonic()
-                self._overview = explain(self.model, 0, findings=False)
-                self._overview_sequence, end = sequence, time.monotonic()
-                self._overview_until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
-            return self._overview
+            sequence, found, until = self._overview
+            begin = time.monotonic()
+            if found is None or (sequence != self.sequence and begin > until):
+                sequence, found = self.sequence, explain(self.model, 0, findings=False)
+                end = time.monotonic()
+                until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
+                self._overview = sequence, found, until
+            return found
 
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""
@@ -412,8 +431,9 @@ class ServedModel:
         """Return True if a task has been learned."""
         return bool(self.model.engine.tasks.numbers([task])[0] >= 0)
 
-    def explain(self, event: PredictRequest) -> dict[str, Any]:
+    def explain(self, event: Any) -> dict[str, Any]:
         """Return what each feature of an event adds to its margin."""
+        event = self.with_task(event, 0)
         try:
             encoded = self.encode([event.x])[0]
             found = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
@@ -438,7 +458,7 @@ class GroupValidator:
 
     def __init__(self, served: ServedModel, settings: Settings) -> None:
         self._served, self._settings = served, settings
-        self._labels: set[Any] = {name_key(label) for label in served.model.classes}
+        self._target = copy(served.model.engine.target)  # as it will be
         self._tasks: set[Any] = set()  # new ones
         self._features = 0  # new ones
 
@@ -449,68 +469,54 @@ class GroupValidator:
     def check(self, events: list[Event], places: list[int]) -> None:
         """Raise RequestError unless the model can learn the events; ``places``: in the request."""
         model, settings, features = self._served.model, self._settings, dict[Any, int]()
+        engine, labels = model.engine, self._target.known
+        offsets = _offsets([event.offset for event in events])
         try:
             rows = self._served.encode([event.x for event in events], learning=True)
             check_each(lambda some: model.features.read(some, features), rows)
             if len(features) > MAX_NEW_FEATURES:
                 many = f"{len(features):,} new features in one request"
                 raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
-            labels = self._check_labels(events, rows)
-            numbers = model.engine.tasks.numbers([event.task for event in events]).tolist()
+            _, known = check_each(self._target.read, [event.y for event in events])
+            if offsets is not None or engine.with_offset:
+                check_each(lambda some: engine.read_offset(some, 1.0, engine.events > 0), offsets)
+            numbers = engine.tasks.numbers([event.task for event in events]).tolist()
             tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
-            known = len(model.tasks) + len(self._tasks) if tasks else 0
+            n_tasks = len(model.tasks) + len(self._tasks) if tasks else 0
+            n_features = model.features.width + self._features
             for kind, new, size, most in (
-                ("tasks", tasks, known, settings.model_tasks),
-                (
-                    "features",
-                    features,
-                    model.features.width + self._features,
-                    settings.model_features,
-                ),
-                ("classes", labels, len(self._labels), settings.model_classes),
+                ("tasks", tasks, n_tasks, settings.model_tasks),
+                ("features", features, n_features, settings.model_features),
+                ("classes", known.keys() - labels.keys(), len(labels), settings.model_classes),
             ):
                 if new and size + len(new) > most:
                     raise RequestError(f"the model has room for {most:,} {kind}", 0)
         except RequestError as error:
             error.index = None if error.index is None else places[error.index]
             raise
-        self._labels.update(labels)
+        self._target.adopt(known)
         self._tasks |= tasks
         self._features += len(features)
 
-    def _check_labels(self, events: list[Event], rows: Sequence[Any]) -> list[Any]:
-        """Return labels that are new, in order of arrival."""
-        engine, offsets = self._served.model.engine, _offsets(events)
-        keys = [] if self._served.target == "number" else [name_key(event.y) for event in events]
-        new = list(dict.fromkeys(key for key in keys if key not in self._labels))
-        if self._served.target != "two classes" or engine.with_offset or offsets is not None:
-            given: list[Any] = [rows, [e.y for e in events], [e.task for e in events]]
-            check_each(engine.check, *given, *([] if offsets is None else [offsets]))
-        elif len(self._labels) + len(new) > 2:
-            third = new[2 - len(self._labels)]
-            known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
-            at = keys.index(third)
-            reason = f"y is {events[at].y!r}, a third label: there are {known} already"
-            raise RequestError(reason, at)
-        return new
 
-
-def check_each(check: Callable[..., object], *columns: Sequence[Any]) -> None:
-    """Raise RequestError where a check of events fails, naming the first that fails by itself."""
+def check_each(check: Callable[[Any], Any], values: Any) -> Any:
+    """Return what a check of events returns; RequestError names the first event that is bad."""
     try:
-        check(*columns)
+        return check(values)
     except ValueError as error:
-        for index, event in enumerate(zip(*columns, strict=True)):
+        low, high, reason = 0, len(values or ()), error
+        while high - low > 1:  # the first that makes it fail is above low, up to high
+            middle = (low + high) // 2
             try:
-                check(*([cell] for cell in event))
+                check(values[:middle])
+                low = middle
             except ValueError as fault:
-                raise RequestError(str(fault), index) from None
-        raise RequestError(str(error), 0) from None
+                high, reason = middle, fault
+        raise RequestError(str(reason), low) from None
 
 
-def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
+def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
-    offsets = [event.offset for event in events]
     if offsets.count(None) == len(offsets):
         return None
     return [np.nan if offset is None else offset for offset in offsets]

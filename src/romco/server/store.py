@@ -14,7 +14,6 @@ the service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus th
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 import sqlite3
@@ -22,11 +21,11 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from romco.io.durable import Closing
+from romco.io import durable
 from romco.io.modelfile import ModelFileError, load, save
 from romco.model import Model
 from romco.server.protocol import (
@@ -77,7 +76,7 @@ def hash_id(identity: str) -> bytes:
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
-class Store(Closing):
+class Store(durable.Closing):
     """Folder of one service, locked while it is open; used by one thread at a time.
 
     >>> import tempfile
@@ -90,12 +89,16 @@ class Store(Closing):
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings = folder, settings
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _lock(folder)
+        self._lock = ExitStack()
         try:
+            self._lock.enter_context(durable.exclusive(folder / DATABASE))
             _refuse_old_format(folder)
             with _errors_as(DamagedError):
                 self._connect()
                 newest = self._value("SELECT max(time) FROM pending")
+        except BlockingIOError:
+            why = "in use by another server: stop it, or use another"
+            raise ValueError(f"the folder {folder.name} is {why}") from None
         except BaseException:
             self.close()
             raise
@@ -105,8 +108,7 @@ class Store(Closing):
         """Close the database and release the folder."""
         with suppress(sqlite3.Error, AttributeError):
             self._db.close()
-        with suppress(OSError):
-            os.close(self._lock)
+        self._lock.close()
 
     def reconnect(self) -> None:
         """Open the database anew after an I/O error."""
@@ -172,13 +174,10 @@ class Store(Closing):
                     f"or leave the file out to continue with {name}"
                 )
             row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
-            if row is None:
-                raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
-            sequence, file, scores = row
-            first = self._value("SELECT min(sequence) FROM change WHERE sequence > ?", sequence)
-        if first is not None and first != sequence + 1:
-            missing = f"changes {sequence + 1:,} to {first - 1:,} are missing"
-            raise DamagedError(f"{self.folder.name}: {missing}: restore it from a backup")
+            if row is None or [type(value) for value in row] != [int, str, bytes]:
+                raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
+        sequence, file, scores = row
+        self.changes_after(sequence)  # raises where the next ones are missing
         try:
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
@@ -199,8 +198,8 @@ class Store(Closing):
                 change = None
             if change is None or change.count != count or first != sequence + 1:
                 raise DamagedError(
-                    f"change {sequence + 1:,} in {DATABASE} is damaged: restore the folder from a "
-                    "backup; nothing was changed"
+                    f"change {sequence + 1:,} in {DATABASE} is damaged or missing: restore the "
+                    "folder from a backup; nothing was changed"
                 )
             changes.append(change)
             sequence += count
@@ -410,19 +409,6 @@ def _title(origin: str) -> str:
 
 def _file(sequence: int) -> str:
     return f"model-{sequence:020d}.romco"
-
-
-def _lock(folder: Path) -> int:
-    """Lock a folder; the system releases it if the process dies."""
-    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        raise ValueError(
-            f"the folder {folder.name} is in use by another server: stop it, or use another"
-        ) from None
-    return file
 
 
 def _refuse_old_format(folder: Path) -> None:

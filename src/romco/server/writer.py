@@ -18,6 +18,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+import numpy as np
+
 from romco.labels import Budget
 from romco.model import Model
 from romco.server.protocol import (
@@ -37,7 +39,6 @@ from romco.server.protocol import (
     StoreError,
     Task,
     hash_answer,
-    name_key,
 )
 from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Store
@@ -286,26 +287,19 @@ class Service:
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
-        validator.check(events, places)  # of a request all of it, before anything is learned
-        size = self._chunk(events, most) if order.position is None else len(events)
+        if events:
+            validator.check(events, places)  # all of a request, before anything is learned
+        size = most if order.position is None else len(events)
+        if order.position is None and self.served.target == "classes":  # new ones take long
+            target = self.served.model.engine.target
+            numbers, _ = target.read([event.y for event in events[:size]])
+            beyond = np.flatnonzero(numbers >= len(target.known) + CHUNK_NEW_CLASSES)
+            size = int(beyond[0]) if len(beyond) else size
         if size < len(events):
             events, outcomes = events[:size], outcomes[: places[size] - begin]
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
-
-    def _chunk(self, events: list[Event], most: int) -> int:
-        """Return how many events to learn at once, at least one: new classes take long."""
-        if self.served.target == "classes":
-            known = {name_key(label) for label in self.served.model.classes}
-            new: set[Any] = set()
-            for k, event in enumerate(events[:most]):
-                label = name_key(event.y)
-                if label not in known:
-                    new.add(label)
-                    if len(new) > CHUNK_NEW_CLASSES:
-                        return k
-        return most
 
     def _events(
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
@@ -322,6 +316,7 @@ class Service:
                 differs = answer != hash_answer(lesson.y)
                 outcomes.append(LearnResponse("duplicate", number, differs))
                 continue
+            lesson = self.served.with_task(lesson, place)
             event = _whole(lesson, place, waiting.get(lesson.id or ""))
             if event is None:
                 outcomes.append(LearnResponse("expired", None))
@@ -474,7 +469,7 @@ class Service:
                 future.set_result(sequence)
 
 
-def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Event | None:
+def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | None:
     """Return the event of a lesson, joined with the one that waits; None if none does."""
     made = None if waiting is None else waiting.prediction
     if lesson.task is not None and lesson.x is not None:

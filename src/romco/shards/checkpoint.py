@@ -95,8 +95,9 @@ def to_model_state(
     section = _section(schedule, position)
     if schedule.n == 1:
         (state,) = states
-        state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
-        _add_history(state, named)
+        parts = ("features", "labels", "notes", "session", "history")
+        state |= {part: named[part] for part in parts if part in named}
+        state["arrays"] |= _with_prefix(named["arrays"], PREFIX, keep=True)
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
     common, start = (
         restore(front.engine.learner.state()),
@@ -115,7 +116,6 @@ def to_model_state(
     if any(counts):
         section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
         state["arrays"] |= _open_period(front, updates)
-    _add_history(state, named)
     return {**state, SECTION: section}
 
 
@@ -126,13 +126,6 @@ def _section(schedule: Schedule, position: StreamPosition) -> State:
 
 def _position(section: State) -> StreamPosition:
     return StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
-
-
-def _add_history(state: State, front: State) -> None:
-    """Add the history of all tasks, which the front keeps, to the state of a model."""
-    if "history" in front:
-        past = {name: a for name, a in front["arrays"].items() if name.startswith(PREFIX)}
-        state["history"], state["arrays"] = front["history"], state["arrays"] | past
 
 
 def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
@@ -254,7 +247,8 @@ def _assemble(
     """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
     ends = np.cumsum([0, *(len(own) for _, own in parts)])
     room = next_double(MIN_TASK_ROOM, int(ends[-1])) if room is None else room
-    target = _empty_learner(plain, plain["learner"]["n_features"], room)
+    name, d = plain["learner"]["learner"], plain["learner"]["n_features"]
+    target = make_learner(name, d, room, **plain["learner"]["parameters"])
     arrays, tables = target.arrays(), []
     of_tasks, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
     for name in arrays.keys() - of_tasks - set(paired):
@@ -272,21 +266,18 @@ def _assemble(
         **plain,
         "learner": {**plain["learner"], "n_tasks": room},
         "tasks": [state["tasks"][number] for state, own in parts for number in own],
-        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **counts},
+        "arrays": {
+            **{LEARNER + name: a for name, a in arrays.items()},
+            **counts,
+            **_with_prefix(plain["arrays"], PREFIX, keep=True),  # the history
+        },
     }
 
 
 def _front(plain: State) -> Model:
     """Return the model without its tasks."""
-    state = _part({**plain, "tasks": []}, NO_TASK)
-    _add_history(state, plain)
-    return Model.from_state(state)
-
-
-def _empty_learner(state: State, n_features: int, n_tasks: int) -> Learner:
-    inner = state["learner"]
-    made = make_learner(inner["learner"], n_features, n_tasks, **inner["parameters"])
-    return made
+    shared = _with_prefix(plain["arrays"], LEARNER)
+    return Model.from_state(_assemble(plain, shared, [(plain, NO_TASK)]))
 
 
 def _of_tasks(front: Model) -> set[str]:
@@ -324,8 +315,10 @@ def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUp
     return ShardUpdate(change, scale_numbers(Scale.from_json(scale)), 0)
 
 
-def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
-    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str, keep: bool = False) -> Values:
+    """Return the arrays whose names have a prefix, without it unless it is kept."""
+    names = (name for name in arrays if name.startswith(prefix))
+    return {name if keep else name.removeprefix(prefix): arrays[name] for name in names}
 
 
 # Validation: nothing in a file is trusted

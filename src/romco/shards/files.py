@@ -212,6 +212,7 @@ def warm_up(coordinator: Coordinator, files: EventFiles) -> ShardsProgress | Non
     state = from_model_state(local.state(), schedule)
     coordinator.engine.start(state.starts)
     coordinator.adopt(state)
+    coordinator.front.engine.history = state.front.engine.history
     return progress
 
 

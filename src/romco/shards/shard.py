@@ -1,8 +1,7 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from romco.model import Model, Scale
 from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
 from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
 from romco.model.history import TaskHistory
-from romco.model.names import Action, Id
+from romco.model.names import Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
@@ -83,26 +82,24 @@ class ReadReport:
     ended: bool
 
 
+@dataclass
 class SharedBatch:
     """Rows that all shards of this process read in place, and their predictions."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        y: Dense,
-        weight: Dense | None,
-        offset: Dense | None,
-        codes: NDArray[np.int64],
-        names: list[Id],
-        version: int,
-        grows: bool,
-        with_probabilities: bool,
-    ) -> None:
-        self.rows, self.y, self.weight, self.offset = rows, y, weight, offset
-        self.codes, self.names, self.version = codes, names, version  # see TaskCodes
-        self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
-        self.margins = np.empty(len(y))
-        self.probabilities = np.empty(len(y) if with_probabilities else 0)
+    rows: Rows
+    y: Dense
+    weight: Dense | None
+    offset: Dense | None
+    codes: NDArray[np.int64]  # of the tasks; see TaskCodes
+    names: list[Id]
+    version: int
+    grows: InitVar[bool]
+    with_probabilities: InitVar[bool]
+
+    def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
+        self.widths = row_widths(self.rows) if grows and isinstance(self.rows, Sparse) else None
+        self.margins = np.empty(len(self.codes))
+        self.probabilities = np.empty(len(self.codes) if with_probabilities else 0)
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
@@ -113,6 +110,14 @@ class SharedBatch:
         names = [self.names[code] for code in self.codes[index]]
         more = (None if part is None else part[index] for part in (self.weight, self.offset))
         return take_rows(self.rows, index), self.y[index], names, *more
+
+    def put_all(
+        self, indices: Sequence[NDArray[np.int64]], answers: Sequence[Predictions | None]
+    ) -> None:
+        """Set the predictions of the rows of each shard."""
+        for index, one in zip(indices, answers, strict=True):
+            if one is not None:
+                self.put(index, one)
 
     def put(self, index: NDArray[np.int64], predictions: Predictions) -> None:
         """Set the predictions of rows."""
@@ -129,23 +134,11 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
 
 
 class NumberedFeatures(Columns):
-    """Features of a shard's model: rows come as numbers, and may need more columns."""
+    """Features of a shard's model: rows come as numbers, for which the shard makes room."""
 
     def read(self, rows: Any, new: dict[Id, int] | None = None) -> Rows:
-        """Return the rows; a wider one is noted in ``new``."""
-        if new is not None and isinstance(rows, Sparse) and len(rows.columns):
-            needed = int(rows.columns.max()) + 1
-            if needed > self.width:
-                new["columns"] = needed
+        """Return the rows as they are."""
         return rows
-
-    def add(self, new: dict[Id, int]) -> None:
-        """Add columns."""
-        self.width = max(self.width, new.get("columns", 0))
-
-    def actions(self, new: Any, top: int) -> list[Action]:
-        """Return the action that adds the columns below ``top``."""
-        return [(partial(setattr, self, "width"), max(self.width, top))]
 
 
 class Shard:
@@ -156,19 +149,15 @@ class Shard:
 
     def __init__(self, config: ShardConfig, start: Start = None) -> None:
         self.config = config
-        if start is None:
-            self.model = Model(
-                config.learner,
-                NumberedFeatures(config.width),
-                classes=SIDES,
-                new_task=config.new_task,
-                **config.parameters,
-            )
+        if isinstance(start, Path):
+            self.model = load_shard(start, config)
+        elif start is not None:
+            self.model = _from_state(start)
         else:
-            path = isinstance(start, Path)
-            self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
-            features = NumberedFeatures(self.model.engine.learner.n_features)
-            self.model.features = self.model.engine.features = features
+            more = {"classes": SIDES, "new_task": config.new_task, **config.parameters}
+            self.model = Model(config.learner, Columns(config.width), **more)
+        self._features = NumberedFeatures(self.model.engine.learner.n_features)
+        self.model.features = self.model.engine.features = self._features
         self._counts = FeatureCounts(self.model.engine.learner.n_features)
         self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
@@ -193,8 +182,9 @@ class Shard:
         """
         engine = self.model.engine
         engine.with_offset = offset is not None  # as all shards agreed before
+        if isinstance(rows, Sparse):
+            self.widen(int(rows.columns.max(initial=0)) + 1)
         answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
-        self._fit()
         if weight is not None and not weight.all():
             rows = take_rows(rows, np.flatnonzero(weight))
         if self.config.n > 1 and count_rows(rows):
@@ -346,7 +336,8 @@ class Shard:
     def widen(self, width: int) -> None:
         """Make room for at least ``width`` features."""
         self.model.engine.make_room(width)
-        self._fit()
+        self._features.width = self.model.engine.learner.n_features
+        self._counts.grow(self._features.width)
 
     def subspace_sums(self) -> SubspaceRows:
         """Return what the shared subspace needs of the own tasks."""
@@ -383,12 +374,6 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def _fit(self) -> None:
-        """Give the features the learner's room."""
-        width = self.model.engine.learner.n_features
-        self.model.features.add({"columns": width})
-        self._counts.grow(width)
-
     def _touch(self, rows: Rows) -> None:
         """Count the features of rows."""
         learner = self.model.engine.learner
@@ -410,9 +395,9 @@ def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
     """
     if not isinstance(rows, Sparse):
         return rows[index]
-    sizes = np.diff(rows.starts)[index]
+    begins, sizes = rows.starts[index], rows.starts[index + 1] - rows.starts[index]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    entries = np.arange(starts[-1]) + np.repeat(rows.starts[index] - starts[:-1], sizes)
+    entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
     return Sparse(rows.values[entries], rows.columns[entries], starts)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,14 @@ from romco.io.modelfile import load_state, refusing, save_state
 from romco.learners.capabilities import UpdatesSubspace
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
-from romco.model.engine import check_lengths, check_sequence, one_offset, read_weights
-from romco.model.features import Dense, Names, Rows, select_rows
+from romco.model.engine import (
+    GivenRows,
+    check_lengths,
+    check_sequence,
+    one_offset,
+    read_weights,
+)
+from romco.model.features import Dense, Names, Rows
 from romco.model.lock import Locks
 from romco.model.names import Id
 from romco.model.target import Predictions, TwoClasses, target_from_json
@@ -56,7 +62,6 @@ from romco.shards.shard import (
     count_entries,
     merge_scales,
     scale_numbers,
-    take_rows,
 )
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
@@ -85,7 +90,8 @@ class Coordinator:
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
-        self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
+        self._barriers, self._folder = 0, folder
+        self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         learner = self.front.engine.learner
         self.config = ShardConfig(
             learner.name,
@@ -153,7 +159,6 @@ class Coordinator:
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
         front.adopt(other.scale, state.front.events)
-        front.history = other.history
         self.new = False
         self._set_position(state)
 
@@ -366,8 +371,7 @@ class Shards(Closing):
         else:
             check_settings(stored, front)
             state = stored.state(schedule)
-        often = whole("checkpoint_every", checkpoint_every)
-        coordinator = Coordinator(schedule, state, engine, address, folder, often)
+        coordinator = Coordinator(schedule, state, engine, address, folder, checkpoint_every)
         self._start(coordinator, n == "auto")
 
     def _start(self, coordinator: Coordinator, auto: bool) -> None:
@@ -481,7 +485,7 @@ class Shards(Closing):
             return self._learn_to_barriers(given.listed())
         return self._learn_all(given, with_probabilities)
 
-    def _learn_weighted(self, given: "GivenRows", weights: Dense) -> Predictions:
+    def _learn_weighted(self, given: GivenRows, weights: Dense) -> Predictions:
         """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
         y, task = given.y, given.task
         if not len(y) == len(task) == len(weights):
@@ -492,14 +496,14 @@ class Shards(Closing):
         ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
         parts = []
         for part in map(given.select, np.split(np.arange(len(weights)), ends)):
-            x, y, task, weight, offset = part
+            x, y, task, weight, offset, _ = part
             if weight[0]:
                 parts.append(self.predict_and_learn(x, y, task, weight=weight, offset=offset))
             else:
                 parts.append(self._answers(x, task, offset, y))
         return _join(parts)
 
-    def _learn_to_barriers(self, given: "GivenRows") -> Predictions:
+    def _learn_to_barriers(self, given: GivenRows) -> Predictions:
         """Learn rows in parts that end at barriers, so that a checkpoint has their history."""
         history, begin, n = self._front.engine.history, 0, len(given.y)
         parts: list[Predictions] = []
@@ -517,7 +521,7 @@ class Shards(Closing):
         return _join(parts)
 
     def _learn_all(
-        self, given: "GivenRows", with_probabilities: bool, observing: bool = False
+        self, given: GivenRows, with_probabilities: bool, observing: bool = False
     ) -> Predictions:
         with self._locks.writing:
             labels = self.target
@@ -604,10 +608,10 @@ class Shards(Closing):
         self.coordinator.close()
 
     def _read(
-        self, given: "GivenRows", observing: bool = False
+        self, given: GivenRows, observing: bool = False
     ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
         """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
-        x, y, task, weights, offset = given
+        x, y, task, weights, offset, _ = given
         signs, sides = self.target.read(y)
         with self._locks.step:
             codes = self._tasks.encode(check_sequence(task))
@@ -620,8 +624,7 @@ class Shards(Closing):
                 rows = front.with_history(x, list(task), new, signs if observing else None)
         turn = front.turn_with(sides, learned and front.with_offset)
         known = front.read_offset(offset, turn, learned)
-        parts = {"task": codes, "y": signs, "weight": weights, "offset": known}
-        check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
+        check_lengths(rows, task=codes, y=signs, weight=weights, offset=known)
         return rows, signs, codes, sides, new, known
 
     def _learn(
@@ -650,10 +653,7 @@ class Shards(Closing):
                     self.coordinator.run(Shard.learn_at, arguments, end - begin)
                 else:
                     copies = [batch.copy(own) if len(own) else None for own in indices]
-                    learned = self.coordinator.run(Shard.learn, copies, end - begin)
-                    for index, one in zip(indices, learned, strict=True):
-                        if one is not None:
-                            batch.put(index, one)
+                    batch.put_all(indices, self.coordinator.run(Shard.learn, copies, end - begin))
                 if self._front.engine.history is not None:
                     self._front.engine.history.kernel.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
@@ -684,50 +684,21 @@ class Shards(Closing):
                 rows = front.with_history(x, task, None, None if y is None else front.sides_of(y))
                 front.history.kernel.commit(len(task))
             known = front.read_offset(offset, front.target.turn, self.events > 0)
-            check_lengths(rows, task=codes, **({} if known is None else {"offset": known}))
+            check_lengths(rows, task=codes, offset=known)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
-            names = self._tasks.names
-            arguments = [
-                (
-                    take_rows(rows, own),
-                    [names[code] for code in codes[own]],
-                    None if known is None else known[own],
-                )
-                if len(own)
-                else None
-                for own in indices
-            ]
-            parts = self.coordinator.engine.call_each(Shard.answers, arguments)
-            answers = Predictions(np.empty(len(codes)), np.empty(len(codes)))
-            for index, one in zip(indices, parts, strict=True):
-                if one is not None:
-                    answers.margins[index], answers.probabilities[index] = one
-            return _turn(answers, np.full(len(codes), self._front.engine.target.turn))
+            names, version = self._tasks.names, self._tasks.version
+            no_y = np.empty(len(codes))
+            batch = SharedBatch(rows, no_y, None, known, codes, names, version, False, True)
+            # Of a copy the rows, tasks and offsets.
+            arguments = [batch.copy(own)[::2] if len(own) else None for own in indices]
+            batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
+            answers = Predictions(batch.margins, batch.probabilities)
+            return _turn(answers, np.full(len(codes), self.target.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
-
-
-class GivenRows(NamedTuple):
-    """Rows of a call, as they were given."""
-
-    x: Any
-    y: Any
-    task: Any
-    weight: Any
-    offset: Any
-
-    def listed(self) -> "GivenRows":
-        """Return the same with lists, so that rows can be selected."""
-        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
-
-    def select(self, index: NDArray[np.intp]) -> "GivenRows":
-        """Return some of the rows."""
-        y, task = ([values[i] for i in index] for values in (self.y, self.task))
-        more = (None if one is None else np.asarray(one)[index] for one in self[3:])
-        return GivenRows(select_rows(self.x, index), y, task, *more)
 
 
 def _join(parts: list[Predictions]) -> Predictions:

@@ -1,8 +1,7 @@
 """Streams of events, simulated or from arrays, and their orders."""
 
-from romco.streams.orders import ORDERS, interleaved, recorded, synchronous
 from romco.streams.simulated import preset, simulated
-from romco.streams.stream import Stream, Truth
+from romco.streams.stream import ORDERS, Stream, Truth, interleaved, recorded, synchronous
 
 __all__ = [
     "ORDERS",

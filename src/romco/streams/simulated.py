@@ -6,7 +6,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from romco.rounds import Features
 from romco.streams.stream import Stream, Truth
 
 Numbers = NDArray[np.float64]
@@ -90,7 +89,9 @@ def simulated(
     (20, 1)
     """
     sizes = _check(n_tasks, n_features, n_events, rank, outliers)
-    _check_shares(noise=noise, sparsity=sparsity, imbalance=imbalance)
+    for share in {"noise": noise, "sparsity": sparsity, "imbalance": imbalance}.items():
+        if not 0.0 <= share[1] < 1.0:
+            raise ValueError("{} must be at least 0 and below 1; got {}".format(*share))
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(n_tasks, size=outliers, replace=False))
     begin = _weights(rng, n_features, n_tasks, rank, chosen)
@@ -102,10 +103,14 @@ def simulated(
 
     personal = np.zeros_like(end)
     personal[:, chosen] = end[:, chosen]
+    if sparsity > 0:
+        from scipy.sparse import csr_array  # takes long to import: see rounds.py
+
+        x = csr_array(x)
     return Stream(
         name=name,
         task=task,
-        x=_sparse(x) if sparsity > 0 else x,
+        x=x,
         y=y,
         tasks=tuple(f"task {i}" for i in range(n_tasks)),
         notes=("simulated data with a planted truth",),
@@ -115,14 +120,11 @@ def simulated(
 
 def _weights(rng: Generator, d: int, m: int, rank: int, outliers: NDArray[np.int64]) -> Numbers:
     """Columns of length 1, in a space of `rank` dimensions except for the outliers."""
-    w = rng.standard_normal((d, rank)) @ _leaning(rng, rank, m)
+    directions = rng.standard_normal((d, rank))
+    # Coordinates that mostly agree in sign: related tasks, not opposed ones.
+    w = directions @ (np.abs(rng.standard_normal((rank, m))) + 0.2)
     w[:, outliers] = rng.standard_normal((d, len(outliers)))
     return w / np.linalg.norm(w, axis=0)
-
-
-def _leaning(rng: Generator, rank: int, m: int) -> Numbers:
-    """Coordinates (rank, m) that mostly agree in sign: related tasks, not opposed ones."""
-    return np.abs(rng.standard_normal((rank, m))) + 0.2
 
 
 def _turned(begin: Numbers, other: Numbers, drift: float) -> Numbers:
@@ -155,12 +157,6 @@ def _events(
     return x, wanted
 
 
-def _sparse(x: Numbers) -> Features:
-    from scipy.sparse import csr_array  # takes long to import: see rounds.py
-
-    return csr_array(x)
-
-
 def _rows(rng: Generator, n: int, d: int, sparsity: float) -> Numbers:
     x = rng.standard_normal((n, d))
     if sparsity > 0:
@@ -187,9 +183,3 @@ def _check(
             f"outliers must be from 0 to {n_tasks}, the number of tasks; got {outliers}"
         )
     return sizes
-
-
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0.0 <= share < 1.0:
-            raise ValueError(f"{name} must be at least 0 and below 1; got {share}")

@@ -12,6 +12,10 @@ BEYOND K / (n + K) after n events of more than two classes is given to all class
 nobody can know yet. Without it a few surprises at the start would make all that is said timid.
 Scores are the logarithms.
 
+With offsets o_k of the classes, learners know o_k - o_j, or o_k less the log-sum of the rest: the
+factor a_kj is of the rest of a margin. Then all pairs are asked, and there is no power and no common
+share, so that learners that have learned nothing leave the probabilities exp(o_k) / sum_j exp(o_j).
+
 Of pairs only those are asked that matter. The classes meet in turn, the likelier of two stays,
 and the last one to stay meets all whom it has not met. Those that come within ``CLOSE`` of it meet
 each other; what two others would say, of an event that is likely of neither, is left out of the sum.
@@ -23,6 +27,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
 from romco.kernels.auto.between cimport Measured
+from romco.kernels.auto.gaussians cimport log_sum
 from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
@@ -80,15 +85,26 @@ cdef class Member:
         self.kernel.followed = followed
         return self.kernel.score(events, begin, end, margins - begin)
 
-    cdef inline double odds(self, double margin) noexcept nogil:
-        """Log-odds of its +1; what is not a number stays so."""
-        cdef double z = exp(self.scale[0]) * margin
+    cdef double shift(self, const double* offsets, Py_ssize_t n) noexcept nogil:
+        """Known log-odds of its +1, from those of n classes."""
+        cdef Py_ssize_t j, one = self.high if self.high >= 0 else self.low
+        cdef double rest = NAN
+        if self.low >= 0 and self.high >= 0:
+            return offsets[self.high] - offsets[self.low]
+        for j in range(n):
+            if j != one:
+                rest = offsets[j] if isnan(rest) else log_sum(rest, offsets[j])
+        return offsets[one] - rest if self.high >= 0 else rest - offsets[one]
+
+    cdef inline double odds(self, double margin, double shift) noexcept nogil:
+        """Log-odds of its +1, ``shift`` of which are known; what is not a number stays so."""
+        cdef double z = shift + exp(self.scale[0]) * (margin - shift)
         return MAX_LOG_ODDS if z > MAX_LOG_ODDS else -MAX_LOG_ODDS if z < -MAX_LOG_ODDS else z
 
-    cdef void rescale(self, double margin, double y, double h) noexcept nogil:
+    cdef void rescale(self, double margin, double shift, double y, double h) noexcept nogil:
         """A Newton step of log a on the logistic loss, before the event is learned."""
-        cdef double z = y * exp(self.scale[0]) * margin
-        cdef double miss = 1.0 / (1.0 + exp(min(z, MAX_LOG_ODDS)))
+        cdef double z = y * exp(self.scale[0]) * (margin - shift)
+        cdef double miss = 1.0 / (1.0 + exp(min(z + y * shift, MAX_LOG_ODDS)))
         cdef double step
         self.scale[1] = max(1.0, MEMORY * self.scale[1] + h * z * z * miss * (1.0 - miss))
         step = h * z * miss / self.scale[1]
@@ -106,7 +122,8 @@ cdef class ClassesKernel(Kernel):
     cdef list kept
     cdef void** member             # the same, borrowed, to be visited without the GIL
     cdef Py_ssize_t n
-    cdef Scratch margins, sides
+    cdef Scratch margins, sides, shifts
+    cdef const double* offsets     # (n, width) of the events at hand, or NULL
     cdef double[::1] power
     cdef object numbers
     cdef int* all_                 # (width,) 0, 1, ...: all classes
@@ -118,7 +135,8 @@ cdef class ClassesKernel(Kernel):
         cdef Py_ssize_t i
         cdef Member one
         self.kept, self.n, self.width, self.power = list(members), len(members), classes, power
-        self.margins, self.sides = Scratch(), Scratch()
+        self.margins, self.sides, self.shifts = Scratch(), Scratch(), Scratch()
+        self.offsets = NULL
         self.numbers = np.arange(classes, dtype=np.int32)
         self.all_ = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.numbers)
         free(self.member)
@@ -132,9 +150,35 @@ cdef class ClassesKernel(Kernel):
     def __dealloc__(self):
         free(self.member)
 
+    cdef inline double shift(self, Py_ssize_t i, Py_ssize_t e) noexcept nogil:
+        """Known log-odds of a member's +1."""
+        if self.offsets == NULL:
+            return 0.0
+        return (<Member> self.member[i]).shift(self.offsets + e * self.width, self.width)
+
+    cdef int set_shifts(
+        self, Py_ssize_t i, Events events, Py_ssize_t begin, Py_ssize_t end
+    ) except -1 nogil:
+        """Let events have the offsets that a member knows."""
+        cdef double* shifts
+        cdef Py_ssize_t e
+        if self.offsets != NULL:
+            shifts = self.shifts.take(end - begin)
+            for e in range(begin, end):
+                shifts[e - begin] = self.shift(i, e)
+            events.offsets = shifts - begin
+        return 0
+
+    cdef int score_member(
+        self, Py_ssize_t i, Events events, Py_ssize_t begin, Py_ssize_t end, double* own,
+        bint followed,
+    ) except -1 nogil:
+        self.set_shifts(i, events, begin, end)
+        return (<Member> self.member[i]).score(events, begin, end, own, followed)
+
     cdef void couple(self, double* sums, const int* some, Py_ssize_t n) noexcept nogil:
         """Log-probabilities of n classes in place of the evidence against each, 1 + sum of exp(-z)."""
-        cdef double t = exp(self.power[0]) if self.width > 2 else 1.0
+        cdef double t = exp(self.power[0]) if self.width > 2 and self.offsets == NULL else 1.0
         cdef double share = self.unknown()
         cdef double total = 0.0, least = sums[some[0]]
         cdef Py_ssize_t i
@@ -151,8 +195,8 @@ cdef class ClassesKernel(Kernel):
                 sums[some[i]] = log((1.0 - share) * exp(sums[some[i]]) + share / n)
 
     cdef double unknown(self) noexcept nogil:
-        """Share of probability that is spread over all classes alike; none of two."""
-        if self.width == 2:
+        """Share of probability that is spread over all classes alike; none of two, or of offsets."""
+        if self.width == 2 or self.offsets != NULL:
             return 0.0
         return BEYOND * self.width / (self.power[2] + self.width)
 
@@ -192,11 +236,15 @@ cdef class RestKernel(ClassesKernel):
         cdef Py_ssize_t e, i, n = end - begin
         cdef double* own = self.margins.take(self.n * n)
         cdef double z
-        self.ask(events, begin, end, own, self.followed)
+        self.offsets = events.offsets
+        try:
+            self.ask(events, begin, end, own, self.followed)
+        finally:
+            events.offsets = self.offsets
         self.keep_notes(events, begin, end)
         for e in range(n):
             for i in range(self.n):
-                z = (<Member> self.member[i]).odds(own[i * n + e])
+                z = (<Member> self.member[i]).odds(own[i * n + e], self.shift(i, begin + e))
                 z = z if (<Member> self.member[i]).high >= 0 else -z
                 margins[(begin + e) * self.width + i] = 1.0 + exp(-z)
             self.couple(margins + (begin + e) * self.width, self.all_, self.width)
@@ -207,9 +255,7 @@ cdef class RestKernel(ClassesKernel):
     ) except -1 nogil:
         cdef Py_ssize_t i
         for i in range(self.n):
-            (<Member> self.member[i]).score(
-                events, begin, end, own + i * (end - begin), followed
-            )
+            self.score_member(i, events, begin, end, own + i * (end - begin), followed)
         return 0
 
     cdef int learn(
@@ -218,14 +264,15 @@ cdef class RestKernel(ClassesKernel):
         cdef Py_ssize_t i, n = end - begin
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * n)
-        if not self.has_notes(events, begin, end):
-            self.ask(events, begin, end, own, True)
-        self.temper_all(events, begin, end, margins)
+        self.offsets = events.offsets
         try:
+            if not self.has_notes(events, begin, end):
+                self.ask(events, begin, end, own, True)
+            self.temper_all(events, begin, end, margins)
             for i in range(self.n):
-                self.teach(<Member> self.member[i], events, truth, begin, end, own + i * n)
+                self.teach(i, events, truth, begin, end, own + i * n)
         finally:
-            events.labels = truth
+            events.labels, events.offsets = truth, self.offsets
         return 0
 
     cdef void temper_all(
@@ -233,7 +280,7 @@ cdef class RestKernel(ClassesKernel):
     ) noexcept nogil:
         cdef Py_ssize_t e
         cdef double share = self.unknown()  # as it was when they were predicted
-        if self.width == 2:
+        if self.width == 2 or self.offsets != NULL:
             return
         for e in range(begin, end):
             if events.count(e) > 0.0:
@@ -244,19 +291,22 @@ cdef class RestKernel(ClassesKernel):
                 self.power[2] += events.count(e)
 
     cdef int teach(
-        self, Member member, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
+        self, Py_ssize_t i, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
         const double* own,
     ) except -1 nogil:
         """One member learns a round; it sees its sides as labels."""
         cdef double* sides = self.sides.take(end - begin)
         cdef Py_ssize_t e
         for e in range(begin, end):
-            sides[e - begin] = member.side(<Py_ssize_t> truth[e])
+            sides[e - begin] = (<Member> self.member[i]).side(<Py_ssize_t> truth[e])
             if events.count(e) > 0.0:
-                member.rescale(own[e - begin], sides[e - begin], events.count(e))
+                (<Member> self.member[i]).rescale(
+                    own[e - begin], self.shift(i, e), sides[e - begin], events.count(e)
+                )
         events.labels = sides - begin
-        member.kernel.learn(events, begin, end, own - begin)
-        member.kernel.drop_notes()
+        self.set_shifts(i, events, begin, end)
+        (<Member> self.member[i]).kernel.learn(events, begin, end, own - begin)
+        (<Member> self.member[i]).kernel.drop_notes()
         return 0
 
 
@@ -309,21 +359,25 @@ cdef class PairsKernel(ClassesKernel):
         cdef double* own = self.clear(n)
         cdef double* soft = self.score_softmax(events, begin, end)
         cdef double* inputs = NULL
-        if self.n == 1:
-            (<Member> self.member[0]).score(events, begin, end, own, self.followed)
-        if self.many:
-            inputs = self.inputs.take((2 * n + 1) * K)
-        for e in range(begin, end):
-            if not self.many:
-                self.hold(events, e)
-                self.meet(events, e, n, own + e - begin, margins + e * K, self.all_, K)
-                self.couple(margins + e * K, self.all_, K)
-            else:
-                self.mix(
-                    events, e, n, own + e - begin, soft + (e - begin) * K,
-                    inputs + 2 * (e - begin) * K,
-                )
-                self.stacking.score(inputs + 2 * (e - begin) * K, K, margins + e * K)
+        self.offsets = events.offsets
+        try:
+            if self.n == 1:
+                self.score_member(0, events, begin, end, own, self.followed)
+            if self.many:
+                inputs = self.inputs.take((2 * n + 1) * K)
+            for e in range(begin, end):
+                if not self.many:
+                    self.hold(events, e)
+                    self.meet(events, e, n, own + e - begin, margins + e * K, self.all_, K)
+                    self.couple(margins + e * K, self.all_, K)
+                else:
+                    self.mix(
+                        events, e, n, own + e - begin, soft + (e - begin) * K,
+                        inputs + 2 * (e - begin) * K,
+                    )
+                    self.stacking.score(inputs + 2 * (e - begin) * K, K, margins + e * K)
+        finally:
+            events.offsets = self.offsets
         self.let_go()
         self.keep_notes(events, begin, end)
         return 0
@@ -468,10 +522,10 @@ cdef class PairsKernel(ClassesKernel):
     cdef inline bint close(
         self, const double* own, Py_ssize_t n, Py_ssize_t best, Py_ssize_t k
     ) noexcept nogil:
-        """Whether a class that has met the best one comes near it."""
+        """Whether a class that has met the best one comes near it; with offsets all do."""
         cdef Py_ssize_t i = self.place(best, k)
-        cdef double z = (<Member> self.member[i]).odds(own[i * n])
-        return (z if best > k else -z) < CLOSE
+        cdef double z = (<Member> self.member[i]).odds(own[i * n], 0.0)
+        return self.offsets != NULL or (z if best > k else -z) < CLOSE
 
     cdef int ask(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
@@ -480,8 +534,8 @@ cdef class PairsKernel(ClassesKernel):
         """Log-odds z of class k against class j."""
         cdef Py_ssize_t i = self.place(k, j)
         if isnan(own[i * n]):
-            (<Member> self.member[i]).score(events, e, e + 1, own + i * n, self.followed and n == 1)
-        z[0] = (<Member> self.member[i]).odds(own[i * n])
+            self.score_member(i, events, e, e + 1, own + i * n, self.followed and n == 1)
+        z[0] = (<Member> self.member[i]).odds(own[i * n], self.shift(i, e))
         if k < j:
             z[0] = -z[0]
         return 0
@@ -507,7 +561,7 @@ cdef class PairsKernel(ClassesKernel):
         cdef double* own
         cdef double* soft = NULL
         cdef bint noted = self.has_notes(events, begin, end)
-        self.followed = True
+        self.followed, self.offsets = True, events.offsets
         if noted:
             own = self.margins.take(self.n * n + 1)
             if self.softmax is not None:
@@ -521,7 +575,7 @@ cdef class PairsKernel(ClassesKernel):
             else:
                 self.learn_all(events, begin, end, own, soft, margins, noted)
         finally:
-            events.labels = truth
+            events.labels, events.offsets = truth, self.offsets
             self.let_go()
         if self.softmax is not None:
             self.softmax.learn(events, begin, end, soft - begin * self.width)
@@ -545,7 +599,7 @@ cdef class PairsKernel(ClassesKernel):
             self.ask_true(events, e, n, own + e - begin, self.all_, K)
         for e in range(begin, end):
             h = events.count(e)
-            if h > 0.0 and K > 2:
+            if h > 0.0 and K > 2 and self.offsets == NULL:
                 self.temper(margins + e * K, self.all_, K, <Py_ssize_t> events.labels[e], h, share)
                 self.power[2] += h
             if h > 0.0 and self.stacking is not None:
@@ -621,11 +675,11 @@ cdef class PairsKernel(ClassesKernel):
             if self.some[i] == slot:
                 continue
             k = self.place(slot, self.some[i])
-            (<Member> self.member[k]).score(events, e, e + 1, own + k * n, True)
+            self.score_member(k, events, e, e + 1, own + k * n, True)
             if not isfinite(own[k * n]):
                 return 0
             (<Member> self.member[k]).rescale(
-                own[k * n], 1.0 if slot > self.some[i] else -1.0, events.count(e)
+                own[k * n], self.shift(k, e), 1.0 if slot > self.some[i] else -1.0, events.count(e)
             )
         self.teach(events, e, 1, own, slot, self.some, n_some, n)
         return 0
@@ -687,7 +741,7 @@ cdef class PairsKernel(ClassesKernel):
             if some[k] != label:
                 i = self.place(label, some[k])
                 (<Member> self.member[i]).rescale(
-                    own[i * n], 1.0 if label > some[k] else -1.0, events.count(e)
+                    own[i * n], self.shift(i, e), 1.0 if label > some[k] else -1.0, events.count(e)
                 )
 
     cdef int teach(
@@ -707,7 +761,7 @@ cdef class PairsKernel(ClassesKernel):
             for k in range(n_some):
                 if some[k] != label:
                     i = self.place(label, some[k])
-                    (<Member> self.member[i]).score(events, e, e + 1, own + i * stride, True)
+                    self.score_member(i, events, e, e + 1, own + i * stride, True)
         if self.measured is not None and self.measured.count(events.row(e)):
             for k in range(n_some):  # their notes were in units that are no more
                 if some[k] != label:
@@ -718,6 +772,7 @@ cdef class PairsKernel(ClassesKernel):
                 continue
             i = self.place(label, some[k])
             side[0] = 1.0 if label > some[k] else -1.0
+            self.set_shifts(i, events, e, e + 1)
             (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * stride - e)
             (<Member> self.member[i]).kernel.drop_notes()
         events.labels = truth

@@ -28,8 +28,8 @@ cdef class Events:
     Raises ValueError for anything a learner must not see. With ``labelled`` the
     answers must be there; without, they and the weights are not looked at. ``answers`` tells what
     an answer is: 1 for -1 or +1, k > 1 for a class from 0 to k - 1, 0 for a number. Offsets are
-    refused unless ``takes_offset``; those of numbers are taken off the labels, and a kernel's contract
-    adds them to its predictions. ``rows`` (n,), if given, is the row of x of each event, which is then read in place; a CSR matrix must be sorted.
+    refused unless ``takes_offset``; of classes there is one per event and class, (n, k). Those of
+    numbers are taken off the labels, and a kernel's contract adds them to its predictions. ``rows`` (n,), if given, is the row of x of each event, which is then read in place; a CSR matrix must be sorted.
     Rows are checked without the GIL.
     """
 
@@ -61,10 +61,14 @@ cdef class Events:
         if offset is not None:
             if not takes_offset:
                 raise ValueError(
-                    "this learner takes no offset: leave it out, or take romco-auto for two classes "
-                    "or numbers"
+                    "this learner takes no offset: leave it out, or take romco-auto for numbers or "
+                    "fewer than 20 classes"
                 )
-            self.take_offsets(offset, answers == 0)
+            if answers > 1:
+                self.offset = _class_offsets(offset, self.n, answers)
+                self.offsets = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.offset)
+            else:
+                self.take_offsets(offset, answers == 0)
 
     cdef check_tasks(self):
         cdef Py_ssize_t e
@@ -276,6 +280,16 @@ def _numbers(values):
     if values.ndim != 1:
         raise ValueError(f"expected a one-dimensional array, one number per event; got shape {values.shape}")
     return np.ascontiguousarray(_real(values), dtype=np.float64)
+
+
+def _class_offsets(offset, n, classes):
+    offset = np.asarray(offset)
+    if offset.shape != (n, classes):
+        raise ValueError(f"offset must have a row per event and a column per class, ({n}, {classes}); got shape {offset.shape}")
+    offset = np.ascontiguousarray(_real(offset), dtype=np.float64)
+    if not (np.abs(offset) <= LARGEST).all():  # nor NaN
+        raise ValueError(f"an offset of a class is not finite, or beyond {LARGEST:g} in size")
+    return offset
 
 
 def _real(values):

@@ -107,7 +107,8 @@ cdef class HistoryFeatures:
     cdef int[:, ::1] slope_at          # indices in `lexicon` of a category's slopes
     cdef int[::1] place_of             # place of a category
     cdef int[::1] feature_at           # index in `lexicon` of each feature
-    cdef dict recent_at                # and of recent labels, by category and code
+    cdef dict recent_at                # and of recent labels, by category and code,
+    cdef int[::1] cached               # of the task and of categories that were observed
     cdef int time_name
     cdef const double* entries         # the rows being read
     cdef const int* entry_names
@@ -230,7 +231,7 @@ cdef class HistoryFeatures:
         self.slope_at = np.empty((0, len(self.levels())), dtype=np.int32)
         self.feature_at = np.array([self.lexicon.number(name) for name in self.features], dtype=np.int32)
         self.time_name = NOBODY if self.time is None else self.lexicon.number(self.time)
-        self.recent_at = {}
+        self.recent_at, self.cached = {}, np.empty(0, dtype=np.int32)
 
     cdef Py_ssize_t read(self, rows) except -1:
         """Begin to read a block of rows, look up its new names, and return its length."""
@@ -444,7 +445,7 @@ cdef class HistoryFeatures:
         cdef int own, place, last
         self.make_room(1 + n + self.n_found * (2 + levels))
         if not self.numeric:
-            self.push(1.0, self.recent(NOBODY, task & THREE_LABELS))
+            self.push(1.0, self.recent_of(NOBODY, NOBODY, task & THREE_LABELS))
         for k in range(n):
             self.push(feature[k], self.feature_at[k])
         for k in range(self.n_found):
@@ -453,13 +454,25 @@ cdef class HistoryFeatures:
             if self.numeric:
                 continue
             labels = <long long> self.feature[place - last] & (ONE_LABEL if last else TWO_LABELS)
-            self.push(EFFECT, self.recent(own, labels))
+            self.push(EFFECT, self.recent_of(own, self.found[3 * k], labels))
             if place == 1 and not last and before and before != self.found[3 * k] + 1:
                 self.push(EFFECT, self.recent(own, task & ~(THREE_LABELS - ONE_LABEL)))
             for level in range(levels if last else 0):
                 mean = self.level(level) if level else feature[self.places * self.base + 1]
                 self.push(EFFECT * mean, self.slope_at[own, level])
         return 0
+
+    cdef int recent_of(self, int own, int category, int code) except -1:
+        """The same as :meth:`recent`, faster where the task or category had it before."""
+        cdef Py_ssize_t at = code if own < 0 else THREE_LABELS + 1 + category * (TWO_LABELS + 1) + code
+        if own >= 0 and category < 0:  # never observed
+            return self.recent(own, code)
+        if at >= self.cached.shape[0]:
+            more = np.full(at + 1, NOBODY, dtype=np.int32)
+            self.cached = np.concatenate([self.cached, more])
+        if self.cached[at] < 0:
+            self.cached[at] = self.recent(own, code)
+        return self.cached[at]
 
     cdef int recent(self, int own, long long code) except -1:
         """Index in `lexicon` of recent labels with this code, of a category or the task."""

@@ -189,24 +189,15 @@ def add_sorted(const int[::1] rows, const double[:, ::1] values, const int[::1] 
     found, sums = np.empty(len(rows) + len(others), dtype=np.int32), np.empty((len(rows) + len(others), width))
     cdef int[::1] row = found
     cdef double[:, ::1] total = sums
+    cdef bint left, right              # whether the next row is in the one list, in the other
     with nogil:
         while i < rows.shape[0] or j < others.shape[0]:
-            if j == others.shape[0] or (i < rows.shape[0] and rows[i] < others[j]):
-                row[n] = rows[i]
-                for c in range(width):
-                    total[n, c] = values[i, c]
-                i += 1
-            elif i == rows.shape[0] or others[j] < rows[i]:
-                row[n] = others[j]
-                for c in range(width):
-                    total[n, c] = more[j, c]
-                j += 1
-            else:
-                row[n] = rows[i]
-                for c in range(width):
-                    total[n, c] = values[i, c] + more[j, c]
-                i, j = i + 1, j + 1
-            n += 1
+            left = i < rows.shape[0] and (j == others.shape[0] or rows[i] <= others[j])
+            right = j < others.shape[0] and (i == rows.shape[0] or others[j] <= rows[i])
+            row[n] = rows[i] if left else others[j]
+            for c in range(width):
+                total[n, c] = (values[i, c] if left else 0.0) + (more[j, c] if right else 0.0)
+            i, j, n = i + left, j + right, n + 1
     return found[:n], sums[:n]
 
 
