@@ -213,10 +213,10 @@ romco-auto as it is, beside all learners of this package, Vowpal Wabbit and Rive
 best of its settings ({SETTINGS}, of the last two {len(VW_SETTINGS)}) *in hindsight on these very
 events*: lowest log loss, and of all settings the lowest error. The rivals' margins are multiplied
 by the factor that is best in hindsight. At most {MAX_EVENTS:,} events of each set, each predicted,
-then learned, in the order of the file, shuffled, and sorted by task. All sets but amazon and enron were looked at in development,
-statics and assist by their first students. Batch methods, and learners that would have taken longer
-than {MAX_SECONDS:g} s for a run, were left out. Written by
-`python -m romco_lab.beyond.orders`.
+then learned, in the order of the file, shuffled, and sorted by task. All sets but amazon and
+enron were looked at in development, statics and assist by their first students. Batch methods,
+and learners that would have taken longer than {MAX_SECONDS:g} s for a run, were left out. Written
+by `python -m romco_lab.beyond.orders`.
 
 *Log loss / error, % / AUC, % / expected calibration error, points ({BINS} bins).*
 
