@@ -151,6 +151,11 @@ def test_a_state_goes_on_and_a_forged_one_is_refused():
     for bad in ({"table": good["table"][:-1]}, {"table": good["table"][:, :-2]}):
         with pytest.raises(ValueError, match="history"):
             HistoryFeatures(COLUMNS).load(history.categories, good | bad)
+    for code in (-1.0, 0.5, 64.0 * (1 + len(history.categories))):  # 64 (1 + category) + labels
+        forged = good["table"].copy()
+        forged[0, 3] = code
+        with pytest.raises(ValueError, match="history"):
+            HistoryFeatures(COLUMNS).load(history.categories, good | {"table": forged})
     excess = [3 + k for k, name in enumerate(history.features) if "excess" in name]
     for missing in ([3, 4], [4]):  # in older files: recent labels, and what exceeds all tasks
         older = HistoryFeatures(COLUMNS)

@@ -835,7 +835,8 @@ cdef class HistoryFeatures:
         sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
         fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
         fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
-        fine = fine and np.isin(table[:, RECENT], np.arange(64 + 64 * len(self.categories))).all()
+        codes, limit = table[:, RECENT], 64 + 64 * len(self.categories)
+        fine = fine and ((codes >= 0.0) & (codes < limit) & (codes == np.floor(codes))).all()
         return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())
 
     def prune(self):
