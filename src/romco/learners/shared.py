@@ -83,7 +83,7 @@ class PairLearner(DecomposedLearner):
 
 
 class BaseAuto(PairLearner):
-    """What ``romco-auto`` has in common for two classes and for numbers (abstract)."""
+    """Methods that ``romco-auto`` has for two classes and for numbers alike (abstract)."""
 
     kernel: "AutoKernel | AutoNumberKernel"
     supports_offset = True
