@@ -1,5 +1,6 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -153,6 +154,13 @@ class TaskHistory:
         made.kernel.load(categories, slots)
         if not set(slots["task"].tolist()) <= {EVERYBODY, *made.tasks.number.values()}:
             raise ValueError("the history has a task without a name")
+        if not numeric and slots["table"].shape[1] < made.arrays()[f"{PREFIX}table"].shape[1]:
+            warnings.warn(
+                "an older version of romco learned this model with other history features: its "
+                "predictions are worse until it has learned more; learn its events again",
+                UserWarning,
+                stacklevel=2,
+            )
         return made
 
 
