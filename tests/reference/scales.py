@@ -4,18 +4,10 @@ import numpy as np
 
 
 def known(count, mean, square):
-    """How much of a mean of two classes is not chance: all of what never varied."""
+    """How much of a mean is not chance: all of what never varied."""
     variance, sure = square - mean**2, (count - 1) * mean**2
     varies = variance > 1e-9 * square
     return np.where(varies, sure / np.where(varies, sure + variance, 1.0), 1.0)
-
-
-def share_certain(count, mean, square):
-    """How much of a mean is not chance: all of what never varied."""
-    variance, sure = square - mean**2, (count - 1) * mean**2
-    chance = 4 * count / (count + 8) * variance
-    shrunk = np.where(sure > chance, 1.0 - chance / np.maximum(sure, 1e-300), 0.0)
-    return np.where(variance > 1e-9 * square, shrunk, 1.0)
 
 
 class Scales:
@@ -72,9 +64,7 @@ class Scales:
         c = np.maximum(self.c, 1)
         mean, square = self.total / c, self.square / c
         centre = (
-            mean
-            * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
-            * share_certain(self.c, mean, square)
+            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * known(self.c, mean, square)
         )
         variance = square - 2 * centre * mean + centre**2
         size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))

@@ -6,8 +6,7 @@ all classes would have to be unlearned, and where it hardly varies in these two 
 heard. So of each class is kept how often a feature was there, the sum of its values and of their
 squares, and its centre and size are, of the two classes,
 
-    m = f * k * mean                       with the event at hand; f and t as in `scales`,
-    k = t^2 / (t^2 + 1)                    which saved models were learned with
+    m = f * k * mean                       with the event at hand; f and k as in `scales`
     s^2 = mean square - 2 k mean^2 + k^2 mean^2    when a class last had a tenth more values
     divisor as in `scales`, by the common size of all classes
 
@@ -20,19 +19,13 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy
 from romco.kernels.auto.columns cimport (
-    FAR, FEW, GROWTH, LARGEST, ROUNDING, SELDOM, SMALLEST, Column, factor_of, scaled_from,
+    FAR, FEW, GROWTH, LARGEST, ROUNDING, SELDOM, SMALLEST, Column, factor_of, known, scaled_from,
     share_centred, spreads, within,
 )
 from romco.kernels.auto.scales cimport Scaled, Scales, Units, found
 from romco.kernels.core.events cimport Row
 
 cnp.import_array()
-
-
-cdef inline double known(double count, double mean, double square) noexcept nogil:
-    """How much of a mean is not chance, from 0 to 1: its square beside that and its variance."""
-    cdef double variance = square - mean * mean, sure = (count - 1.0) * mean * mean
-    return sure / (sure + variance) if variance > ROUNDING * square else 1.0
 
 
 cdef class Measured:

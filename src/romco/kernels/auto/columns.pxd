@@ -11,8 +11,6 @@ cdef extern from *:
     #define ROMCO_FAR 10.0         /* sizes from the centre beyond which a value is cut */
     #define ROMCO_FEW 3.0          /* values that a size cannot be told from */
     #define ROMCO_ROUNDING 1e-9    /* share of a mean square below which a variance is rounding */
-    #define ROMCO_CHANCE_T2 4.0    /* squared t-statistic up to which a mean of many values is chance, */
-    #define ROMCO_CHANCE_VALUES 8.0  /* half of that of so many */
     #define ROMCO_GROWTH 1.1       /* of its count, after which a feature is measured again */
     #define ROMCO_SMALLEST 1e-150  /* values whose squares underflow or overflow */
     #define ROMCO_LARGEST 1e150
@@ -24,8 +22,6 @@ cdef extern from *:
     const double FAR "ROMCO_FAR"
     const double FEW "ROMCO_FEW"
     const double ROUNDING "ROMCO_ROUNDING"
-    const double CHANCE_T2 "ROMCO_CHANCE_T2"
-    const double CHANCE_VALUES "ROMCO_CHANCE_VALUES"
     const double GROWTH "ROMCO_GROWTH"
     const double SMALLEST "ROMCO_SMALLEST"
     const double LARGEST "ROMCO_LARGEST"
@@ -67,13 +63,10 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
     return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
 
 
-cdef inline double share_certain(double count, double mean, double square) noexcept nogil:
-    """How much of a mean is not chance, from 0 to 1 (James and Stein's estimate)."""
+cdef inline double known(double count, double mean, double square) noexcept nogil:
+    """How much of a mean is not chance, from 0 to 1: its square beside that and its variance."""
     cdef double variance = square - mean * mean, sure = (count - 1.0) * mean * mean
-    cdef double chance = CHANCE_T2 * count / (count + CHANCE_VALUES) * variance
-    if variance <= ROUNDING * square:
-        return 1.0
-    return 1.0 - chance / sure if sure > chance else 0.0
+    return sure / (sure + variance) if variance > ROUNDING * square else 1.0
 
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
@@ -84,7 +77,7 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
         c.centre, c.size = 0.0, sqrt(square)
         return
     mean = c.total / c.count
-    c.centre = mean * share_centred(c.count, events) * share_certain(c.count, mean, square)
+    c.centre = mean * share_centred(c.count, events) * known(c.count, mean, square)
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
 
