@@ -219,7 +219,7 @@ class PersonalLayer:
 
 
 def _target_of(base: Any) -> Target:
-    """Return whether a base predicts classes or a number; ValueError where it does not tell."""
+    """Return whether a base predicts classes or a number; ValueError where neither is known."""
     if hasattr(base, "predict_proba") or hasattr(base, "classes_"):
         return "two classes"
     if hasattr(base, "dump_model") and hasattr(base, "num_trees"):  # LightGBM's Booster
