@@ -9,15 +9,18 @@ from numpy.typing import NDArray
 
 from romco.io.schema import Column, Schema
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.history import PREFIX, HistoryFeatures
+from romco.kernels.io.history import (
+    CODE_COLUMN,
+    EVERYBODY,
+    LABEL_CODES,
+    PREFIX,
+    HistoryFeatures,
+)
 from romco.model.names import Id, TaskTable
 from romco.parameters import whole
 
 Dense = NDArray[np.float64]
 HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
-EVERYBODY = -2  # task of the kernel's slots that all tasks share
-RECENT = 3  # column of its table: a code of recent labels plus LABEL_CODES (1 + last category)
-LABEL_CODES = 64
 
 
 class TaskHistory:
@@ -169,8 +172,8 @@ def renamed_slots(
 ) -> dict[str, NDArray[Any]]:
     """Return :meth:`TaskHistory.arrays` with task k as tasks[k] and category k as categories[k]."""
     table = arrays[f"{PREFIX}table"].copy()
-    before, labels = np.divmod(table[:, RECENT].astype(np.int64), LABEL_CODES)
-    table[:, RECENT] = labels + LABEL_CODES * (1 + categories[before - 1])
+    before, labels = np.divmod(table[:, CODE_COLUMN].astype(np.int64), LABEL_CODES)
+    table[:, CODE_COLUMN] = labels + LABEL_CODES * (1 + categories[before - 1])
     return {
         f"{PREFIX}task": tasks[arrays[f"{PREFIX}task"]],
         f"{PREFIX}category": categories[arrays[f"{PREFIX}category"]],

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from romco.io import durable
 from romco.io.modelfile import ModelFileError, load, save
-from romco.kernels.io.history import PREFIX
+from romco.kernels.io.history import EVERYBODY, PREFIX
 from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
 from romco.learners.merging import (
@@ -39,7 +39,7 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
-from romco.model.history import EVERYBODY, TaskHistory, renamed_slots
+from romco.model.history import TaskHistory, renamed_slots
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner

@@ -10,6 +10,9 @@ from romco.kernels.io.mappings import Mappings
 
 HALF_LIVES: tuple[float, ...]
 PREFIX: str
+EVERYBODY: int
+LABEL_CODES: int
+CODE_COLUMN: int
 
 class HistoryFeatures:
     columns: tuple[str, ...]

@@ -1,8 +1,9 @@
 """History features: what the past labels of a task were, in all and for each category.
 
 A slot belongs to a task, or to a pair of a task and a category such as ``skill=7``. It keeps counts
-of past labels, decayed means, the last label and when it came. A category has a slot of all tasks, too. The features of an event are computed
-before its label is added, so a label is never visible to its own prediction.
+of past labels, decayed means, the last label and when it came. A category also has a slot that all
+tasks share. The features of an event are computed before its label is added, so a label is never
+visible to its own prediction.
 """
 
 from itertools import combinations_with_replacement
@@ -27,11 +28,13 @@ cdef enum:
     LIVES = 3
     SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
     NOBODY = -1
-    EVERYBODY = -2         # task of the slots that all tasks share
     FIRST_BUCKETS = 64
     ONE_LABEL = 3          # bits of a code
     TWO_LABELS = 15
     THREE_LABELS = 63
+cpdef enum:                # callers split and join histories
+    EVERYBODY = -2         # task of the slots that all tasks share
+    LABEL_CODES = 64       # codes of three labels
 cdef double EFFECT = 0.5   # value of a category's own effects: they are smaller than common ones
 cdef double PRIOR_LABELS = 4.0  # that shrink a category's mean towards that of the column before
 cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
@@ -40,13 +43,14 @@ cdef enum:                 # numbers of a slot; for each class a count and decay
     LAST_LABEL             # class, or number
     RECENT                 # code of the last three labels, two bits of each: 1, 2 for the first
                            # two classes, 3 for all others, 0 where there is none; in a task's
-                           # slot plus 64 times (1 + the last category of the first column)
+                           # slot plus LABEL_CODES times (1 + the last category of the first column)
     EXCESS                 # decayed sum, of a task, of labels less their means among all tasks
     WEIGHT                 # decayed number of observations, one for each half-life
     SUMS = WEIGHT + LIVES
     PER_CLASS = 1 + LIVES
 cdef enum:                 # what the undo log says of a slot: it was moved, made, or evicted
     MOVED, MADE, EVICTED
+CODE_COLUMN = RECENT       # of a state's table
 cdef double LARGEST = LARGEST_FEATURE
 cdef double[LIVES] DECAY
 DECAY[:] = [2.0 ** (-1.0 / life) for life in HALF_LIVES]
@@ -66,10 +70,9 @@ cdef class HistoryFeatures:
     or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
     go from coarse to fine: for classes, each category of the last one has its own slopes for the
     excess of the task and the means of the columns before it, and its own effect of the last label
-    there. Each
-    category of the others has its own effects of its last two labels. A category of the first
-    column has one of the category and label before it, if another column follows. When ``limit`` slots are in use, a new one takes the place of
-    the one that was observed longest ago.
+    there. Each category of the others has its own effects of its last two labels. A category of the
+    first column also has one of the category and label before it, if another column follows. When
+    ``limit`` slots are in use, a new one takes the place of the one that was observed longest ago.
 
     >>> from romco.kernels.io.lexicon import Lexicon
     >>> names = Lexicon()
@@ -439,7 +442,7 @@ cdef class HistoryFeatures:
         cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
         cdef const double* feature = self.feature + self.places
         cdef double mean, code = self.feature[0]
-        cdef long long task = <long long> code if 0.0 <= code < 64.0 + 64.0 * len(self.categories) else 0
+        cdef long long task = <long long> code if 0.0 <= code < LABEL_CODES * (1.0 + len(self.categories)) else 0
         cdef long long before = task >> 6
         cdef long long labels
         cdef int own, place, last
@@ -835,7 +838,7 @@ cdef class HistoryFeatures:
         sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
         fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
         fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
-        codes, limit = table[:, RECENT], 64 + 64 * len(self.categories)
+        codes, limit = table[:, RECENT], LABEL_CODES * (1 + len(self.categories))
         fine = fine and ((codes >= 0.0) & (codes < limit) & (codes == np.floor(codes))).all()
         return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())
 
@@ -856,6 +859,6 @@ cdef class HistoryFeatures:
         for slot in slots:  # the category before it, of a task
             code = <long long> self.table[slot * self.width + RECENT]
             before = 1 + self.category_of.get(old[(code >> 6) - 1], NOBODY) if code >> 6 else 0
-            self.table[slot * self.width + RECENT] = 64 * before + (code & THREE_LABELS)
+            self.table[slot * self.width + RECENT] = LABEL_CODES * before + (code & THREE_LABELS)
         self.fill_buckets(self.mask + 1)
         self.renew_names()
