@@ -273,10 +273,12 @@ def _describe_progress(progress: Progress) -> str:
         parts.append(progress.score.line())
     if progress.error_by_tasks is not None:
         parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
-    if progress.late is not None:
-        number = progress.late.target == "number"
-        error = f"RMSE {progress.late.error:.4g}" if number else f"error {progress.late.error:.2%}"
-        parts.append(f"{error} with answers up to {BLOCK_EVENTS:,} events late")
+    if progress.delays is not None:
+        number = progress.delays[0].target == "number"
+        once, late = (f"{s.error:.4g}" if number else f"{s.error:.2%}" for s in progress.delays)
+        name, events = "RMSE" if number else "error", progress.delays[0].events
+        late += f" with answers up to {BLOCK_EVENTS:,} events late"
+        parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
     if progress.budget is not None:
         parts.append(progress.budget.summary())
     if isinstance(progress.model, Model):
