@@ -97,7 +97,7 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
+    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
     budget: LabelBudget | None = None
 
     @property
@@ -198,7 +198,7 @@ class Run:
     log: PredictionLog
     record: SourceRecord
     budget: LabelBudget | None = None
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
+    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
 
     def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
@@ -252,8 +252,9 @@ class Run:
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:
-            self.late = self.late or Score.of(self.model)
-            self.late.count(self.model, block.labels, late)
+            self.delays = self.delays or (Score.of(self.model), Score.of(self.model))
+            for score, predictions in zip(self.delays, (answers, late), strict=True):
+                score.count(self.model, block.labels, predictions)
         if self.score.target != "number":
             self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
@@ -271,7 +272,7 @@ class Run:
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks, self.late, self.budget
+        place = self.reader.progress(), self.tasks, self.delays, self.budget
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
