@@ -155,7 +155,8 @@ cdef class Step:
             return NotImplemented
         number, actions = self.find(task), ()
         if number < 0:
-            number, actions = self.offer(task)
+            number = self.next_number(task)
+            actions = self.tasks.actions(self.tasks.offered((task,)) if number >= 0 else {})
         if number < 0 or not self.read_label(y) or not self.read(x, task, True):
             return NotImplemented
         if weight != 1.0 and not self.learner.supports_sample_weight:
@@ -219,8 +220,8 @@ cdef class Step:
         number = self.find(task)
         if number < 0:
             number = self.next_number(task)
-        if number < 0 or not self.read(x, task, False) or not self.read_offset(offset) \
-                or self.needed_width() > self.n_features:
+        if not 0 <= number < self.n_tasks or not self.read(x, task, False) \
+                or not self.read_offset(offset) or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
         scores = self.make_scores(kernel, &margins)
@@ -269,25 +270,15 @@ cdef class Step:
         found = <Py_ssize_t> (<object> number)
         return found if 0 <= found < self.n_tasks else UNKNOWN
 
-    cdef offer(self, task):
-        """Return the number that a task gets, and the actions that name it; -1 if it gets none here.
-
-        It gets none if it must be started, or its name must be looked at.
-        """
-        if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
-            return UNKNOWN, ()
-        offered = self.tasks.offered((task,))
-        number = offered[task] if offered else self.tasks.find(task)
-        return number, self.tasks.actions(offered)
-
     cdef Py_ssize_t next_number(self, task) except? -2:
-        """Return the number that a task has by another form, or would get; -1 as :meth:`offer`."""
+        """Return the number that a task has by another form, or would get.
+
+        -1 where it must be started, or its name must be looked at.
+        """
         if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
             return UNKNOWN
         number = self.tasks.find(task)
-        if number < 0:
-            number = self.tasks.next
-        return number if number < self.n_tasks else UNKNOWN
+        return number if number >= 0 else self.tasks.next
 
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side
@@ -517,10 +508,8 @@ cdef class ChunkStep:
         Where the kernel fails, the rounds before it stay learned, and are counted.
         """
         cdef const long long[::1] starts = self.starts
-        error = self.begin()
-        if error is not None:
-            raise error
-        margins = kernel.room(self.events)
+        self.begin()
+        margins, error = kernel.room(self.events), None
         try:
             kernel.replay(self.events, self.starts, margins=margins)
         except BaseException as failed:
@@ -536,9 +525,7 @@ cdef class ChunkStep:
         ``attempt()`` gives margins and what makes the learner take over what it learned, a
         compiled function, or None if it has done so. Where it fails, ``undo`` rolls it back.
         """
-        error = self.begin()
-        if error is not None:
-            raise error
+        self.begin()
         try:
             margins, adopt = attempt()
             margins = np.ascontiguousarray(margins, dtype=np.float64)
@@ -551,13 +538,13 @@ cdef class ChunkStep:
         return self.finish(margins)
 
     cdef begin(self):
-        """Do what comes first; gives the error if it cannot be done."""
+        """Start new tasks, all or none."""
         try:
             for start in self.starts_of_tasks:
                 self.retry(start, ())
-        except BaseException as failed:
+        except BaseException:
             self.rollback()
-            return failed
+            raise
 
     cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""
