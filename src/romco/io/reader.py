@@ -407,9 +407,12 @@ class _TableRows:
         if self._table is None:
             table = DelimitedText(*self._given)
             roles = list(map(self._role, table.header))
-            table.encode_into(self.encoder, roles, self._labelled, self._owns)
+            table.splitter.encode_into(self.encoder, roles, self._labelled, self._owns)
             self._table = table
-        return self._table.encode(most, ONLY_TASK)
+        found, *rest = self._table.encode(most)
+        if not self._task:
+            found = found._replace(tasks=[ONLY_TASK] * len(found.lines))
+        return found, *rest
 
     def close(self) -> None:
         """Nothing was opened here."""

@@ -132,7 +132,9 @@ class Columns(Features):
         if self.names is None:
             raise ValueError("these columns have no names: give arrays, or use features=Names()")
         known = {name: column for column, name in enumerate(self.names)}
-        return Sparse(*NamedMappings(known).read(rows))
+        read = NamedMappings(known).read(rows)
+        assert read is not None
+        return Sparse(*read)
 
 
 class NamedFeatures(Features):
@@ -151,8 +153,8 @@ class NamedFeatures(Features):
         """Return sparse rows; where one is refused, the schema stays as it was."""
         if isinstance(rows, Sparse):
             return rows
-        before = self.cells.schema
-        if before is None and isinstance(rows, list | tuple):
+        before, listed = self.cells.schema, isinstance(rows, list | tuple)
+        if before is None and listed and not isinstance(rows, Encoded):  # perhaps plain numbers
             numbers = self.mappings(new).read(rows)
             if numbers is not None:
                 return Sparse(*numbers)
