@@ -409,10 +409,10 @@ class _TableRows:
             roles = list(map(self._role, table.header))
             table.splitter.encode_into(self.encoder, roles, self._labelled, self._owns)
             self._table = table
-        found, *rest = self._table.encode(most)
+        found, bad, passed, more = self._table.encode(most)
         if not self._task:
             found = found._replace(tasks=[ONLY_TASK] * len(found.lines))
-        return found, *rest
+        return found, bad, passed, more
 
     def close(self) -> None:
         """Nothing was opened here."""
