@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Between, Measured
-from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
+from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS
@@ -87,9 +87,7 @@ SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
 STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
 STACKING_VARIANCE = 0.3  # and their variance,
 STACKING_RENEWAL = 1e-5  # to which each event adds this
-BEYOND = 0.3  # by the number of classes: events that come from nowhere
 LEGACY_EVENTS = 1e4  # events that a state of before they were counted is taken to have learned
-CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
 MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
@@ -158,8 +156,8 @@ class Classes(CompiledLearner):
     these together. A conditional logit weighs that result against the softmax alone.
 
     Cost: an event is learned by K - 1 inner learners (rest: K; beyond 30 classes: up to 11 and the
-    softmax). Of the pairs those are asked that
-    matter (:func:`relevant_pairs`), the sum above is over them; of the rest all are asked.
+    softmax). A prediction asks the pairs of the likeliest class and of those that come near it,
+    and the sum above is over these; one against the rest asks all.
 
     >>> import romco
     >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
@@ -305,11 +303,6 @@ class Classes(CompiledLearner):
                 "judge_covariance": STACKING_VARIANCE * np.eye(2),
             }
 
-    def unknown(self) -> float:
-        """The share of probability that all classes have alike; none of two."""
-        known = float(self._power[2])
-        return 0.0 if self.answers == 2 else BEYOND * self.answers / (known + self.answers)
-
     def at_once(self) -> AutoSoftmax | None:
         """The learner of all classes at once, where not all pairs are learned; else None."""
         return self._many if self.form == "softmax" or self.answers > MAX_IN_PAIRS else None
@@ -432,7 +425,10 @@ class Classes(CompiledLearner):
             return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
         known = [one for one in found if one is not None]
-        return _Newcomer(self, known) if len(known) == len(self._members) else None
+        if len(known) < len(self._members):
+            return None
+        assert isinstance(self.kernel, ClassesKernel)
+        return _Newcomer(self.kernel, known)
 
     def start_task(self, task: int, started: Started) -> None:
         for member in self._members:
@@ -484,69 +480,15 @@ class Classes(CompiledLearner):
         return self.form == "pairs" and self.answers > MAX_IN_PAIRS
 
 
-class _Newcomer:
+class _Newcomer(NamedTuple):
     """A task that nobody has seen, to all inner learners."""
 
-    def __init__(self, owner: Classes, members: list[Newcomer]) -> None:
-        self._pairs, self._members = owner.pairs(), members
-        self._factors = [float(np.exp(scale[0])) for scale in owner._scales]
-        self._classes = owner.answers
-        self._power = float(np.exp(owner._power[0])) if owner.answers > 2 else 1.0
-        self._share = owner.unknown()
+    kernel: ClassesKernel
+    members: list[Newcomer]
 
     def margins(self, round: Round) -> NDArray[np.float64]:
         """Scores (n, K) of rows."""
-        said = [member.margins(round) for member in self._members]
-        odds = np.array(said).T * self._factors
-        return coupled(self._pairs, odds, self._classes, self._power, self._share)
-
-
-def coupled(
-    pairs: list[tuple[int, int]],
-    odds: NDArray[np.float64],
-    classes: int,
-    power: float = 1.0,
-    share: float = 0.0,
-) -> NDArray[np.float64]:
-    """Log-probabilities (n, K) from log-odds (n, P) of the second class of each pair.
-
-    They are raised to a power, and a share of them is given to all classes alike.
-
-    >>> coupled([(0, 1)], np.array([[np.log(3.0)]]), 2)
-    array([[-1.38629436, -0.28768207]])
-    """
-    odds = np.clip(odds, -500.0, 500.0)
-    heard = np.ones_like(odds) if any(low < 0 for low, _ in pairs) else relevant_pairs(pairs, odds)
-    against = np.ones((len(odds), classes))
-    for (low, high), z, asked in zip(pairs, odds.T, heard.T, strict=True):
-        if high >= 0:
-            against[:, high] += asked * np.exp(-z)
-        if low >= 0:
-            against[:, low] += asked * np.exp(z)
-    scores = -power * np.log(against)
-    scores = scores - scores.max(axis=1, keepdims=True)
-    scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    if not share:
-        return np.asarray(scores)
-    return np.asarray(np.log((1.0 - share) * np.exp(scores) + share / classes))
-
-
-def relevant_pairs(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Choose the pairs (n, P) of the likeliest class, and of those that come near it.
-
-    The likeliest class is found by a tournament: classes meet in turn, the likelier of two stays.
-    """
-    each, classes = np.arange(len(odds)), max(high for _, high in pairs) + 1
-    z = np.zeros((len(odds), classes, classes))  # of the first class against the second
-    for (low, high), between in zip(pairs, odds.T, strict=True):
-        z[:, high, low], z[:, low, high] = between, -between
-    best = np.zeros(len(odds), dtype=np.int64)
-    for k in range(1, classes):
-        best = np.where(z[each, k, best] > 0.0, k, best)
-    near = z[each, best] < CLOSE
-    return np.array(
-        [(best == low) | (best == high) | (near[:, low] & near[:, high]) for low, high in pairs]
-    ).T
+        return self.kernel.scores_of(np.array([one.margins(round) for one in self.members]))
 
 
 def default_form(inner: str) -> Form:
