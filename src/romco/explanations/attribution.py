@@ -10,7 +10,7 @@ from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
-from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
@@ -169,9 +169,10 @@ def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
     Raises ValueError where the learner's margins are no sums over features.
     """
     margin = float(place.margins(learner, rows)[0])
-    if isinstance(learner, Contributes) and place.newcomer(learner) is None:
+    if place.newcomer(learner) is None:
         found = learner.contributions(as_round(learner, rows, np.array([place.number])))
-        return Parts(margin, found.shared, found.personal)
+        if found is not None:
+            return Parts(margin, found.shared, found.personal)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
     return Parts(margin, *_linear(learner, rows, place))

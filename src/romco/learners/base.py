@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import le
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from romco.kernels.core.pairs import Pairs
 from romco.learners.sharing import Sharing
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
+
+if TYPE_CHECKING:
+    from romco.learners.contributions import Contributions
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
@@ -131,6 +134,32 @@ class Learner(ABC):
         """Return the checked events of a round; ValueError where one is bad."""
         sizes = self.n_features, self.n_tasks
         return Events(round, *sizes, labelled, self.answers, rows, self.supports_offset)
+
+    # What some learners know beside their weights: None, or nothing, where one does not
+
+    def personal_tasks(self) -> NDArray[np.int64] | None:
+        """Numbers of the tasks that are unlike the rest, rising."""
+        return None
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str] | None:
+        """The kind of each of some tasks, by their numbers."""
+        return None
+
+    def groups(self) -> NDArray[np.int64] | None:
+        """A group of similar tasks for each task (m,); may cost the square of their number."""
+        return None
+
+    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
+        """Sentences about some tasks, by their numbers."""
+        return []
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Mean and standard deviation (d,) of each feature over all rows; absent counts as 0."""
+        return None
+
+    def contributions(self, round: Round) -> "Contributions | None":
+        """Parts of the margins of a round by feature, which add up to them."""
+        return None
 
     def state(self) -> State:
         """Return a copy of everything that :func:`romco.restore` needs."""

@@ -1,9 +1,11 @@
 """Optional abilities of a learner, one protocol each.
 
-Test for an ability with ``isinstance(learner, Decomposed)``. A learner has an ability by having its
-methods; a yes or no, such as ``Learner.supports_sample_weight``, is an attribute of the learner.
+Test for an ability with ``isinstance(learner, LearnsDelayed)``. A learner has an ability by having
+its methods; :class:`Decomposed` is a base class. A yes or no, such as
+``Learner.supports_sample_weight``, is an attribute of the learner.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -15,19 +17,14 @@ from romco.rounds import Round
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
-    from romco.kernels.auto.scales import Units
     from romco.kernels.core.events import Events
-    from romco.learners.contributions import Contributions
 
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
 
 
-@runtime_checkable
-class Decomposed(Protocol):
+class Decomposed(ABC):
     """W = U + V is kept by its parts: U low rank and shared, V personal.
-
-    A class that derives from it needs ``shared_factors`` and ``personal_sparse`` only.
 
     >>> import romco
     >>> isinstance(romco.learner("romco-auto", 3, 2), Decomposed)
@@ -36,9 +33,11 @@ class Decomposed(Protocol):
     False
     """
 
+    @abstractmethod
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         """L (d, r) and R (m, r) with U = L R'."""
 
+    @abstractmethod
     def personal_sparse(self) -> "csc_array":
         """V (d, m), only what is stored."""
 
@@ -50,17 +49,19 @@ class Decomposed(Protocol):
         """Length (m,) of each task's column of V."""
         return column_lengths(self.personal_sparse())
 
+    def shared(self) -> Numbers:
+        """U (d, m) as a dense array."""
+        left, right = self.shared_factors()
+        return left @ right.T
 
-def shared_of(learner: Decomposed) -> Numbers:
-    """U (d, m) as a dense array."""
-    left, right = learner.shared_factors()
-    return left @ right.T
+    def personal(self) -> Numbers:
+        """V (d, m) as a dense array."""
+        dense: Numbers = self.personal_sparse().toarray()
+        return dense
 
-
-def personal_of(learner: Decomposed) -> Numbers:
-    """V (d, m) as a dense array."""
-    dense: Numbers = learner.personal_sparse().toarray()
-    return dense
+    def weights(self) -> Numbers:
+        """W (d, m) as a dense array."""
+        return self.shared() + self.personal()
 
 
 def spectrum(left: Numbers, right: Numbers) -> Numbers:
@@ -76,14 +77,6 @@ def column_lengths(own: "csc_array") -> Numbers:
     """Length (m,) of each column of V (d, m)."""
     column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
-
-
-@runtime_checkable
-class FindsOutliers(Protocol):
-    """Detects tasks that are unlike the rest."""
-
-    def personal_tasks(self) -> NDArray[np.int64]:
-        """Numbers of those tasks, rising."""
 
 
 @runtime_checkable
@@ -119,67 +112,11 @@ class Posterior(NamedTuple):
 
 
 @runtime_checkable
-class KnowsPosterior(Protocol):
-    """Keeps posteriors of weights that are differences from a common one."""
-
-    def task_posterior(
-        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
-    ) -> Sequence[Posterior]:
-        """Return posteriors of the tasks' intercepts, and of their weights of each feature."""
-
-    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
-        """Return the posterior of the weights of indicators that all tasks share."""
-
-    def residual_variance(self) -> float:
-        """Return the variance of what is not explained."""
-
-
-@runtime_checkable
-class KnowsFeatures(Protocol):
-    """Knows how its features are distributed."""
-
-    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation (d,) of each feature over all rows; absent counts as 0."""
-
-
-@runtime_checkable
-class DescribesFindings(Protocol):
-    """Describes its findings in sentences."""
-
-    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Sentences about some tasks, by their numbers."""
-
-
-@runtime_checkable
-class ClassifiesTasks(Protocol):
-    """Sorts tasks into kinds."""
-
-    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The kind of each of some tasks, by their numbers."""
-
-
-@runtime_checkable
-class FindsGroups(Protocol):
-    """Sorts tasks into groups of similar ones; may cost the square of their number."""
-
-    def groups(self) -> NDArray[np.int64]:
-        """A group number for each task (m,)."""
-
-
-@runtime_checkable
 class GivesProbabilities(Protocol):
     """Returns calibrated probabilities: its margins are log-odds."""
 
     def probabilities(self, margins: Numbers) -> Numbers:
         """Probability (n,) of +1, from margins (n,) of this learner."""
-
-
-@runtime_checkable
-class Contributes(Protocol):
-    """Splits a margin into the contributions of features."""
-
-    def contributions(self, round: Round) -> "Contributions":
-        """Parts of the margins of a round, which add up to them."""
 
 
 class Newcomer(Protocol):
@@ -265,17 +202,6 @@ class AddsClasses(Protocol):
 
     def with_classes(self, n: int) -> Any:
         """Return a copy with n classes; the two may share what both leave as it is."""
-
-
-@runtime_checkable
-class SharesUnits(Protocol):
-    """Measures features in units of their own, which several learners of a stream can share."""
-
-    def own_units(self) -> dict[str, NDArray[Any]]:
-        """Return the live arrays of feature scales."""
-
-    def share_units(self, arrays: dict[str, NDArray[Any]], units: "Units") -> None:
-        """Measure features by units that somebody else finds, from arrays that may be another's."""
 
 
 @runtime_checkable

@@ -12,16 +12,9 @@ from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
-from romco.learners.auto import KINDS
+from romco.learners.auto import KINDS, Auto
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
-from romco.learners.capabilities import (
-    ClassifiesTasks,
-    FindsOutliers,
-    Newcomer,
-    SharesUnits,
-    Started,
-    StartsTasks,
-)
+from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
@@ -75,9 +68,9 @@ class ClassUnits:
         self.arrays["class_sums"][:, label] = 0.0
         self.arrays["class_events"][label] = 0.0
 
-    def give(self, learner: object, low: int, high: int) -> None:
+    def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
-        assert isinstance(learner, SharesUnits)
+        assert isinstance(learner, Auto)
         learner.share_units(self._found, Between(self.measured, low, high))
         self.given += 1
 
@@ -279,7 +272,7 @@ class Classes(CompiledLearner):
     def _measure_together(self) -> None:
         """Let pairs of more than two classes measure features once for all, where they can."""
         able = self.form == "pairs" and self.answers > 2 and not self._apart
-        if not able or not isinstance(self._members[0], SharesUnits):
+        if not able or not isinstance(self._members[0], Auto):
             self._units = None
             return
         if self._units is None:
@@ -404,15 +397,17 @@ class Classes(CompiledLearner):
         """Tasks unlike the rest, to more than half of the inner learners; none if they cannot."""
         votes = np.zeros(self.n_tasks)
         for member in self._members:
-            if isinstance(member, FindsOutliers):
-                votes[member.personal_tasks()] += 1.0
+            if (found := member.personal_tasks()) is not None:
+                votes[found] += 1.0
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """The kind of each of some tasks that the inner learners name most often."""
-        said = [m.kinds_of(tasks) for m in self._members if isinstance(m, ClassifiesTasks)]
+        votes = [Counter[str]() for _ in tasks]
+        for member in self._members:
+            for vote, kind in zip(votes, member.kinds_of(tasks) or (), strict=False):
+                vote[kind] += 1
         alone = np.isin(tasks, self.personal_tasks())
-        votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
         return [
             "on their own" if own else max(KINDS[:2], key=one.__getitem__)
             for own, one in zip(alone, votes, strict=True)

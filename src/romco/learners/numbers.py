@@ -292,7 +292,7 @@ def of_inner(upgrade: Upgrade) -> Upgrade:
     return upgraded
 
 
-class DecomposedNumbers(Learner, Decomposed):
+class DecomposedNumbers(Decomposed, Learner):
     r"""ROMCO's U + V for numbers: the same steps and penalties on another loss.
 
     Answers are measured from their running mean in units of their running spread, rows in units
@@ -367,10 +367,6 @@ class DecomposedNumbers(Learner, Decomposed):
         off = np.clip((np.asarray(known.y) - before) / unit, -FARTHEST, FARTHEST)
         answers = (before - self._clock[MEAN]) / unit + off
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
-
-    def weights(self) -> Numbers:
-        """W (d, m): how much a prediction changes with a feature, in the answers' unit."""
-        return self._inner.weights()[1:] * self._factor()
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         left, right = self._inner.shared_factors()

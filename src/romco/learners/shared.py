@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import Decomposed, Numbers, personal_of, shared_of
+from romco.learners.capabilities import Decomposed, Numbers
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 from romco.parameters import positive
 
@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
     from romco.kernels.auto.auto import AutoKernel
     from romco.kernels.auto.numbers import AutoNumberKernel
-
-
-class DecomposedLearner(CompiledLearner, Decomposed):
-    """A compiled learner of W = U + V (abstract)."""
-
-    def weights(self) -> Numbers:
-        return self.shared() + self.personal()
-
-    def shared(self) -> Numbers:
-        """U (d, m), what tasks have in common."""
-        return shared_of(self)
-
-    def personal(self) -> Numbers:
-        """V (d, m), what is personal to single tasks."""
-        return personal_of(self)
 
 
 OWN = PerPair("personal", "personal_keys")
@@ -61,7 +46,7 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class PairLearner(DecomposedLearner):
+class PairLearner(Decomposed, CompiledLearner):
     """U + V, where V is in ``pair_store`` (abstract).
 
     Other arrays with a row per task, as ``shapes`` has them, begin with zeros.

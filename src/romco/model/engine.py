@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
-    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
@@ -985,10 +984,11 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
+    found = learner.personal_tasks()
+    if found is None:
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[cast("FindsOutliers", learner).personal_tasks()] = True
+    personal[found] = True
     return personal
 
 
