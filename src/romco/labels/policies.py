@@ -75,6 +75,7 @@ class SelectiveSampling(Policy):
     """
 
     name: ClassVar[str] = "selective"
+    remembered: ClassVar = {"b": positive}
 
     def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
         super().__init__(share, advance, seed)
@@ -95,12 +96,6 @@ class SelectiveSampling(Policy):
         """Return True with probability b / (b + |margin|), by the k-th random number."""
         return self.chance(k) < self._b / (self._b + min(abs(margin), MAX_MARGIN))
 
-    def memory(self) -> dict[str, Any]:
-        return {"b": self._b}
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        self._b = positive("b", memory["b"])
-
 
 class VariableUncertainty(Policy):
     """Confidence below a moving, randomised threshold (Zliobaite et al. 2014).
@@ -113,6 +108,7 @@ class VariableUncertainty(Policy):
     """
 
     name: ClassVar[str] = "uncertainty"
+    remembered: ClassVar = {"threshold": positive}
 
     def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
         super().__init__(share, advance, seed)
@@ -126,12 +122,6 @@ class VariableUncertainty(Policy):
         self._threshold *= 1.0 - THRESHOLD_STEP if wanted else 1.0 + THRESHOLD_STEP
         self._threshold = min(max(self._threshold, 1e-6), 1e6)
         return wanted
-
-    def memory(self) -> dict[str, Any]:
-        return {"threshold": self._threshold}
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        self._threshold = positive("threshold", memory["threshold"])
 
     def _normal(self) -> float:
         """Normal number by the polar method; 0 where the two draws lie outside the circle."""

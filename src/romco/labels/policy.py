@@ -3,7 +3,8 @@
 import inspect
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import ceil, exp
 from typing import Any, ClassVar, Self
 
@@ -30,8 +31,8 @@ class Policy(ABC):
     After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
     than ``total`` where there is one. A share of 1 asks for all. ``seed`` is 0 or more; None draws
     one. Derived classes implement :meth:`wants`; the budget is enforced here. A policy that changes
-    while it runs implements :meth:`memory` and :meth:`remember` too. The arguments of
-    ``__init__`` are attributes of the same name.
+    while it runs lists its numbers in ``remembered``, each with what checks it: attribute ``_b``
+    as "b". The arguments of ``__init__`` are attributes of the same name.
 
     >>> from romco.labels import Random
     >>> policy = Random(0.1, seed=1)
@@ -43,6 +44,7 @@ class Policy(ABC):
 
     name: ClassVar[str]
     space: ClassVar[Mapping[str, Any]] = {}  # values to try in studies, by parameter
+    remembered: ClassVar[Mapping[str, Callable[[str, Any], float]]] = {}  # names of its own numbers
 
     def __init__(
         self, share: float, advance: int = 0, seed: int | None = None, total: int | None = None
@@ -69,11 +71,12 @@ class Policy(ABC):
 
     def memory(self) -> dict[str, Any]:
         """Return the policy's own state as numbers and lists of numbers, for JSON."""
-        return {}
+        return {name: getattr(self, f"_{name}") for name in self.remembered}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
         """Restore :meth:`memory`; ValueError where a number is out of its range."""
-        del memory
+        for name, checked in self.remembered.items():
+            setattr(self, f"_{name}", checked(name, memory[name]))
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments of ``__init__`` by name."""
@@ -196,6 +199,11 @@ class Budget(Policy):
     """
 
     name: ClassVar[str] = "budget"
+    remembered: ClassVar = {
+        "audits": partial(whole, least=0),
+        "weight": not_negative,
+        "number": not_negative,
+    }
 
     def __init__(
         self,
@@ -249,14 +257,10 @@ class Budget(Policy):
 
     def memory(self) -> dict[str, Any]:
         """Return audits, the recent mean weight, and the labels of young tasks."""
-        labels = [[task, n] for task, n in sorted(self._labels.items())]
-        sums = {"weight": self._weight, "number": self._number}
-        return {"audits": self._audits, **sums, "labels": labels}
+        return {**super().memory(), "labels": [list(one) for one in sorted(self._labels.items())]}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        self._audits = whole("audits", memory["audits"], least=0)
-        self._weight = not_negative("weight", memory["weight"])
-        self._number = not_negative("number", memory["number"])
+        super().remember(memory)
         self._labels = {
             whole("task", task, least=-1): whole("labels", n, least=0)
             for task, n in memory["labels"]

@@ -23,10 +23,10 @@ from romco.learners.capabilities import Posterior, SubspaceRows
 from romco.learners.contributions import (
     DIRECTIONS,
     Contributions,
+    add_second_side,
     contributions,
     factor_in_use,
     side_in_use,
-    with_second_side,
 )
 from romco.learners.shared import KIND_PRIOR, OWN, PAIRS, SCALED, BaseAuto
 from romco.learners.sharing import Belief, Fixed, Full, Latest, PerFeature, Sharing, Sum, Whole
@@ -84,51 +84,47 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 )
 
 
-def with_covariances(state: State) -> State:
+def with_covariances(state: State) -> None:
     """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     narrow = min(state["n_features"], FREQUENT)
     arrays["joint"] = np.zeros((narrow, narrow))
     arrays["typical"] = np.append(
         arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
     )
-    return {**state, "arrays": arrays}
 
 
-def with_newness(state: State) -> State:
+def with_newness(state: State) -> None:
     """A state of version 3 as one of version 4: newcomers were new for 0.3 events, not for 3."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     arrays["turn"] = np.append(arrays["turn"], np.log(0.1))
-    return {**state, "arrays": arrays}
 
 
-def with_variances(state: State) -> State:
+def with_variances(state: State) -> None:
     """A state of version 4 as one of version 5: drift is judged by the variance of the answers."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     seen = max(0.0, arrays["turn"][0])
     heard = -np.expm1(-2e-4 * max(0.0, seen - 200.0))  # from the 200th event on, each 2e-4 of it
     arrays["turn"] = np.append(arrays["turn"], [seen, heard])
-    return {**state, "arrays": arrays}
 
 
-def with_tracking(state: State) -> State:
+def with_tracking(state: State) -> None:
     """A state of version 5 as one of version 6: who forgets begins as the global learner."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     arrays["shared"] = np.hstack([arrays["shared"], arrays["shared"][:, [1, 4]]])
     arrays["level"] = arrays["intercept"][:1].copy()
     seen, turned, times, margin, wrong = arrays["turn"][:5]
     arrays["turn"] = np.array(
         [seen, turned, times, margin, wrong, arrays["turn"][9], 1e-12, 0, 0, 0]
     )
-    return {**state, "arrays": arrays}
 
 
-def with_frequent(state: State) -> State:
+def with_frequent(state: State) -> None:
     """A state of version 6 as one of version 7: covariances are those of frequent features.
 
     Variances stay as they are, though the global logistic learner begins with a larger one.
     """
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     arrays["shared"] = arrays["shared"].copy()
     arrays["shared"][:, 4] += OLD_GLOBAL_PRIOR - 1.0
     count = arrays["units"][: len(arrays["joint"]), 0]
@@ -141,16 +137,17 @@ def with_frequent(state: State) -> State:
     joint[np.ix_(at, at)] = arrays["joint"][np.ix_(joined, joined)]
     joint[at, at] = arrays["shared"][joined, 4]
     joint[0, 0], frequent[at] = arrays["intercept"][0, 1], joined
-    return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
+    arrays |= {"joint": joint, "frequent": frequent}
 
 
-def with_sides(state: State) -> State:
+def with_sides(state: State) -> None:
     """A state of version 7 as one of version 8: the subspace has a second side, still empty.
 
     The global logistic learner begins with a larger variance, or with 1 where features are too
     many for covariances; variances stay as they are.
     """
-    arrays = with_second_side(state["arrays"], "shared", at=6)
+    arrays = state["arrays"]
+    add_second_side(arrays, "shared", at=6)
     left = OLD_GLOBAL_PRIOR - arrays["shared"][:, 4]
     if (arrays["frequent"] == CLOSED).any():
         left = GLOBAL_PRIOR * np.minimum(left, 1.0)
@@ -158,21 +155,20 @@ def with_sides(state: State) -> State:
     used = np.flatnonzero(arrays["frequent"] >= 0)
     arrays["joint"] = arrays["joint"].copy()
     arrays["joint"][used, used] = arrays["shared"][arrays["frequent"][used].astype(int), 4]
-    return {**state, "arrays": arrays}
 
 
-def with_levels(state: State) -> State:
+def with_levels(state: State) -> None:
     """A state of version 8 as one of version 9: levels of tasks replace the constant.
 
     A level of 1 for each task is that constant. The combiner for late answers is dropped.
     """
-    dropped = "late_weight", "late_covariance"
-    arrays = {name: array for name, array in state["arrays"].items() if name not in dropped}
+    arrays = state["arrays"]
+    for dropped in ("late_weight", "late_covariance"):
+        arrays.pop(dropped, None)
     levels = np.tile([1.0, 0.0], (len(arrays["own_intercept"]), 1))
     arrays["own_intercept"] = np.hstack([arrays["own_intercept"], levels])
     arrays["turn"] = np.append(arrays["turn"], 0.0)
     arrays["turn"][8] = 0.0
-    return {**state, "arrays": arrays}
 
 
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
@@ -223,13 +219,13 @@ class Auto(BaseAuto):
     # 8: the subspace is recomputed by and by; 9: levels of tasks, a factor of newcomers
     version: ClassVar = 9
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        2: lambda state: with_covariances(state),
-        3: lambda state: with_newness(state),
-        4: lambda state: with_variances(state),
-        5: lambda state: with_tracking(state),
-        6: lambda state: with_frequent(state),
-        7: lambda state: with_sides(state),
-        8: lambda state: with_levels(state),
+        2: with_covariances,
+        3: with_newness,
+        4: with_variances,
+        5: with_tracking,
+        6: with_frequent,
+        7: with_sides,
+        8: with_levels,
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
 Axes = tuple[int, ...]
-Upgrade = Callable[[State], State]
+Upgrade = Callable[[State], object]  # changes a state in place
 
 
 class Learner(ABC):

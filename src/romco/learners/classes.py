@@ -88,31 +88,25 @@ AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
 LEGACY_INNER_VERSIONS = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
 
 
-def with_inner_version(state: State) -> State:
+def with_inner_version(state: State) -> None:
     """Upgrade a state of version 1, without the version of its inner learners."""
-    return {**state, "inner_version": LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)}
+    state["inner_version"] = LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)
 
 
-def with_its_form(state: State) -> State:
+def with_its_form(state: State) -> None:
     """Upgrade a state of version 2: above 30 classes romco-auto was one against the rest."""
-    parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
+    parameters, found = state["parameters"], state["arrays"].get("classes", np.zeros(1))
     many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MAX_IN_PAIRS
     if many and parameters.get("form") is None:
         parameters["form"] = "rest"
-    return {**state, "parameters": parameters}
 
 
-def with_units_apart(state: State) -> State:
-    """Upgrade a state of version 3: each of its pairs keeps units of its own."""
-    return state
-
-
-def with_slots(state: State) -> State:
+def with_slots(state: State) -> None:
     """Upgrade a state of version 4: beyond 30 classes it had no pairs, which begin anew."""
-    arrays, form = dict(state["arrays"]), state["parameters"].get("form")
+    arrays, form = state["arrays"], state["parameters"].get("form")
     classes = int(arrays["classes"][0])
     if form == "rest" or (form is None and state["parameters"]["inner"] != "romco-auto"):
-        return state
+        return
     slots = np.zeros((2, classes), dtype=np.int64)
     slots[0] = np.where(np.arange(classes) < MAX_IN_PAIRS, np.arange(classes), -1)
     if classes <= MAX_IN_PAIRS:
@@ -122,7 +116,6 @@ def with_slots(state: State) -> State:
         many = classes > MAX_IN_PAIRS
         arrays["judge_weight"] = np.array(STACKING_WEIGHTS[::-1] if many else STACKING_WEIGHTS)
         arrays["judge_covariance"] = STACKING_VARIANCE * np.eye(2)
-    return {**state, "arrays": arrays}
 
 
 class Classes(CompiledLearner):
@@ -164,7 +157,7 @@ class Classes(CompiledLearner):
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: with_inner_version,
         2: with_its_form,
-        3: with_units_apart,
+        3: lambda state: None,  # each of its pairs keeps units of its own: `load` sees to it
         4: with_slots,
     }
 

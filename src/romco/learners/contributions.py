@@ -40,16 +40,12 @@ def side_in_use(arrays: Arrays) -> int:
     return int(arrays["progress"][3] == 1.0)
 
 
-def with_second_side(arrays: Arrays, directions: str, at: int) -> Arrays:
+def add_second_side(arrays: Arrays, directions: str, at: int) -> None:
     """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
     array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
     progress[4:8] = array[:, at : at + 4].any(axis=0)
-    return {
-        **arrays,
-        directions: np.hstack([array, np.zeros((len(array), 4))]),
-        "factor": np.hstack([factor, np.zeros_like(factor)]),
-        "progress": progress,
-    }
+    arrays[directions] = np.hstack([array, np.zeros((len(array), 4))])
+    arrays |= {"factor": np.hstack([factor, np.zeros_like(factor)]), "progress": progress}
 
 
 def contributions(

@@ -31,6 +31,7 @@ from romco.learners.sharing import (
     Steps,
     Sum,
     Whole,
+    stored_pairs,
 )
 
 Values = dict[str, NDArray[Any]]
@@ -248,15 +249,11 @@ def pairs(
     renamed, names = own if renamed is None else renamed, pair_arrays(learner)
     if not names:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    values, keys = arrays[names[0]], arrays.get(names[1])
-    if keys is None:  # dense (m, d, width)
-        task, feature = np.nonzero(values[own].any(axis=2))
-        return (renamed[task] << 32) | feature, values[own[task], feature]
-    number = np.full(max(int((keys >> 32).max(initial=0)), int(own.max(initial=0))) + 1, -1)
+    task, feature, values = stored_pairs(arrays[names[0]], arrays.get(names[1]))
+    number = np.full(max(int(task.max(initial=0)), int(own.max(initial=0))) + 1, -1)
     number[own] = renamed
-    task = number[keys >> 32]
-    kept = task >= 0
-    return (task[kept] << 32) | (keys[kept] & 0xFFFFFFFF), values[kept]
+    kept = number[task] >= 0
+    return (number[task[kept]] << 32) | feature[kept], values[kept]
 
 
 def store_pairs(learner: Learner, arrays: Values, tables: Sequence[Pairs]) -> Values:

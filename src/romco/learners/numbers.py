@@ -14,7 +14,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
 from romco.learners.capabilities import Decomposed, Posterior
-from romco.learners.contributions import Contributions, factor_in_use, side_in_use, with_second_side
+from romco.learners.contributions import Contributions, add_second_side, factor_in_use, side_in_use
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
@@ -39,22 +39,21 @@ PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 UNREACHABLE_EVENTS = 1e300  # events that no stream will see
 
 
-def with_last_answers(state: State) -> State:
+def with_last_answers(state: State) -> None:
     """A state of version 1 as one of version 2: no task has a last answer that is known."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     arrays["own"] = np.pad(arrays["own"], ((0, 0), (0, 2)))
     arrays["weight"] = np.append(arrays["weight"], 0.0)
     arrays["covariance"] = np.pad(arrays["covariance"], (0, 1))
     arrays["covariance"][-1, -1] = WEIGHT_VARIANCE
-    return {**state, "arrays": arrays}
 
 
-def with_units(state: State) -> State:
+def with_units(state: State) -> None:
     """Upgrade a state of version 2: its features keep the unit that they had in common.
 
     The model that forgot fast and the last answers are dropped; the global model gets its weight.
     """
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     log_squares, rows, *_ = arrays["clock"]
     size = np.exp(0.5 * log_squares / rows) if rows else 1.0
     spent = arrays["spent"]
@@ -80,12 +79,11 @@ def with_units(state: State) -> State:
     arrays["drift_weight"], arrays["drift_covariance"] = np.zeros(3), WEIGHT_VARIANCE * np.eye(3)
     arrays["pair_weight"] = np.array([[0.0], [arrays["pair_weight"][1, 1]]])
     arrays["pair_covariance"] = np.full((2, 1, 1), WEIGHT_VARIANCE)
-    return {**state, "arrays": arrays}
 
 
-def with_sides(state: State) -> State:
+def with_sides(state: State) -> None:
     """Upgrade a state of version 3: the subspace has a second side, still empty."""
-    return {**state, "arrays": with_second_side(state["arrays"], "directions", at=0)}
+    add_second_side(state["arrays"], "directions", at=0)
 
 
 class AutoNumber(BaseAuto):
@@ -285,9 +283,10 @@ FARTHEST = 3.0  # spreads of the answers that an error counts as at most, and si
 def of_inner(upgrade: Upgrade) -> Upgrade:
     """Adapt an upgrade of ROMCO to a state whose arrays have a constant column."""
 
-    def upgraded(state: State) -> State:
-        inner = upgrade({**state, "n_features": state["n_features"] + 1})
-        return {**inner, "n_features": state["n_features"]}
+    def upgraded(state: State) -> None:
+        state["n_features"] += 1
+        upgrade(state)
+        state["n_features"] -= 1
 
     return upgraded
 
@@ -318,7 +317,7 @@ class DecomposedNumbers(Decomposed, Learner):
     version: ClassVar = Romco.version  # its arrays are ROMCO's and one more
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         **{old: of_inner(upgrade) for old, upgrade in Romco.upgrades.items()},
-        1: lambda state: state,  # what was called 1 held arrays of ROMCO's version 2
+        1: lambda state: None,  # what was called 1 held arrays of ROMCO's version 2
     }
 
     def __init__(

@@ -303,13 +303,15 @@ def upgraded(method: Method, state: State) -> State:
             f"the state of {method.name} has version {version}, this library knows {kind.version} "
             "and older: update romco"
         )
+    copies = {name: dict(state[name]) for name in ("parameters", "arrays")}
+    state = {**state, **copies, "version": kind.version}
     for old in range(version, kind.version):
         if old not in kind.upgrades:
             raise ValueError(
                 f"the state of {method.name} has version {old}, which this library no longer "
                 f"reads; it has version {kind.version}: learn it again, or use an older romco"
             )
-        state = {**kind.upgrades[old](state), "version": old + 1}
+        kind.upgrades[old](state)
     return with_inner_upgraded(state) if "inner_version" in state else state
 
 

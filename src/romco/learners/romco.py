@@ -289,14 +289,10 @@ def as_data(name: str, value: Any) -> Any:
     return data(name, listed, value) if listed and is_dataclass(value) else value
 
 
-def without_shares(state: State) -> State:
-    """A state from before it was kept when each task last took part: shares began later."""
-    never = np.zeros(state["n_tasks"], dtype=np.int64)
-    return {
-        **state,
-        "parameters": {**state["parameters"], "shrinkage": "round"},
-        "arrays": {**state["arrays"], "last_round": never},
-    }
+def without_shares(state: State) -> None:
+    """Upgrade a state from before it was kept when each task last took part: shares began later."""
+    state["parameters"]["shrinkage"] = "round"
+    state["arrays"]["last_round"] = np.zeros(state["n_tasks"], dtype=np.int64)
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:

@@ -10,7 +10,7 @@ from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.capabilities import Decomposed, Numbers
-from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
+from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps, stored_pairs
 from romco.parameters import positive
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
     arrays = store.arrays()
-    values, keys = arrays["personal"], arrays.get("personal_keys")
-    if keys is None:
-        task, feature = np.nonzero(values.any(axis=2))
-        values = values[task, feature]
-    else:
-        task, feature = keys >> 32, keys & 0xFFFFFFFF
+    task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
     numbers = (values[:, : lanes.shape[1]] * lanes[task]).sum(axis=1)
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 

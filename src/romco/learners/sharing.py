@@ -129,6 +129,16 @@ class PerPair:
         self.arrays = (values, keys)
 
 
+def stored_pairs(
+    values: Floats, keys: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return tasks, features and numbers of stored pairs: a table with keys, or dense (m, d, k)."""
+    if keys is not None:
+        return keys >> 32, keys & 0xFFFFFFFF, values
+    task, feature = np.nonzero(values.any(axis=2))
+    return task, feature, values[task, feature]
+
+
 class Fixed:
     """Arrays that are the same in every shard at every time."""
 
