@@ -23,7 +23,7 @@ from romco.batch.solver import (
     warn_if_short,
 )
 from romco.losses import LOSSES
-from romco.parameters import not_negative, positive
+from romco.parameters import choice, not_negative, positive
 from romco.penalties import TaskGroups
 from romco.rounds import Round
 
@@ -59,51 +59,37 @@ def trace_norm(
     array([[2.2929, 2.2929],
            [0.    , 0.    ]])
     """
-    if loss not in ("logistic", "least-squares"):
-        raise ValueError(f"loss must be 'logistic' or 'least-squares'; got {loss!r}")
+    choice("loss", loss, "logistic", "least-squares")
     not_negative("rho1", rho1)
     positive("tol", tol)
     events = joined(X, y, two_classes=loss == "logistic")
     shape = events.x.shape[1], len(X)
     w, c = (None, None) if start is None else start
     theta = np.vstack([started("start W", w, shape), started("start intercepts", c, shape[1:])])
-    solve = logistic_trace if loss == "logistic" else least_trace
-    solution = solve(events, rho1, theta, tol, max_iter)
+    solution = low_rank(events, rho1, loss, theta, tol, max_iter)
     warn_if_short(solution, tol)
     return solution.w[:-1].copy(), solution.w[-1].copy()
 
 
-def logistic_trace(
-    events: Round, rho1: float, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
+def low_rank(
+    events: Round,
+    rho1: float,
+    loss: str,
+    start: Numbers,
+    tol: float,
+    max_iter: int,
+    curvature: float = 0.0,
 ) -> Solution:
-    """Solve from ``start`` (d + 1, m), whose last row are the intercepts."""
-    rows = TaskRows.of(events, start.shape[1], intercept=True)
-    weight = 1.0 / np.bincount(events.task)[events.task]
-    fit = Fit(rows, events.y, weight, LOSSES["logistic"])
-    return minimise(fit, _FreeLastRow(TraceNorm(rho1)), start, tol, max_iter, curvature)
-
-
-def least_trace(
-    events: Round, rho1: float, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
-) -> Solution:
-    """Solve from ``start`` (d + 1, m), whose last row becomes 0: there are no intercepts."""
-    fit = Fit(TaskRows.of(events, start.shape[1]), events.y, 1.0, LOSSES["least-squares"])
+    """Solve from ``start`` (d + 1, m), whose last row are intercepts, 0 for least squares."""
+    m = start.shape[1]
+    if loss == "logistic":
+        rows = TaskRows.of(events, m, intercept=True)
+        weight = 1.0 / np.bincount(events.task)[events.task]
+        fit, price = Fit(rows, events.y, weight, LOSSES[loss]), TraceNorm(rho1, free=1)
+        return minimise(fit, price, start, tol, max_iter, curvature)
+    fit = Fit(TaskRows.of(events, m), events.y, 1.0, LOSSES[loss])
     solution = minimise(fit, TraceNorm(rho1), start[:-1], tol, max_iter, curvature)
-    return solution._replace(w=np.vstack([solution.w, np.zeros(start.shape[1])]))
-
-
-@dataclass(frozen=True)
-class _FreeLastRow:
-    """A price on all rows but the last."""
-
-    price: TraceNorm
-
-    def value(self, w: Numbers) -> float:
-        return self.price.value(w[:-1])
-
-    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
-        cheap, cost = self.price.prox(w[:-1], step)
-        return np.vstack([cheap, w[-1:]]), cost
+    return solution._replace(w=np.vstack([solution.w, np.zeros(m)]))
 
 
 @dataclass(frozen=True)
@@ -224,8 +210,7 @@ class SquaredTrace:
             total -= move
             if abs(move) <= 1e-14 * total:
                 break
-        ratio = s / np.maximum(spectrum.s, np.finfo(float).tiny)
-        return spectrum.scaled(ratio), self.gamma * (outside + float(root.sum())) ** 2
+        return spectrum.with_values(s), self.gamma * (outside + float(root.sum())) ** 2
 
     def _outside(self, w: Numbers) -> float:
         """Share of the directions that w cannot reach, d - min(d, m) of them."""
@@ -279,8 +264,7 @@ def robust(
     (array([[2.6464, 2.6464],
            [0.    , 0.    ]]), np.False_)
     """
-    if loss not in ("hinge", "logistic", "least-squares"):
-        raise ValueError(f"loss must be 'hinge', 'logistic' or 'least-squares'; got {loss!r}")
+    choice("loss", loss, "hinge", "logistic", "least-squares")
     not_negative("rho1", rho1)
     not_negative("rho2", rho2)
     positive("tol", tol)

@@ -127,9 +127,9 @@ class Spectrum:
         squares, q = np.linalg.eigh(w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T)
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
 
-    def scaled(self, ratio: Numbers) -> Numbers:
-        """The matrix whose singular values are ``ratio * s``; columns of zeros stay so."""
-        middle = (self.q * ratio) @ self.q.T
+    def with_values(self, values: Numbers) -> Numbers:
+        """The matrix with other singular values (r,); columns of zeros stay so."""
+        middle = (self.q * (values / np.maximum(self.s, np.finfo(float).tiny))) @ self.q.T
         if self.w.shape[0] < self.w.shape[1]:
             return middle @ self.w
         scaled: Numbers = self.w @ middle
@@ -144,19 +144,21 @@ def singular_values(w: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class TraceNorm:
-    """strength * (sum of singular values) as a price."""
+    """strength * (sum of singular values) as a price; the last ``free`` rows cost nothing."""
 
     strength: float
+    free: int = 0
 
     def value(self, w: Numbers) -> float:
-        return self.strength * float(singular_values(w).sum())
+        return self.strength * float(singular_values(w[: len(w) - self.free]).sum())
 
     def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
         """Each singular value s becomes max(0, s - step * strength)."""
-        spectrum = Spectrum.of(w)
+        paid, free = np.split(w, [len(w) - self.free])
+        spectrum = Spectrum.of(paid)
         kept = np.maximum(0.0, spectrum.s - step * self.strength)
-        ratio = kept / np.maximum(spectrum.s, np.finfo(float).tiny)
-        return spectrum.scaled(ratio), self.strength * float(kept.sum())
+        cost = self.strength * float(kept.sum())
+        return np.vstack([spectrum.with_values(kept), free]), cost
 
 
 ROUNDING = 1e-13  # relative error of a sum of losses

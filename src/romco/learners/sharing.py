@@ -82,6 +82,11 @@ class PerFeature:
         """The live arrays with features as rows."""
         return [arrays[name].reshape(n_features, -1) for name in self.arrays]
 
+    def merged(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
+        """The live columns that parts name, in the order of ``columns``."""
+        every = [column for view in self.view(arrays, n_features) for column in view.T]
+        return [every[column] for column in self.columns]
+
 
 class Whole:
     """A small array that is handed over and merged as a whole; its rows as if all were touched.
