@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from romco.learners.auto import KINDS
 from romco.presentation.charts import bars
 from romco.presentation.page import STYLE, document
 from romco.presentation.screen import inert
@@ -15,8 +16,7 @@ from romco.presentation.screen import inert
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALONE = "on their own"  # the kind of tasks that are different
-KINDS = ("related", "like all", ALONE)
+ALONE = KINDS[-1]  # the kind of tasks that are different
 MEANINGS = {
     "related": "learn from the others, and add what is their own",
     "like all": "are answered as all others are",
@@ -198,7 +198,7 @@ def kinds(found: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     alone = found.personal
     counted = [
-        f"{n:,} {kind}{f' ({members(alone)})' if kind == 'on their own' and alone else ''}"
+        f"{n:,} {kind}{f' ({members(alone)})' if kind == ALONE and alone else ''}"
         for kind, n in found.kinds.items()
     ]
     return f"Kinds of tasks: {', '.join(counted)}."
@@ -227,8 +227,10 @@ def story(task: TaskInsight, found: Explanation | None = None) -> str:
     if task.events == 0:
         return "Has learned nothing yet: is answered as a new task."
     since = "" if task.since is None else f" since event {task.since:,}"
+    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
+    apart = f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
     begin = {
-        "on their own": f"{company(task)}{since}.",
+        ALONE: f"{apart}{since}.",
         "related": "Learns from the others.",
         "like all": "Is answered as all others are.",
     }.get(task.kind, f"{task.kind}.")
@@ -238,12 +240,6 @@ def story(task: TaskInsight, found: Explanation | None = None) -> str:
     own = f" Differs most in {pairs(task.features[:3], EFFECT)}." if task.features else ""
     like = f" Most like {pairs(task.nearest[:2], NEAREST)}." if task.nearest else ""
     return f"{level}{begin}{own}{like}"
-
-
-def company(task: TaskInsight) -> str:
-    """Say of a different task whether others are different in the same way."""
-    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
-    return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
 
 def table(found: Explanation) -> str:
@@ -264,7 +260,7 @@ def cells(found: Explanation, task: TaskInsight) -> tuple[str, ...]:
     """Return a task's row of the table."""
     return (
         inert(str(task.task)),
-        count(task.events),
+        "-" if task.events is None else f"{task.events:,}",
         level_text(found, task.level),
         task.kind,
         pairs(task.features[:3], EFFECT),
@@ -283,11 +279,6 @@ def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
     """Join names with their numbers; a dash where there are none."""
     named = [form.format(name=inert(str(name)), value=value) for name, value in found]
     return ", ".join(named) or "-"
-
-
-def count(number: int | None) -> str:
-    """Return a count; a dash where none is known."""
-    return "-" if number is None else f"{number:,}"
 
 
 def _content(found: Explanation, most: int) -> str:

@@ -1,7 +1,7 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
-from romco.learners.capabilities import Posterior, SubspaceRows
+from romco.learners.capabilities import Posterior
 from romco.learners.contributions import (
     DIRECTIONS,
     Contributions,
@@ -171,6 +171,13 @@ def with_levels(state: State) -> None:
     arrays["turn"][8] = 0.0
 
 
+class SubspaceRows(NamedTuple):
+    """Rows of an array (d, k) by feature; all others are zero."""
+
+    rows: NDArray[np.int32]  # (t,)
+    values: NDArray[np.float64]  # (t, k)
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
@@ -314,7 +321,7 @@ class Auto(BaseAuto):
         """
         likelier = self.chances()[tasks, :2].argmax(axis=1)
         alone = np.isin(tasks, self.personal_tasks())
-        return [KINDS[k] for k in np.where(alone, KINDS.index("on their own"), likelier)]
+        return [KINDS[k] for k in np.where(alone, 2, likelier)]
 
     def similarity(self) -> NDArray[np.float64]:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
@@ -414,6 +421,7 @@ class Auto(BaseAuto):
         self.kernel.invalidate_caches(rows)
 
     def disable_subspace_updates(self) -> None:
+        """Leave the subspace as it is from now on: shards recompute it together, at barriers."""
         self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
 
@@ -425,6 +433,7 @@ class Auto(BaseAuto):
         return SubspaceRows(rows, self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
+        """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
         rows, values = statistics[0].rows, statistics[0].values.copy()
         for part in statistics[1:]:
             rows, values = add_sorted(rows, values, part.rows, part.values)

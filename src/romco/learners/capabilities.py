@@ -6,7 +6,7 @@ its methods; :class:`Decomposed` is a base class. A yes or no, such as
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -210,38 +210,3 @@ class GivesIntervals(Protocol):
 
     def intervals(self, round: Round, level: float) -> Numbers:
         """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
-
-
-class SubspaceRows(NamedTuple):
-    """Rows of an array (d, k) by feature; all others are zero."""
-
-    rows: NDArray[np.int32]  # (t,)
-    values: Numbers  # (t, k)
-
-
-@runtime_checkable
-class UpdatesSubspace(Protocol):
-    """Recomputes a subspace from all tasks at certain times; shards do so together.
-
-    In a shard, :meth:`disable_subspace_updates` stops updates within. At a barrier where
-    :meth:`subspace_update_due`, the :meth:`subspace_statistics` of all shards are combined by
-    :meth:`merge_subspace`, and each shard calls :meth:`set_subspace`.
-    """
-
-    def disable_subspace_updates(self) -> None:
-        """Leave the subspace as it is from now on."""
-
-    def subspace_update_due(self) -> bool:
-        """Return True when the subspace is due for an update."""
-
-    def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
-        """Return the sufficient statistics of these tasks, to be summed over shards.
-
-        ``rows`` are features outside of which the own tasks have nothing.
-        """
-
-    def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return the subspace from the statistics of all shards; schedules the next update."""
-
-    def set_subspace(self, subspace: SubspaceRows) -> None:
-        """Replace the subspace by a merged one."""

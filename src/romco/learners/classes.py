@@ -402,7 +402,7 @@ class Classes(CompiledLearner):
                 vote[kind] += 1
         alone = np.isin(tasks, self.personal_tasks())
         return [
-            "on their own" if own else max(KINDS[:2], key=one.__getitem__)
+            KINDS[-1] if own else max(KINDS[:2], key=one.__getitem__)
             for own, one in zip(alone, votes, strict=True)
         ]
 
