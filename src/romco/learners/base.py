@@ -16,7 +16,7 @@ from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
 if TYPE_CHECKING:
-    from romco.learners.contributions import Contributions
+    from romco.learners.capabilities import Contributions
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from romco.rounds import Round
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array
+    from scipy.sparse import csc_array, csr_array
 
     from romco.kernels.core.events import Events
 
@@ -117,6 +117,21 @@ class GivesProbabilities(Protocol):
 
     def probabilities(self, margins: Numbers) -> Numbers:
         """Probability (n,) of +1, from margins (n,) of this learner."""
+
+
+class Contributions(NamedTuple):
+    """Parts of margins: features through what tasks share, through the task's own, and the rest.
+
+    A feature that is nearly always there contributes by its distance from its mean.
+    """
+
+    shared: "csr_array"  # (n, d)
+    personal: "csr_array"  # (n, d)
+    intercept: Numbers  # (n,)
+
+    def margins(self) -> Numbers:
+        """Return the sums (n,)."""
+        return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
 
 
 class Newcomer(Protocol):

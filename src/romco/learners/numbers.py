@@ -9,21 +9,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
-from romco.kernels.auto.scales import Scales, aligned_zeros
-from romco.kernels.auto.subspace import PROGRESS
+from romco.kernels.auto.scales import Scales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
-from romco.learners.capabilities import Decomposed, Posterior
-from romco.learners.contributions import Contributions, add_second_side, factor_in_use, side_in_use
+from romco.learners.capabilities import Contributions, Decomposed, Numbers, Posterior
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.shared import KIND_PRIOR, PAIRS, SCALED, BaseAuto, stored_columns
+from romco.learners.shared import PAIRS, SCALED, BaseAuto, add_second_side, stored_columns
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
-
-Numbers = NDArray[np.float64]
 
 INPUTS = ("global", "alone", "level", *(f"direction {k}" for k in range(1, 5)))
 RECENT = ("last residual", "mean residual", "last answer")  # inputs of the correction for drift
@@ -129,22 +125,16 @@ class AutoNumber(BaseAuto):
             "own": np.zeros((n_tasks, 8)),
             "common": np.zeros((2, 2)),
             "noise": np.tile([1.0, 2.0], (8, 1)),  # the answers' variance, seen twice
-            "factor": np.zeros((n_tasks, 8)),
             "directions": np.zeros((n_features, 8)),
-            "progress": np.zeros(PROGRESS),
             "weight": np.array(PRIOR_WEIGHTS),
             "covariance": WEIGHT_VARIANCE * np.eye(len(INPUTS)),
             "pair_weight": np.array(PAIR_PRIOR_WEIGHTS),
             "pair_covariance": np.full((2, 1, 1), WEIGHT_VARIANCE),
             "drift_weight": np.zeros(3),
             "drift_covariance": WEIGHT_VARIANCE * np.eye(3),
-            "units": aligned_zeros(n_features, 8),
-            "typical": np.zeros(5),
-            "evidence": np.zeros((n_tasks, 3)),
-            "belief": np.zeros((n_tasks, 3)),
-            "kinds": KIND_PRIOR.copy(),
             "clock": np.array([0.0, 0.0, 32.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
             "residuals": _normal_residuals(),
+            **self.common_arrays(),
         }
         self._keep(4, a)
         related, like_all, on_its_own, drift = (
@@ -166,7 +156,7 @@ class AutoNumber(BaseAuto):
             **{name: a[name] for name in a if not name.startswith(apart)},
         )
 
-    def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
+    def intervals(self, round: Round, level: float) -> Numbers:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
@@ -179,7 +169,7 @@ class AutoNumber(BaseAuto):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def shared_factors(self) -> tuple[Numbers, Numbers]:
         return self.units()[:, None] * self._vectors(), self._shares()
 
     def contributions(self, round: Round) -> Contributions:
@@ -195,22 +185,22 @@ class AutoNumber(BaseAuto):
         total = shared.sum(axis=1) + personal.sum(axis=1)
         return Contributions(shared, csr_array(personal), self.kernel.predict(events) - total)
 
-    def _vectors(self) -> NDArray[np.float64]:
+    def _vectors(self) -> Numbers:
         """Shared vectors (d, 6): global, together, directions."""
-        at = 4 * side_in_use(self._arrays)
+        at = 4 * self._side()
         return np.hstack(
             [self._arrays["mean"][:, 1:].T, self._arrays["directions"][:, at : at + 4]]
         )
 
-    def _shares(self) -> NDArray[np.float64]:
+    def _shares(self) -> Numbers:
         """Weights (m, 6) of the shared vectors in the prediction of each task."""
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         everybody = related * weight[0] + like_all * (1.0 - pair)
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[3:] * factor_in_use(self._arrays)])
+        return np.hstack([everybody, together, related * weight[3:] * self._factor()])
 
-    def own_shares(self) -> NDArray[np.float64]:
+    def own_shares(self) -> Numbers:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
         related, _, alone = self.chances().T[:, :, None]
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
@@ -264,11 +254,11 @@ class AutoNumber(BaseAuto):
             arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
         super().load(arrays)
 
-    def units(self) -> NDArray[np.float64]:
+    def units(self) -> Numbers:
         return np.asarray(self._arrays["clock"][8] * self._arrays["units"][:, 5])
 
 
-def _normal_residuals() -> NDArray[np.float64]:
+def _normal_residuals() -> Numbers:
     """Residuals of a normal distribution, for the first intervals."""
     below = np.array([erf(edge / sqrt(2.0)) for edge in EDGES])
     below[0], below[-1] = 0.0, 1.0
@@ -435,7 +425,7 @@ class NumberLearner(ModelLearner):
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
-    def _keep_all(self, models: Models, **others: NDArray[np.float64]) -> Kept:
+    def _keep_all(self, models: Models, **others: Numbers) -> Kept:
         """Return ``w``, ``b`` and ``clock``; keep them and the others."""
         b, clock = np.zeros(1 if models == "global" else self.n_tasks), np.zeros(4)
         return self._keep(models, b=b, clock=clock, **others), b, clock

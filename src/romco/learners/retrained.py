@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.batch.methods import low_rank, shared_features
-from romco.batch.solver import Solution
+from romco.batch import Solution, low_rank, shared_features
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, Learner, copy_arrays, with_labels
 from romco.learners.capabilities import Start, Started
