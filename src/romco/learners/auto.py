@@ -86,29 +86,16 @@ def with_covariances(state: State) -> None:
     )
 
 
-def with_newness(state: State) -> None:
-    """A state of version 3 as one of version 4: newcomers were new for 0.3 events, not for 3."""
-    arrays = state["arrays"]
-    arrays["turn"] = np.append(arrays["turn"], np.log(0.1))
-
-
-def with_variances(state: State) -> None:
-    """A state of version 4 as one of version 5: drift is judged by the variance of the answers."""
-    arrays = state["arrays"]
-    seen = max(0.0, arrays["turn"][0])
-    heard = -np.expm1(-2e-4 * max(0.0, seen - 200.0))  # from the 200th event on, each 2e-4 of it
-    arrays["turn"] = np.append(arrays["turn"], [seen, heard])
-
-
 def with_tracking(state: State) -> None:
-    """A state of version 5 as one of version 6: who forgets begins as the global learner."""
-    arrays = state["arrays"]
+    """A state of version 3 to 5 as one of version 6: who forgets begins as the global learner.
+
+    Before version 4 newcomers were new for 0.3 events, not for 3; what version 5 added is dropped.
+    """
+    arrays, turn = state["arrays"], state["arrays"]["turn"]
     arrays["shared"] = np.hstack([arrays["shared"], arrays["shared"][:, [1, 4]]])
     arrays["level"] = arrays["intercept"][:1].copy()
-    seen, turned, times, margin, wrong = arrays["turn"][:5]
-    arrays["turn"] = np.array(
-        [seen, turned, times, margin, wrong, arrays["turn"][9], 1e-12, 0, 0, 0]
-    )
+    newness = turn[9] if len(turn) > 9 else np.log(0.1)
+    arrays["turn"] = np.array([*turn[:5], newness, 1e-12, 0, 0, 0])
 
 
 def with_frequent(state: State) -> None:
@@ -219,8 +206,8 @@ class Auto(BaseAuto):
     version: ClassVar = 9
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: with_covariances,
-        3: with_newness,
-        4: with_variances,
+        3: lambda state: None,  # with_tracking sees to it
+        4: lambda state: None,
         5: with_tracking,
         6: with_frequent,
         7: with_sides,

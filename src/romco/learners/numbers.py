@@ -35,19 +35,11 @@ PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 UNREACHABLE_EVENTS = 1e300  # events that no stream will see
 
 
-def with_last_answers(state: State) -> None:
-    """A state of version 1 as one of version 2: no task has a last answer that is known."""
-    arrays = state["arrays"]
-    arrays["own"] = np.pad(arrays["own"], ((0, 0), (0, 2)))
-    arrays["weight"] = np.append(arrays["weight"], 0.0)
-    arrays["covariance"] = np.pad(arrays["covariance"], (0, 1))
-    arrays["covariance"][-1, -1] = WEIGHT_VARIANCE
-
-
 def with_units(state: State) -> None:
-    """Upgrade a state of version 2: its features keep the unit that they had in common.
+    """Upgrade a state of version 1 or 2: its features keep the unit that they had in common.
 
-    The model that forgot fast and the last answers are dropped; the global model gets its weight.
+    The model that forgot fast and the weight of last answers, which version 1 did not have, are
+    dropped; the global model gets the former's weight.
     """
     arrays = state["arrays"]
     log_squares, rows, *_ = arrays["clock"]
@@ -64,9 +56,8 @@ def with_units(state: State) -> None:
     arrays["units"] = units
     slow = [0, 2]
     arrays["mean"], arrays["spent"] = arrays["mean"][slow], spent[slow]
-    arrays["own"] = np.column_stack(
-        [arrays["own"][:, :6], np.zeros(len(arrays["own"])), arrays["own"][:, 6]]
-    )
+    own = np.pad(arrays["own"], ((0, 0), (0, 1)))
+    arrays["own"] = np.column_stack([own[:, :6], np.zeros(len(own)), own[:, 6]])
     arrays["noise"] = np.append(np.delete(arrays["noise"], 1, axis=0), [[1.0, 2.0]], axis=0)
     arrays["clock"] = np.append(arrays["clock"], [0.0, 1.0 / size if rows else 0.0])
     kept, weight = [0, 2, 3, 5, 6, 7, 8], arrays["weight"].copy()
@@ -112,7 +103,11 @@ class AutoNumber(BaseAuto):
     answers = 0
     # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
     version: ClassVar = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units, 3: with_sides}
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: lambda state: None,
+        2: with_units,
+        3: with_sides,
+    }
     shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoNumberKernel
 
