@@ -249,9 +249,7 @@ class _Reader:
         model = self.model
         if model is None or model.engine.target.kind != "classes" or not self.names:
             return []
-        W = self.learner.weights()[: model.features.width, self.numbers].mean(axis=1)
-        if self.spread is not None:
-            W = (W.T * self.spread[: len(W)]).T
+        W = self.weights.mean().reshape(-1, self.weights.per_feature)[: model.features.width]
         classes = list(enumerate(model.classes))[: W.shape[1]]
         shown = classes[:SHOWN_CLASSES]
         largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]

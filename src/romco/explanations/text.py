@@ -10,7 +10,7 @@ import numpy as np
 
 from romco.learners.auto import KINDS
 from romco.presentation.charts import bars
-from romco.presentation.page import STYLE, document
+from romco.presentation.page import STYLE, document, fold, heading, paragraph
 from romco.presentation.screen import inert
 
 if TYPE_CHECKING:
@@ -283,18 +283,18 @@ def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
 
 def _content(found: Explanation, most: int) -> str:
     sentences = (headline(found), *levels(found), *effects(found), kinds(found))
-    parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
-    parts += [_picture(found), _meanings(found)]
-    parts.append(_list("<h2>Groups</h2>", [("", group) for group in groups(found)]))
-    parts += [f"<p>{escape(sentence)}</p>" for sentence in found.findings]
-    parts += ["<h2>Task by task</h2>", _different(found), _tasks(found, most)]
+    parts = [*map(paragraph, sentences), _picture(found), _meanings(found)]
+    parts.append(_list("Groups", [("", group) for group in groups(found)]))
+    parts += map(paragraph, found.findings)
+    different = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
+    stories = [(inert(str(task.task)), story(task, found)) for task in different]
+    parts += [heading("Task by task"), _list("", stories), _tasks(found, most)]
     if len(found.tasks) > most:
         parts.append(f"<p><small>and {len(found.tasks) - most:,} more tasks</small></p>")
-    terms = "".join(f"<p>{escape(line)}</p>" for line in (rank(found), *found.notes))
     spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(found.spectrum[:40])]
     drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
-    fold = f"<details><summary>In terms of the method</summary>{terms}{drawn}</details>"
-    return "".join([*parts, fold])
+    terms = map(paragraph, (rank(found), *found.notes))
+    return "".join([*parts, fold("In terms of the method", [*terms, drawn])])
 
 
 def _picture(found: Explanation) -> str:
@@ -318,10 +318,8 @@ def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
 
 def _meanings(found: Explanation) -> str:
     of_kind = {kind: [t for t in found.tasks if t.kind == kind] for kind in found.kinds}
-    return _list(
-        "<h2>Kinds of tasks</h2>",
-        [(kind, f"{MEANINGS.get(kind, '')}. {members(of)}") for kind, of in of_kind.items() if of],
-    )
+    meant = {kind: f"{MEANINGS.get(kind, '')}. {members(of)}" for kind, of in of_kind.items() if of}
+    return _list("Kinds of tasks", list(meant.items()))
 
 
 def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
@@ -329,12 +327,8 @@ def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
     lines = [
         f"<b>{escape(name)}</b>: {escape(text)}" if name else escape(text) for name, text in items
     ]
-    return f"{title}<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
-
-
-def _different(found: Explanation) -> str:
-    known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
-    return _list("", [(inert(str(task.task)), story(task, found)) for task in known])
+    listed = f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
+    return heading(title) + listed if title and lines else listed
 
 
 def _tasks(found: Explanation, most: int) -> str:

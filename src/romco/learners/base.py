@@ -72,7 +72,7 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
-        self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
+        self.task_axes = _task_axes(self.shapes) if self.shapes else None
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
@@ -282,10 +282,10 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     return starts - starts[0]
 
 
-def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
-    """By name of an array, the axes that have one of the letters."""
+def _task_axes(shapes: Mapping[str, str]) -> dict[str, Axes]:
+    """By name of an array, the axes with an entry per task or model."""
     found = {
-        name: tuple(axis for axis, letter in enumerate(shape) if letter in letters)
+        name: tuple(axis for axis, letter in enumerate(shape) if letter in "mk")
         for name, shape in shapes.items()
         if "|" not in shape
     }

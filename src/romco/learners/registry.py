@@ -81,14 +81,12 @@ class Method:
     @property
     def space(self) -> Mapping[str, Sequence[Any]]:
         """Grid that tuning searches, by parameter."""
-        kind = self.kind
-        return {} if kind is None else kind.space
+        return {} if self.kind is None else self.kind.space
 
     @property
     def keeps_events(self) -> bool:
         """True if memory grows with the stream because past events are refitted."""
-        kind = self.kind
-        return kind is not None and kind.keeps_events
+        return self.kind is not None and self.kind.keeps_events
 
     @property
     def summary(self) -> str:
