@@ -421,9 +421,11 @@ class Auto(BaseAuto):
     # In pairs of classes
 
     def own_units(self) -> Arrays:
+        """Return the live arrays of feature scales."""
         return {name: self._arrays[name] for name in SCALED}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
+        """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
@@ -443,6 +445,7 @@ class Auto(BaseAuto):
         self._arrays["clock"][2] = LATER
 
     def subspace_update_due(self) -> bool:
+        """Return True when the subspace is due for an update."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:

@@ -223,11 +223,13 @@ class AutoNumber(BaseAuto):
         return found
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share."""
         spent, units, at = self._arrays["spent"][1], self.units()[features], features + 1
         spent = spent[at, at] if spent.ndim == 2 else spent[at]
         return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
 
     def residual_variance(self) -> float:
+        """Return the variance of what is not explained."""
         # The first is too low where weights vary less than a priori; the second is too high, for
         # it holds what is not yet learned.
         together, related = self._arrays["noise"][[3, 4], 0]
