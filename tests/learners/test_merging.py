@@ -21,7 +21,7 @@ from romco.kernels.merge.rows import (
     side_by_side,
 )
 from romco.learners.auto import doubt
-from romco.learners.capabilities import SubspaceRows
+from romco.learners.auto import SubspaceRows
 from romco.learners.merging import (
     InPlaceMerge,
     Period,

@@ -85,6 +85,14 @@ class Learner(ABC):
         An event whose label is NaN updates feature statistics only, before the others are learned.
         """
 
+    def prepare_update(self, round: Round) -> Callable[[], object] | None:
+        """Return a compiled function that commits what was learned from the round, if there is one.
+
+        So that an interrupt finds a learner without a kernel as before or as after. Others are
+        copied before each step of a :class:`romco.Model`, and restored if it is broken off.
+        """
+        return None
+
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Predict, then learn each round; return all margins end to end.
 

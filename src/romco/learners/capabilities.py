@@ -192,18 +192,6 @@ class StartsAtomically(Protocol):
 
 
 @runtime_checkable
-class PreparesUpdate(Protocol):
-    """Learner without a kernel that computes a round before it commits it.
-
-    So that an interrupt finds it as before or as after. Others of that kind are copied before
-    each step of a :class:`romco.Model`, and restored if it is broken off.
-    """
-
-    def prepare_update(self, round: Round) -> Callable[[], object]:
-        """Return a compiled function that commits what was learned from the round."""
-
-
-@runtime_checkable
 class AddsClasses(Protocol):
     """Learns one of ``answers`` classes, and more of them when asked."""
 

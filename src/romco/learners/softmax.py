@@ -16,8 +16,7 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-INPUTS = ("softmax", "margin", "together", "centres", "usual", "common")
-TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs,
+TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs, in the order of the class,
 DOUBT = 1.0  # and their variance,
 RENEWAL = 3e-5  # to which each event adds this
 NARROW = 64  # features up to which centres are known
@@ -130,10 +129,6 @@ class AutoSoftmax(CompiledLearner):
         self._stores["personal"].clear(task)
 
     # What it has found
-
-    def trust(self) -> dict[str, float]:
-        """Weight of each model in the conditional logit."""
-        return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
 
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
         """Parts of one event's scores: features (k,), shared (k, K), personal (k, K), rest (K,).

@@ -23,7 +23,6 @@ from romco.learners.capabilities import (
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
-    PreparesUpdate,
     Started,
     StartsAtomically,
     StartsTasks,
@@ -671,7 +670,7 @@ class Engine(Step):
         named = changed or bool(chunk.fresh or batch.names or batch.since)
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
-        if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
+        if not is_compiled(learner) and type(learner).prepare_update is Learner.prepare_update:
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
         round_starts = np.array([0, len(ids)]) if batch.together else np.arange(len(ids) + 1)
@@ -1031,10 +1030,10 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:
     margins = learner.predict(round)
-    if isinstance(learner, PreparesUpdate):
-        return margins, learner.prepare_update(round)
-    learner.update(round)
-    return margins, None
+    commit = learner.prepare_update(round)
+    if commit is None:
+        learner.update(round)
+    return margins, commit
 
 
 def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:
