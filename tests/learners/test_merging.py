@@ -20,8 +20,7 @@ from romco.kernels.merge.rows import (
     add_sorted,
     side_by_side,
 )
-from romco.learners.auto import doubt
-from romco.learners.auto import SubspaceRows
+from romco.learners.auto import SubspaceRows, doubt
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
