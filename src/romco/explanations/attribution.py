@@ -279,13 +279,10 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
     return np.asarray(np.insert(-0.5 * WEIGHTS @ chances, label, 1.0))
 
 
-def _power(learner: Classes) -> float:
-    return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
-
-
 def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
-    pairs, power = np.array(learner.pairs()), _power(learner)
+    pairs = np.array(learner.pairs())
+    power = float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
     moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):
