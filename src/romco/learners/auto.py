@@ -270,12 +270,14 @@ class Auto(BaseAuto):
 
     def _kernel(self, units: Units) -> AutoKernel:
         a = self._arrays
-        pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
-        like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
+        like_all, on_its_own = (
+            Combiner(a["pair_weight"][k], a["pair_covariance"][k], DOUBT, a["pair_renewal"][k])
+            for k in range(2)
+        )
         return AutoKernel(
             personal=self.pair_store,
             scales=units,
-            related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
+            related=Combiner(a["weight"], a["covariance"], DOUBT, a["renewal"]),
             like_all=like_all,
             on_its_own=on_its_own,
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},

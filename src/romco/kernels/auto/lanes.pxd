@@ -69,7 +69,7 @@ cdef extern from *:
        of all and of own, and what comes back of the variances. */
     typedef struct {
         romco_two a_all[2], b_all[2];  /* of a feature without covariances, and of one with them */
-        romco_two a_own, b_own, a_both, b_both, scale, prior_all, prior_own, prior_both, rate;
+        romco_two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both, rate;
         double a_forgets, b_forgets, forgetting;
         romco_two f[2];
     } romco_steps;
@@ -83,7 +83,7 @@ cdef extern from *:
         romco_two mean, spent, sx, change;
         double left;
         spent = romco_load(all + 3);
-        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_all, spent), ROMCO_TIMES(t->scale, v));
+        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_all, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all[joint], sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_all[joint], sx), sx);
         romco_store(all, mean);
@@ -133,7 +133,7 @@ cdef extern from *:
     ctypedef struct Steps "romco_steps":
         Two a_all[2]
         Two b_all[2]
-        Two a_own, b_own, a_both, b_both, scale, prior_all, prior_own, prior_both, rate
+        Two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both, rate
         double a_forgets, b_forgets, forgetting
         Two f[2]
     void go "romco_go" (

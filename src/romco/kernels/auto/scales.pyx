@@ -24,6 +24,7 @@ from libc.math cimport INFINITY, exp, fabs, log
 from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )
+from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
@@ -140,8 +141,7 @@ cdef class Scales(Units):
         for k in range(n_fresh):
             j = self.fresh_at[k]
             self.value[j] = scaled(self.fresh + k, self.value[j])
-        for k in range(n):
-            x2 += self.value[k] * self.value[k]
+        x2 += dot_product(n, self.value, self.value)
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, self.index, self.value, x2)
 
