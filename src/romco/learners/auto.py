@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
-    FORGETTING,
     GLOBAL_PRIOR,
     TRACKING_FORGETTING,
     TRACKING_PRIOR,
@@ -17,7 +16,6 @@ from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import Posterior, SubspaceRows
 from romco.learners.contributions import (
@@ -63,7 +61,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
         "shared",
         Belief(0, 3),
         Belief(1, 4, prior=GLOBAL_PRIOR),
-        Belief(2, 5, forgetting=FORGETTING),
+        Belief(2, 5),
         Belief(10, 11, forgetting=TRACKING_FORGETTING),
     ),  # the columns of B are drawn
     Whole("intercept", Belief(0, 1)),
@@ -187,7 +185,7 @@ class Auto(BaseAuto):
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
-    vector *together*, and forgets slowly, so it follows tasks that change. Each is a
+    vector *together*. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
@@ -431,9 +429,10 @@ class Auto(BaseAuto):
         return SubspaceRows(rows, self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        rows, values = statistics[0].rows, statistics[0].values.copy()
-        for part in statistics[1:]:
-            rows, values = add_sorted(rows, values, part.rows, part.values)
+        rows = np.unique(np.concatenate([part.rows for part in statistics]))
+        values = np.zeros((len(rows), statistics[0].values.shape[1]))
+        for part in statistics:
+            values[np.searchsorted(rows, part.rows)] += part.values
         self.kernel.orthogonalise_directions(values)
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)

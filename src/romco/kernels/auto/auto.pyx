@@ -3,7 +3,7 @@
 Four of the learners are two losses (squared hinge, as AROW; logistic) by two
 degrees of sharing (*global*: one vector for all tasks; *alone*: one for each
 task). The fifth learns a shared and a personal vector *together* on the squared
-hinge, and forgets. Each believes in weights with a Gaussian of diagonal
+hinge. Each believes in weights with a Gaussian of diagonal
 covariance, part of whose prior variance is spent as events come in. From the
 alone logistic vectors a low-rank U = B F' is drawn from time to time.
 
@@ -36,7 +36,7 @@ from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
@@ -67,9 +67,7 @@ GLOBAL_PRIOR = 10.0                            # prior variance of the global lo
                                                # where features are too many for covariances, 1
 cdef double global_prior = GLOBAL_PRIOR
 cdef double OWN_PRIOR = 0.3                    # prior variance of its personal vector, not 1
-FORGETTING = 3e-4                              # share of its variance that comes back
-cdef double forgetting = FORGETTING
-TRACKING_FORGETTING = 1e-2                     # the same of the learner that forgets,
+TRACKING_FORGETTING = 1e-2                     # share by which the learner that forgets regains variance,
 cdef double tracking_forgetting = TRACKING_FORGETTING
 TRACKING_PRIOR = 0.2                           # how likely it is to be right before any event,
 cdef double tracking_prior = TRACKING_PRIOR
@@ -78,11 +76,7 @@ cdef double MAX_GAIN = 500.0                    # log-odds of it that one event 
 cdef double DRIFT_PACE = 3e-3                  # of its mean: it is heard while that is above the prior
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is heard
 cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
-cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many times as many;
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
-cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
-cdef double LONG_STREAM_GROWTH = 2.0           # less often
-SUBSPACE_SLICE = 4096                          # pairs or rows of which one event takes care
 cdef double MIN_PROBABILITY = 1e-290           # of an answer, below which only its logarithm is used
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
@@ -148,8 +142,7 @@ cdef class AutoKernel(Kernel):
     cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own
     cdef Kinds kinds
-    cdef Subspace subspace
-    cdef public Py_ssize_t subspace_slice
+    cdef readonly Subspace subspace
     cdef Units scales
     cdef Covariances covariances
     cdef Opinions opinions         # of the event that was read last
@@ -177,7 +170,6 @@ cdef class AutoKernel(Kernel):
         self.subspace = Subspace(
             shared, DIRECTIONS, OTHER_DIRECTIONS, factor, personal, LOGISTIC, progress
         )
-        self.subspace_slice = SUBSPACE_SLICE
 
     # --- units -------------------------------------------------------------------------------
 
@@ -388,9 +380,7 @@ cdef class AutoKernel(Kernel):
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
                     events.shift(e), noted, then,
                 )
-        if self.clock[1] >= self.clock[2] or self.subspace.phase():
-            if self.subspace.advance(self.subspace_slice * (end - begin)):
-                self.wait()
+        self.subspace.keep_up(self.clock[1], &self.clock[2], end - begin)
         self.coming.n = 0
         return 0
 
@@ -401,12 +391,6 @@ cdef class AutoKernel(Kernel):
             self.count(self.scales.count(events.row(e)).x2, 1.0)
         return 0
 
-    cdef void wait(self) noexcept nogil:
-        """Set when to draw next."""
-        self.clock[2] = self.clock[1] * (
-            SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH
-        )
-
     cdef int learn_one(
         self, Row x, long long task, double y, double h, double offset, bint noted,
         const double* then,
@@ -416,7 +400,8 @@ cdef class AutoKernel(Kernel):
         cdef double unit, margin, missed, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
+        if not self.personal.dense:
+            self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
@@ -774,7 +759,7 @@ cdef class AutoKernel(Kernel):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
         make_orthonormal(values)
-        self.wait()
+        self.clock[2] = next_update(self.clock[1])
 
 
 cdef Steps prepared(
@@ -793,7 +778,7 @@ cdef Steps prepared(
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
     t.prior_all, t.prior_own = both(1.0, global_prior), both(1.0, 1.0)
-    t.prior_both, t.rate = both(1.0, OWN_PRIOR), both(h * forgetting, h * forgetting)
+    t.prior_both = both(1.0, OWN_PRIOR)
     t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting
     return t
 

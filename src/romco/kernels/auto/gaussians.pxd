@@ -56,4 +56,4 @@ cdef inline double move(
 
 cdef inline void forget(double* spent, double prior, double rate) noexcept nogil:
     """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
-    spent[0] = max(0.0, spent[0] - rate * (prior - spent[0]))
+    spent[0] = max(0.0, spent[0] - rate * max(0.0, prior - spent[0]))

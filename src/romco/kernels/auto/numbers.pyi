@@ -3,12 +3,13 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
 class AutoNumberKernel(Kernel):
-    subspace_slice: int
+    subspace: Subspace
 
     def __init__(
         self,

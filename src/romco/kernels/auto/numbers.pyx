@@ -30,7 +30,7 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
-from romco.kernels.auto.gaussians cimport Step, move
+from romco.kernels.auto.gaussians cimport Step, forget, move
 from romco.kernels.auto.columns cimport FAR, SMALLEST, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace
@@ -59,10 +59,6 @@ cdef double FORGETTING = 3e-4                  # share of its variance that toge
 cdef double NOISE_PACE = 1e-3                  # least weight of an event in the noise estimate
 cdef double DRIFT_PACE = 0.05                  # weight of an event in the mean residual
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer that still track drift
-cdef double DRAWING_GROWTH = 1.25              # directions are drawn when events grew by this,
-cdef Py_ssize_t SUBSPACE_SLICE = 4096          # pairs or rows of which one event takes care
-cdef double MANY_EVENTS = 10000.0              # and beyond so many events
-cdef double SLOW_DRAWING_GROWTH = 2.0          # by this
 cdef double INTERVAL_MEMORY = 0.993            # of residuals, per event
 cdef double MAX_VALUE = 1e4                    # of a feature, in units of the usual row
 cdef double SETTLED_SHIFT = 0.25               # sizes by which a centre may be off,
@@ -122,8 +118,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef Combiner related, like_all, on_its_own, drift
     cdef Kinds kinds
     cdef Scales scales
-    cdef Subspace subspace
-    cdef public Py_ssize_t subspace_slice
+    cdef readonly Subspace subspace
     cdef Scratch room, columns
     cdef Prediction noted_prediction  # of the event that was looked at last,
     cdef Scaled row                # and its features
@@ -149,7 +144,6 @@ cdef class AutoNumberKernel(Kernel):
         self.clocks, self.residuals = clock, residuals
         self.clock = <Clock*> &self.clocks[0]
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
-        self.subspace_slice = SUBSPACE_SLICE
         self.k, self.unanswered = mean.shape[1], 0
         self.room, self.columns = Scratch(), Scratch()
 
@@ -509,12 +503,9 @@ cdef class AutoNumberKernel(Kernel):
             if events.count(e) > 0.0:
                 self.learn_one(events, e, noted)
         # As many features as directions: nothing is of low rank.
-        if (self.clock.rows >= self.clock.next_drawing or self.subspace.phase()) \
-                and self.k - 1 > RANK and self.subspace.advance(self.subspace_slice * (end - begin)):
+        if self.k - 1 > RANK \
+                and self.subspace.keep_up(self.clock.rows, &self.clock.next_drawing, end - begin):
             self.related.doubt(DIRECTION)
-            self.clock.next_drawing = self.clock.rows * (
-                DRAWING_GROWTH if self.clock.rows < MANY_EVENTS else SLOW_DRAWING_GROWTH
-            )
         return 0
 
     cdef int learn_one(self, Events events, Py_ssize_t e, bint noted) except -1 nogil:
@@ -618,7 +609,7 @@ cdef class AutoNumberKernel(Kernel):
     ) noexcept nogil:
         """Learn the event that was looked at last."""
         cdef double value, change, unit = self.clock.unit
-        cdef const Step* step = plan.step
+        cdef const Step* step = &plan.step[0]
         cdef Task* own = <Task*> &self.own[task, 0]
         cdef double* pair
         cdef Py_ssize_t k, j
@@ -630,19 +621,19 @@ cdef class AutoNumberKernel(Kernel):
             change = move(pair, pair + 1, 1.0, step[ALONE], value)
             self.follow(task, j, pair, change)
             move(pair + 2, pair + 3, PERSONAL_PRIOR, step[TOGETHER], value)
-            renew(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
+            forget(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
         move(&self.common[0, 0], &self.common[0, 1], 1.0, step[ALONE], 1.0)
         move(&own.alone, &own.alone_spent, 1.0, step[ALONE], 1.0)
         move(&self.common[1, 0], &self.common[1, 1], 1.0, step[LEVEL], 1.0)
         move(&own.level, &own.level_spent, 1.0, step[LEVEL], 1.0)
         move(&own.together, &own.together_spent, 1.0, step[TOGETHER], 1.0)
-        renew(&own.together_spent, 1.0, h * FORGETTING)
+        forget(&own.together_spent, 1.0, h * FORGETTING)
         self.move_shared(0, step[GLOBAL], Sx)
         self.move_shared(1, step[TOGETHER], Sx + self.k)
-        renew(self.spent_of(0), 1.0, h * FORGETTING)
+        forget(self.spent_of(0), 1.0, h * FORGETTING)
         for k in range(self.row.n):
             if self.row.value[k] != 0.0:
-                renew(self.spent_of(self.row.index[k] + 1), 1.0, h * FORGETTING)
+                forget(self.spent_of(self.row.index[k] + 1), 1.0, h * FORGETTING)
 
     cdef void move_shared(self, int c, Step step, const double* Sx) noexcept nogil:
         """w += a S x, S -= b (S x)(S x)'."""
@@ -714,10 +705,3 @@ cdef inline Py_ssize_t bin_of(double u, Py_ssize_t n) noexcept nogil:
 cdef inline void move_one(double* mean, double* spent, Step step, double sx) noexcept nogil:
     mean[0] += step.a * sx
     spent[0] += step.b * sx * sx
-
-
-cdef inline void renew(double* spent, double prior, double rate) noexcept nogil:
-    """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
-    cdef double more = min(rate * (prior - spent[0]), spent[0])
-    if more > 0.0:
-        spent[0] -= more
