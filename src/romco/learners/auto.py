@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
-    FORGETTING,
     GLOBAL_PRIOR,
     TRACKING_FORGETTING,
     TRACKING_PRIOR,
@@ -16,7 +15,6 @@ from romco.kernels.auto.auto import (
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
@@ -55,7 +53,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
         "shared",
         Belief(0, 3),
         Belief(1, 4, prior=GLOBAL_PRIOR),
-        Belief(2, 5, forgetting=FORGETTING),
+        Belief(2, 5),
         Belief(10, 11, forgetting=TRACKING_FORGETTING),
     ),  # the columns of B are drawn
     Whole("intercept", Belief(0, 1)),
@@ -169,7 +167,7 @@ class Auto(BaseAuto):
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
-    vector *together*, and forgets slowly, so it follows tasks that change. Each is a
+    vector *together*. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
@@ -246,12 +244,14 @@ class Auto(BaseAuto):
 
     def _kernel(self, units: Units) -> AutoKernel:
         a = self._arrays
-        pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
-        like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
+        like_all, on_its_own = (
+            Combiner(a["pair_weight"][k], a["pair_covariance"][k], DOUBT, a["pair_renewal"][k])
+            for k in range(2)
+        )
         return AutoKernel(
             personal=self.pair_store,
             scales=units,
-            related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
+            related=Combiner(a["weight"], a["covariance"], DOUBT, a["renewal"]),
             like_all=like_all,
             on_its_own=on_its_own,
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
@@ -454,9 +454,10 @@ class Auto(BaseAuto):
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
         """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
-        rows, values = statistics[0].rows, statistics[0].values.copy()
-        for part in statistics[1:]:
-            rows, values = add_sorted(rows, values, part.rows, part.values)
+        rows = np.unique(np.concatenate([part.rows for part in statistics]))
+        values = np.zeros((len(rows), statistics[0].values.shape[1]))
+        for part in statistics:
+            values[np.searchsorted(rows, part.rows)] += part.values
         self.kernel.orthogonalise_directions(values)
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)

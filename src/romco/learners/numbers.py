@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
-from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
+from romco.kernels.auto.combiners import Combiner
+from romco.kernels.auto.numbers import AutoNumberKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
@@ -133,7 +134,7 @@ class AutoNumber(BaseAuto):
         }
         self._keep(4, a)
         related, like_all, on_its_own, drift = (
-            NumberCombiner(weight, covariance, WEIGHT_VARIANCE)
+            Combiner(weight, covariance, WEIGHT_VARIANCE)
             for weight, covariance in (
                 (a["weight"], a["covariance"]),
                 *zip(a["pair_weight"], a["pair_covariance"], strict=True),
