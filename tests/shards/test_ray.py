@@ -126,7 +126,7 @@ def test_first_rows_learned_by_the_driver_and_lost_workers_change_no_bit(
     monkeypatch, tmp_path, rows
 ):
     given = files(write(tmp_path / "in"))
-    settings = {"n": 2, "every": 20}
+    settings = {"n": 2, "every": 20, "checkpoint_every": 100}  # states at the end only
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
     monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", rows)
     kills = killing(monkeypatch, [("open", 1), ("state", 1)])  # after the first rows; at the end

@@ -322,48 +322,59 @@ cdef class Step:
             return False
         if self.reader is None:
             return self.read_array(x)
-        if self.history is not None:
-            return self.read_with_history(x, task, growing)
-        if type(x) is dict:
-            self.reader.begin(growing)
-            self.reader.read_row(x, 0)
-            self.reader.end_row()
-            return self.take(self.reader) and (not growing or self.reader.adopts())
-        if isinstance(x, Mappings) and not growing:
-            if (<Mappings> x).rows != 1:
-                raise ValueError(f"expected one row, got {(<Mappings> x).rows}")
-            return self.take(x)
-        return False
-
-    cdef bint read_with_history(self, x, task, bint growing) except -1:
-        """Read a row of known columns with its history features; observe its label if ``growing``."""
-        cdef Encoder encoder
-        past, single = self.history, self.features.cells.encoder_of_one()
-        if single is None or type(x) is not dict:
+        if type(x) is not dict:
             return False
-        encoder, columns, roles, chosen = single
-        for name in <dict> x:
-            if type(name) is not str or name not in columns:
+        found = self.features.cells.encoder_of_one()
+        self.reader.begin(growing)
+        self.reader.kinds, self.reader.unread = found and found[2], self.history is not None
+        self.reader.read_row(x, 0)
+        if self.reader.unread:
+            if found is None:
                 return False
+            self.reader.begin(growing)
+            if not self.read_by_schema(x, task, growing, found[0], found[1]):
+                return False
+        self.reader.end_row()
+        return self.take(self.reader) and (not growing or self.reader.adopts())
+
+    cdef bint read_by_schema(self, dict x, task, bint growing, Encoder encoder, schema) except -1:
+        """Read a row of known columns, with its history; observe its label if ``growing``.
+
+        A new sentence is not learned here: there may be a warning to give.
+        """
+        cdef Py_ssize_t k, n_names
+        past = self.history
+        columns, roles, chosen = schema.columns, schema.roles, schema.features
+        for name in x if chosen is None else ():
+            if type(name) is not str or (name not in columns and name not in roles):
+                return False
+        encoder.n, n_names = 0, len(encoder.lexicon.names)
+        try:
+            encoder.add_row(x, roles, chosen)
+        except ValueError:
+            return False
+        encoder.lexicon.tell()
+        names = encoder.lexicon.names
+        for k in range(encoder.n):
+            if not fabs(encoder.values[k]) <= LARGEST:
+                return False
+            if growing and encoder.ids[k] >= n_names and names[encoder.ids[k]].count(" ") > 2:
+                return False
+            if past is None:
+                self.reader.put(names[encoder.ids[k]], encoder.values[k])
+        return past is None or self.read_history(encoder, task, growing)
+
+    cdef bint read_history(self, Encoder encoder, task, bint growing) except -1:
+        past, y = self.history, None
         number = past.tasks.number.get(task)
         if number is None:
             if growing:
                 return False
             number = past.tasks.find(task)
-        encoder.n = 0
-        try:
-            encoder.add_row(x, roles, chosen)
-        except ValueError:
-            return False
-        self.reader.begin(growing)
-        y = None
         if growing:
             past.kernel.make_classes(len(self.target.known))
             y = 0.5 + 0.5 * self.y if self.answers == 1 else self.y
-        if not past.kernel.read_event(number, encoder, self.reader, y):
-            return False
-        self.reader.end_row()
-        return self.take(self.reader) and (not growing or self.reader.adopts())
+        return past.kernel.read_event(number, encoder, self.reader, y)
 
     cdef bint take(self, Mappings read) except -1:
         """Take over the row that was read."""
