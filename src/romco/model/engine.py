@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.mappings import Mappings
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
-    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
-    PreparesUpdate,
     Started,
     StartsAtomically,
     StartsTasks,
@@ -96,8 +93,12 @@ class GivenRows(NamedTuple):
     context: Any = None
 
     def listed(self) -> "GivenRows":
-        """Return the same with lists, so that rows can be selected."""
-        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
+        """Return the same with lists, as long as the weights, so that rows can be selected."""
+        y, task, weight = list(self.y), list(check_sequence(self.task)), self.weight
+        if weight is not None and not len(y) == len(task) == len(weight):
+            lengths = f"{len(weight)} entries but y has {len(y)} and task {len(task)}"
+            raise ValueError(f"weight has {lengths}")
+        return self._replace(y=y, task=task)
 
     def select(self, index: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows."""
@@ -260,15 +261,11 @@ class Engine(Step):
         return self.target.probabilities(margins, self.scale)
 
     def margin_one(self, x: Any, task: Any, offset: float | None = None) -> float:
-        """Return the margin of one event of two classes, or the predicted number.
-
-        ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
-        """
+        """Return the margin of one event of two classes, or the predicted number."""
         margin = self.margin_of_event(x, task, offset)
         if margin is not NotImplemented:
             return float(margin)
-        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
-        return float(self.margins(rows, [task], one_offset(offset))[0])
+        return float(self.margins([x], [task], one_offset(offset))[0])
 
     def probability_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""
@@ -546,8 +543,6 @@ class Engine(Step):
         """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
         x, y, task, weight, offset, context = given
         n = len(weight)
-        if not len(y) == len(task) == n:
-            raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
         offset = self.read_offset(offset, 1.0, self.events > 0)
         if offset is not None and len(offset) != n:
@@ -562,17 +557,7 @@ class Engine(Step):
                 rest = given.select(np.flatnonzero(weight == 0.0))
                 self.predict_and_observe(rest.x, rest.task, rest.offset, rest.y, together=True)
             return predictions
-        checked = given.select(counts)  # all of it, before any is learned
-        self.check(checked.x, checked.y, checked.task, checked.offset)
-        parts = []
-        ends = np.flatnonzero(np.diff(weight > 0.0)) + 1
-        for part in map(given.select, np.split(np.arange(n), ends)):
-            if part.weight[0]:
-                parts.append(self.predict_and_learn(**part._asdict()))
-            else:
-                parts.append(self.predict_and_observe(part.x, part.task, part.offset, part.y))
-        margins, probabilities = zip(*parts, strict=True)
-        return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
+        return learn_in_turn(self, given)
 
     def predict_and_observe(
         self,
@@ -680,7 +665,7 @@ class Engine(Step):
         named = changed or bool(chunk.fresh or batch.names or batch.since)
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
-        if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
+        if not is_compiled(learner) and type(learner).prepare_update is Learner.prepare_update:
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
         round_starts = np.array([0, len(ids)]) if batch.together else np.arange(len(ids) + 1)
@@ -927,6 +912,30 @@ def one_offset(offset: Any) -> list[Any] | None:
     return None if offset is None else [offset]
 
 
+def learn_in_turn(engine: Any, given: GivenRows) -> Predictions:
+    """Learn the rows of positive weight and predict those of weight 0, each in its turn.
+
+    ``engine`` is that of a model, or shards.
+    """
+    checked = given.select(np.flatnonzero(given.weight))  # all of it, before any is learned
+    engine.check(checked.x, checked.y, checked.task, checked.offset)
+    parts = []
+    ends = np.flatnonzero(np.diff(given.weight > 0.0)) + 1
+    for part in map(given.select, np.split(np.arange(len(given.weight)), ends)):
+        if part.weight[0]:
+            told = {name: value for name, value in part._asdict().items() if value is not None}
+            parts.append(engine.predict_and_learn(**told))
+        else:
+            parts.append(engine.predict_and_observe(part.x, part.task, part.offset, part.y))
+    return join_predictions(parts)
+
+
+def join_predictions(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions of parts end to end."""
+    margins, probabilities = zip(*parts, strict=True)
+    return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
+
+
 def _stack(parts: Any, missing: float) -> Dense:
     """Return parts end to end; earlier ones may know fewer classes."""
     if parts[0].ndim == 1:
@@ -985,10 +994,11 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
+    found = learner.personal_tasks()
+    if found is None:
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[cast("FindsOutliers", learner).personal_tasks()] = True
+    personal[found] = True
     return personal
 
 
@@ -1015,10 +1025,10 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:
     margins = learner.predict(round)
-    if isinstance(learner, PreparesUpdate):
-        return margins, learner.prepare_update(round)
-    learner.update(round)
-    return margins, None
+    commit = learner.prepare_update(round)
+    if commit is None:
+        learner.update(round)
+    return margins, commit
 
 
 def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:

@@ -12,20 +12,28 @@ cdef struct Column:
     unsigned long long colon_hash
 
 
+cdef struct Word:
+    unsigned long long hash  # of the column's name with : and the word
+    const char* text
+    Py_ssize_t n
+
+
 cdef class Encoder:
     cdef public Lexicon lexicon
     cdef object plain
     cdef list kept, names, kinds
-    cdef dict place
+    cdef dict place, known
     cdef Column* columns
     cdef int* ids
     cdef double* values
     cdef int* marks  # by number of the name: where it stands in the row
-    cdef char* word
-    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
-    cdef readonly Py_ssize_t rows_added
+    cdef char* letters  # of a text, in lower case
+    cdef Word* word  # of the text, one after the other
+    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_letters, room_word, row
 
-    cdef int add_row(self, row, roles, features) except -1
+    cpdef Py_ssize_t column(self, str name, str kind=*) except -1
+    cdef int add(self, str name, value) except -1
+    cpdef Py_ssize_t add_row(self, row, roles, features=*) except -1
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int plainly(self, Py_ssize_t column, value) except -1
