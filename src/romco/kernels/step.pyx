@@ -32,7 +32,7 @@ cdef enum Part:  # of a prediction
 cdef class Step:
     """Names, a compiled learner and its counts: base of :class:`romco.model.engine.Engine`.
 
-    Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
+    Its methods take single events, hold the locks, and make no array. They return NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
     another form, a task that must be started, a learner without a kernel, the margins of many
     classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
@@ -122,27 +122,46 @@ cdef class Step:
         """Return the label or the number that is predicted for one event."""
         return self.answer(x, task, offset, LABEL)
 
-    def predict_event(self, x, task, offset=None):
-        """Return label, probability and margin of one event of two classes."""
-        return self.answer(x, task, offset, ALL)
+    def predict_events(self, rows, tasks, offsets=None):
+        """Return label, probability, margin and number of features of each event of two classes.
+
+        All are of one moment. NotImplemented where one of the events is.
+        """
+        cdef Py_ssize_t k
+        found, step = [], self.locks.step
+        step.acquire()
+        try:
+            for k in range(len(rows)):
+                one = self.predict(rows[k], tasks[k], None if offsets is None else offsets[k], ALL)
+                if one is NotImplemented:
+                    return NotImplemented
+                found.append(one)
+            return found
+        finally:
+            step.release()
 
     cdef answer(self, x, task, offset, Part part):
         """Return a part of what is predicted, at one moment."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task, offset, part == LABEL)
-            if found is NotImplemented or part == MARGIN:
-                return found
-            if self.answers == 0:
-                return found if part == LABEL else NotImplemented
-            self.put_in_order()
-            if self.answers > 1:
-                return self.labels[largest(found)]
-            label = self.above if <double> found >= 0.0 else self.below
-            return label if part == LABEL else (label, self.scale.probability_of_one(found), found)
+            return self.predict(x, task, offset, part)
         finally:
             step.release()
+
+    cdef predict(self, x, task, offset, Part part):
+        found = self.margin(x, task, offset, part == LABEL)
+        if found is NotImplemented or part == MARGIN:
+            return found
+        if self.answers == 0:
+            return found if part == LABEL else NotImplemented
+        self.put_in_order()
+        if self.answers > 1:
+            return self.labels[largest(found)]
+        label = self.above if <double> found >= 0.0 else self.below
+        if part == LABEL:
+            return label
+        return label, self.scale.probability_of_one(found), found, self.start[1]
 
     cdef learn(self, x, y, task, double weight, offset):
         cdef Py_ssize_t number

@@ -22,7 +22,15 @@ from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
-from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
+from romco.server.protocol import (
+    MAX_BODY_BYTES,
+    BusyError,
+    ErrorResponse,
+    RequestError,
+    encode,
+    parse,
+    parse_query,
+)
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -85,7 +93,7 @@ class Application:
             route, task = self._route(scope, headers)
             label = route.path
             if route.body is not None:
-                events, many = parse(await _read_body(route, headers, receive), route.body)
+                events, many = parse(await _read_body(headers, receive), route.body)
             elif route.query is not None:
                 query = parse_query(scope["query_string"], route.query)
             response = await self._handlers[route.name](Request(task, query, events, many))
@@ -136,8 +144,6 @@ class Application:
         return outcomes if request.many else outcomes[0]
 
     async def _explain(self, request: Request) -> Any:
-        if request.many:
-            raise RequestError("send one event, an object")
         return await asyncio.to_thread(self._served.explain, request.events[0])
 
     async def _tasks(self, request: Request) -> Any:
@@ -225,7 +231,7 @@ def _headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
     return list({**dict(SECURITY_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
 
 
-async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
     """Return the body of a request; RequestError unless it is JSON of an allowed length."""
     if b"content-encoding" in headers:
         raise RequestError("send the body as it is, without Content-Encoding", status=415)
@@ -233,14 +239,14 @@ async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Rece
     if kind != b"application/json":
         raise RequestError("send JSON: Content-Type: application/json", status=415)
     body, size, more = b"", int(headers.get(b"content-length", b"0")), True
-    while more and size <= route.max_bytes:
+    while more and size <= MAX_BODY_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RequestError("the client has gone", status=400)
         body, more = body + message.get("body", b""), message.get("more_body", False)
         size = len(body)
-    if size > route.max_bytes:
-        raise RequestError(f"the body is longer than {route.max_bytes:,} bytes", status=413)
+    if size > MAX_BODY_BYTES:
+        raise RequestError(f"the body is longer than {MAX_BODY_BYTES:,} bytes", status=413)
     return body
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
-from msgspec.structs import astuple
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
@@ -39,6 +38,7 @@ from romco.server.protocol import (
 
 Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
 
+PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
@@ -185,19 +185,20 @@ class ServedModel:
 
     def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict requests; those with an id are to be kept until their answers come."""
-        tasks, cells, ids, offsets = zip(*map(astuple, events), strict=True)
+        tasks = [event.task for event in events]
         if not PLAIN_TASKS.issuperset(map(type, tasks)):
             return self.respond([self.with_task(event, k) for k, event in enumerate(events)])
-        rows, known = self.encode(cells), _offsets(offsets)
-        with_id = [k for k, identity in enumerate(ids) if identity is not None] if any(ids) else []
-        responses, contexts, complete = self._predict(rows, tasks, known, bool(with_id))
+        rows = self.encode([event.x for event in events])
+        offsets = _offsets([event.offset for event in events])
+        with_id = [k for k, event in enumerate(events) if event.id is not None]
+        responses, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
         if self._known_names and not complete:
-            for response, given, row in zip(responses, cells, rows, strict=True):
+            for response, event, row in zip(responses, events, rows, strict=True):
                 if not row.keys() <= self._known_names:
-                    response.unknown = self._unknown(given, row)
+                    response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
-                some = None if known is None else [known[k] for k in with_id]
+                some = None if offsets is None else [offsets[k] for k in with_id]
                 given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
                 asked = self.model.ask(*given, offset=some)
             for k, ask in zip(with_id, asked.tolist(), strict=True):
@@ -207,7 +208,8 @@ class ServedModel:
             made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
             context = contexts[k].tolist() if usable else None
             prediction = Prediction(made.label, made.probability, made.margin, context)
-            pending.append(PendingEvent(ids[k], tasks[k], cells[k], prediction, offsets[k]))
+            event = events[k]
+            pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
     def _predict(
@@ -218,27 +220,23 @@ class ServedModel:
         Returns responses; the learner's context (n, k), for late answers; and whether all
         features are sure to be known.
         """
-        engine, read, contexts = self.model.engine, self.model.features.read, None
-        given: Any = rows
-        version = self.sequence
+        engine, version, contexts, complete = self.model.engine, self.sequence, None, False
+        columns: Any
         try:
-            if len(rows) == 1 and not with_context:  # compiled, without arrays
-                made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
-                if made is not NotImplemented:
-                    label, chance, margin = made
-                    return [PredictResponse(label, chance, margin, version)], None, False
-            if self._known_names and engine.history is None:
-                given = read(rows)  # names that are not known are left out
             if with_context:
-                margins, contexts = engine.margins_and_context(given, tasks, offsets)
+                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
+            elif (found := engine.predict_events(rows, tasks, offsets)) is not NotImplemented:
+                labels, *columns, sizes = zip(*found, strict=True)  # without arrays
+                columns, margins = (map(_plain, labels), *columns), None
+                complete = engine.history is None and sizes == tuple(map(len, rows))
             else:
-                margins = engine.margins(given, tasks, offsets)
+                margins = engine.margins(rows, tasks, offsets)
         except ValueError as error:
-            check_each(read, rows)
+            check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        complete = given is not rows and len(given.values) == sum(map(len, rows))
-        chances = margins if self.target == "number" else engine.probability_of(margins)
-        columns = self._predictions(margins, chances)
+        if margins is not None:
+            chances = margins if self.target == "number" else engine.probability_of(margins)
+            columns = self._predictions(margins, chances)
         return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
 
     def with_task(self, event: Any, index: int) -> Any:
@@ -301,16 +299,14 @@ class ServedModel:
 
     def _predictions(self, margins: Any, probabilities: Any) -> Predictions:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
+        labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
         if self.target == "number":
-            return margins.tolist(), [None] * len(margins), margins.tolist()
+            return labels, [None] * len(labels), labels
         if self.target == "classes":
-            labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
             largest = margins.max(axis=1, initial=-np.inf)
-            largest = np.where(np.isfinite(largest), largest, 0.0)
-            return labels, probabilities.max(axis=1, initial=0.0).tolist(), largest.tolist()
-        classes = self.model.classes or (None,)
-        below, above, numbers = _plain(classes[0]), _plain(classes[-1]), margins.tolist()
-        return [above if m >= 0.0 else below for m in numbers], probabilities.tolist(), numbers
+            margins = np.where(np.isfinite(largest), largest, 0.0)
+            probabilities = probabilities.max(axis=1, initial=0.0)
+        return labels, probabilities.tolist(), margins.tolist()
 
     # Applying changes
 
@@ -524,7 +520,7 @@ def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
 
 def _plain(label: Any) -> Answer | None:
     """Return a label or a name as JSON has it; those of other types come with model files."""
-    return label if label is None or isinstance(label, str | int | float) else str(label)
+    return label if isinstance(label, PLAIN_LABELS) else str(label)
 
 
 def _sort_key(value: Any) -> tuple[bool, bool, Any]:
