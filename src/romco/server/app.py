@@ -41,6 +41,10 @@ LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
+PAGE_POLICY = (
+    b"default-src 'none'; script-src 'sha256-%b'; style-src 'sha256-%b'; connect-src 'self'; "
+    b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -266,27 +270,17 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
 
 def load_page() -> tuple[bytes, Headers]:
     """Return the page in one file, and headers that let only its own script and style run."""
-    folder = files("romco.server") / "page"
-    style, script, text = (
-        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html")
-    )
-    digests = (
-        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
-        for part in (script, style)
-    )
-    policy = (
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ).format(*digests)
+    page = files("romco.server") / "page"
+    style, script, text = ((page / f"page.{kind}").read_bytes() for kind in ("css", "js", "html"))
+    digests = (base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style))
     headers = _headers(
         "page",
-        (b"content-security-policy", policy.encode()),
+        (b"content-security-policy", PAGE_POLICY % tuple(digests)),
         (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
-    page = text.replace("/*style*/", style).replace("/*script*/", script)
-    return page.encode(), headers
+    return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
 
 
 # The server

@@ -150,18 +150,15 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
 class Access:
     """Decides whether a request is let in; ``hosts`` None accepts any Host.
 
     ``tokens`` are scopes by the SHA-256 of a token; without them no token is needed.
     """
 
-    def __init__(
-        self,
-        tokens: Mapping[str, frozenset[str]] | None = None,
-        hosts: frozenset[str] | None = LOCAL_NAMES,
-    ) -> None:
-        self._tokens, self._hosts = tokens, hosts
+    tokens: Mapping[str, frozenset[str]] | None = None
+    hosts: frozenset[str] | None = LOCAL_NAMES
 
     @classmethod
     def of_host(
@@ -184,15 +181,15 @@ class Access:
         """Raise RequestError where a request for a route of a scope is refused."""
         host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
         name = host[1:].partition("]")[0] if host[:1] == "[" else host.rpartition(":")[0] or host
-        if self._hosts is not None and name.lower() not in self._hosts:
+        if self.hosts is not None and name.lower() not in self.hosts:
             raise RequestError("the service is not known by this Host", status=421)
         foreign = origin is not None and origin.decode("latin-1").partition("://")[2] != host
         if foreign and method not in ("GET", "HEAD"):
             raise RequestError("requests from other sites are refused", status=403)
-        if self._tokens is None or scope == "public":
+        if self.tokens is None or scope == "public":
             return
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        scopes = self._tokens.get(_digest(secret.strip()))
+        scopes = self.tokens.get(_digest(secret.strip()))
         if scopes is None or kind.lower() != "bearer":
             bearer = [(b"www-authenticate", b"Bearer")]
             reason = "a token is needed: Authorization: Bearer TOKEN"

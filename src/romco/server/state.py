@@ -52,52 +52,43 @@ MIN_PROBABILITY = 1e-15
 Bins = Annotated[list[int | float], Meta(min_length=CALIBRATION_BINS, max_length=CALIBRATION_BINS)]
 
 
-class ErrorCurve(msgspec.Struct, array_like=True):
-    """Sum of errors among each ``width`` events, in at most CURVE_POINTS points."""
-
-    width: int = 1
-    filled: int = 0  # events of the last point
-    errors: list[float] = msgspec.field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.filled <= self.width or len(self.errors) > CURVE_POINTS:
-            points = len(self.errors)
-            raise ValueError(f"a curve of {points} points, {self.width} events each")
-
-    def add(self, error: float) -> None:
-        if not self.errors or self.filled == self.width:
-            if len(self.errors) == CURVE_POINTS:
-                pairs = zip(self.errors[::2], self.errors[1::2], strict=True)
-                self.errors = [a + b for a, b in pairs]
-                self.width *= 2
-            self.errors.append(0.0)
-            self.filled = 0
-        self.errors[-1] += error
-        self.filled += 1
-
-    def points(self) -> list[tuple[int, float]]:
-        """Return events so far and the mean error since the point before, per point."""
-        sums, width, filled = list(self.errors), self.width, self.filled  # another thread may add
-        sizes = [width] * (len(sums) - 1) + [filled]
-        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
-
-
 class ErrorCount(msgspec.Struct, array_like=True):
-    """Mean error and its curve: share of wrong labels, or mean absolute error of numbers."""
+    """Mean error, share of wrong labels or mean absolute error of numbers, and its curve.
+
+    The curve has at most CURVE_POINTS points, each the sum of errors among as many events.
+    """
 
     events: int = 0
     errors: float = 0.0
-    curve: ErrorCurve = msgspec.field(default_factory=ErrorCurve)
+    curve: tuple[int, int, list[float]] = (1, 0, [])  # events per point, of the last one, sums
+
+    def __post_init__(self) -> None:
+        width, filled, sums = self.curve
+        if not 0 <= filled <= width or len(sums) > CURVE_POINTS:
+            raise ValueError(f"a curve of {len(sums)} points, {width} events each")
 
     def add(self, error: float) -> None:
         self.events += 1
         self.errors += error
-        self.curve.add(error)
+        width, filled, sums = self.curve
+        if not sums or filled == width:
+            if len(sums) == CURVE_POINTS:
+                sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+                width *= 2
+            filled, sums = 0, [*sums, 0.0]  # a new list: another thread may read the old one
+        sums[-1] += error
+        self.curve = width, filled + 1, sums
 
     @property
     def mean(self) -> float | None:
         """Mean error; None before any event."""
         return self.errors / self.events if self.events else None
+
+    def points(self) -> list[tuple[int, float]]:
+        """Return events so far and the mean error since the point before, per point."""
+        width, filled, sums = self.curve
+        sizes = [width] * (len(sums) - 1) + [filled]
+        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
 
 
 class Scores(msgspec.Struct):
@@ -275,15 +266,18 @@ class ServedModel:
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
-        return check_each(lambda some: [self._encode(row, schema, learning) for row in some], rows)
-
-    def _encode(self, row: Row, schema: Schema, learning: bool) -> dict[str, float]:
-        if not isinstance(row, dict):
-            raise ValueError("expected an object with a value for each name")
-        unknown = schema.unknown(row) if learning and schema.complete else []
-        if unknown:
-            raise ValueError(f"the model has no column {', '.join(unknown)}")
-        return schema.encode(row)
+        encoded = []
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict):
+                raise RequestError("expected an object with a value for each name", index)
+            unknown = schema.unknown(row) if learning and schema.complete else []
+            if unknown:
+                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
+            try:
+                encoded.append(schema.encode(row))
+            except ValueError as error:
+                raise RequestError(str(error), index) from None
+        return encoded
 
     def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -419,7 +413,7 @@ class ServedModel:
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],
             "features": [{"feature": _plain(f), "weight": w} for f, w in insight.features],
-            "curve": [] if score is None else score.curve.points(),
+            "curve": [] if score is None else score.points(),
             "version": self.sequence,
         }
 
