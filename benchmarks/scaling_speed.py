@@ -24,7 +24,7 @@ from romco.model import features
 from romco.runs import Source
 from romco.shards import Shards
 from romco.shards import shards as shards_module
-from romco.shards.files import finish, read, start
+from romco.shards.files import read, start
 from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_files
 from romco.shards.shard import Shard
 
@@ -371,7 +371,7 @@ def _run(files, path, n, engine, kill_at):
             if kill_at is not None and last.rows >= kill_at:
                 _kill(shards, n // 2)
                 kill_at = None
-        finish(shards, path)
+        shards.save(path)
     return last
 
 

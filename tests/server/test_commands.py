@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 
 import romco
+from romco.__main__ import main
 from tests.server.conftest import opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
@@ -18,6 +18,32 @@ from tests.server.streams import learned, lessons, model
 LESSONS = lessons(60, seed=5)
 STREAM = [{"id": e.id, "task": e.task, "x": e.x, "y": e.y} for e in LESSONS]
 CLASSES = ("--classes", "no,yes")
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command here, in a folder of its own; gives its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.getLogger(), "handlers", logging.getLogger().handlers[:])
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["romco", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0, capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def serve(command):
+    """Run `romco serve` where it ends by itself; gives its exit code and what it said."""
+
+    def run(*options, data="d"):
+        code, printed = command("serve", "--data", data, "--port", "0", *options)
+        return code, printed.err
+
+    return run
 
 
 def test_killed_restarted_and_stopped_cleanly(tmp_path):
@@ -61,42 +87,36 @@ def test_beginning_with_a_model_file(tmp_path):
         (["--token-file", "missing"], "missing"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_a_line(tmp_path, options, why):
-    command = [sys.executable, "-m", "romco", "serve", "--data", "d", "--port", "0", *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60.0)
-    assert done.returncode == 2
-    assert why in done.stderr
-    assert "Traceback" not in done.stderr
+def test_what_cannot_be_served_is_told_in_a_line(serve, options, why):
+    code, said = serve(*options)
+    assert code == 2
+    assert why in said
+    assert "Traceback" not in said
 
 
-def command(tmp_path, *options):
-    given = [sys.executable, "-m", "romco", "serve", "--data", "d", "--port", "0", *options]
-    return subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, timeout=60.0)
-
-
-def test_a_damaged_folder_is_told_in_a_line(tmp_path):
+def test_a_damaged_folder_is_told_in_a_line(tmp_path, serve):
     with opened(tmp_path / "a") as service:
         for lesson in LESSONS[:4]:
             service.learn([lesson]).result()
         shutil.copytree(tmp_path / "a", tmp_path / "d")
-    assert "in order" in command(tmp_path, "--check").stderr
+    assert "in order" in serve("--check")[1]
     with sqlite3.connect(tmp_path / "d" / "romco.sqlite") as database:
         database.execute("UPDATE change SET crc32 = 7 WHERE sequence = 3")
     database.close()
-    done = command(tmp_path)  # it listens already when the log is replayed
-    assert done.returncode == 2
-    assert "change 3 in romco.sqlite is damaged" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, said = serve()  # it listens already when the log is replayed
+    assert code == 2
+    assert "change 3 in romco.sqlite is damaged" in said
+    assert "Traceback" not in said
 
 
-def test_check_serves_nothing_and_says_what_is_wrong(tmp_path):
-    done = command(tmp_path, "--check", *CLASSES)
-    assert (done.returncode, "in order" in done.stderr) == (0, True), done.stderr
+def test_check_serves_nothing_and_says_what_is_wrong(tmp_path, serve):
+    code, said = serve("--check", *CLASSES)
+    assert (code, "in order" in said) == (0, True), said
     romco.save(learned(LESSONS), tmp_path / "other.romco")
-    done = command(tmp_path, "--check", "other.romco")
-    assert done.returncode == 2
-    assert "other.romco" in done.stderr
-    assert "--data" in done.stderr
+    code, said = serve("--check", "other.romco")
+    assert code == 2
+    assert "other.romco" in said
+    assert "--data" in said
 
 
 def test_logs_can_be_json(tmp_path):
@@ -110,17 +130,16 @@ def test_logs_can_be_json(tmp_path):
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
 
 
-def test_tokens_by_the_command_line(tmp_path):
-    command = [sys.executable, "-m", "romco", "token", "tokens", "--scopes", "read"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60.0)
-    secret = done.stdout.strip()
+def test_tokens_by_the_command_line(tmp_path, command):
+    _, printed = command("token", "tokens", "--scopes", "read")
+    secret = printed.out.strip()
     server = Process(tmp_path / "data", "--token-file", str(tmp_path / "tokens"))
     with server.client(token=secret) as client:
         assert client.tasks()["total"] == 0
     server.end(signal.SIGTERM)
 
 
-def test_groupings_of_a_new_model(tmp_path):
+def test_groupings_of_a_new_model(tmp_path, serve):
     options = ["--classes", "bad,good", "--task", "lecturer", "--task"]
     process = Process(tmp_path / "data", *options, "student")
     with process.client() as client:
@@ -131,10 +150,7 @@ def test_groupings_of_a_new_model(tmp_path):
         assert [one["label"] for one in client.predict(asked)] == ["bad", "good"]
         assert [row["task"] for row in client.tasks()["tasks"]] == ["anna"]
     assert process.end(signal.SIGTERM) == 0
-    command = [sys.executable, "-m", "romco", "serve", "--check", "--data", str(tmp_path / "data")]
     for other, status in (("student", 0), ("room", 2)):
-        done = subprocess.run(
-            [*command, *options, other], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, done.stderr
-    assert "other groupings" in done.stderr
+        code, said = serve("--check", *options, other, data="data")
+        assert code == status, said
+    assert "other groupings" in said

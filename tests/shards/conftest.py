@@ -5,6 +5,12 @@ import warnings
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _every_checkpoint(monkeypatch):
+    """Save whenever it is due, however long that takes."""
+    monkeypatch.setattr("romco.shards.shards.SAVE_TIME_RATIO", 0.0)
+
+
 @pytest.fixture(scope="session")
 def ray():
     """A local Ray for all tests of a run, with which it also ends."""

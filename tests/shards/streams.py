@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from romco.io.modelfile import load_state
+
 
 def events(n, n_tasks=12, d=9, seed=0, sparse=True):
     """Rows as mappings (or arrays), labels, tasks."""
@@ -33,6 +35,11 @@ def learn(model, stream, sizes=(7, 1, 30)):
     x, y, task = stream
     margins = [model.learn(x[part], y[part], task[part]) for part in pieces(len(y), sizes)]
     return np.concatenate(margins)
+
+
+def place_of(path):
+    """Place in the stream of a checkpoint."""
+    return load_state(path)["cluster"]["place"]
 
 
 def assert_same(a, b):

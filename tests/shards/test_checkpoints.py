@@ -1,12 +1,10 @@
-import json
-
 import numpy as np
 import pytest
 
+import romco
 from romco.io import durable
 from romco.shards import Shards
-from romco.shards.checkpoint import find_checkpoint
-from tests.shards.streams import assert_same, events, learn
+from tests.shards.streams import assert_same, events, learn, place_of
 
 STREAM = events(400, seed=8)
 
@@ -28,7 +26,7 @@ def test_the_same_call_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
 def test_the_number_of_shards_may_change_at_a_checkpoint(tmp_path):
     first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
     learn(first, STREAM)
-    at = find_checkpoint(tmp_path).position.events
+    at = place_of(tmp_path / "shards.romco")
     second = Shards(n=5, checkpoint=tmp_path)
     assert second.events == at
     assert set(second.tasks) <= set(first.tasks)
@@ -37,25 +35,29 @@ def test_the_number_of_shards_may_change_at_a_checkpoint(tmp_path):
     assert second.events == 400
 
 
-def test_one_checkpoint_is_kept_and_half_of_one_does_not_count(tmp_path):
-    first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
-    learn(first, STREAM)
-    folders = [path for path in tmp_path.iterdir() if path.is_dir()]
-    assert len(folders) == 1
-    told = json.loads((tmp_path / "current.json").read_text())
-    assert told["folder"] == folders[0].name
-    half = tmp_path / "000000009999"
-    half.mkdir()
-    (half / "shard-0.romco").write_bytes(b"half of it")
-    assert Shards(n=2, checkpoint=tmp_path).events == told["events"]
+def test_a_checkpoint_is_a_model_file_in_a_folder_or_by_name(tmp_path):
+    with Shards(n=2, checkpoint=tmp_path, checkpoint_every=9) as first:
+        learn(first, STREAM)
+    file = tmp_path / "new folder" / "m.romco"
+    with Shards(n=2, checkpoint=file, checkpoint_every=9) as second:
+        learn(second, STREAM)
+    assert file.read_bytes() == (tmp_path / "shards.romco").read_bytes()
+    assert 0 < romco.load(file).events == Shards(n=2, checkpoint=file).events < 400
 
 
-@pytest.mark.parametrize("call", range(3))
+def test_saving_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("romco.shards.shards.SAVE_TIME_RATIO", 1e6)
+    with Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=3) as shards:
+        learn(shards, STREAM)
+    assert place_of(tmp_path / "shards.romco") == 6  # the first one, after which it waits
+
+
+@pytest.mark.parametrize("call", range(2))
 def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeypatch, call):
     x, y, task = STREAM
-    shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
+    shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=2)
     shards.learn(x[:200], y[:200], task[:200])
-    before = find_checkpoint(tmp_path)
+    before = place_of(tmp_path / "shards.romco")
     calls, real = [], durable.replace
 
     def full(path, parts, **options):
@@ -68,8 +70,8 @@ def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeyp
     with pytest.raises(OSError, match="No space left"):
         shards.learn(x[200:], y[200:], task[200:])
     monkeypatch.undo()
-    assert find_checkpoint(tmp_path) == before
-    again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
+    assert (place_of(tmp_path / "shards.romco") > before) == (call > 0)
+    again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=2)
     at = again.events
     again.learn(x[at:], y[at:], task[at:])
     whole = Shards(n=2, every=20)
@@ -84,8 +86,8 @@ def test_a_folder_of_another_learner_is_refused(tmp_path):
 
 
 def test_a_damaged_folder_says_so(tmp_path):
-    (tmp_path / "current.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"current\.json cannot be used"):
+    (tmp_path / "shards.romco").write_text("{}")
+    with pytest.raises(ValueError, match=r"shards\.romco cannot be used"):
         Shards(n=2, checkpoint=tmp_path)
 
 

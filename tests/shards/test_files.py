@@ -12,11 +12,11 @@ from romco.io.formats import BadFile, BadRow
 from romco.model import Hashed
 from romco.runs import Source
 from romco.shards import Shards
-from romco.shards.checkpoint import find_checkpoint, merge_histories, split_history
-from romco.shards.files import NOTE, folder_of, learn, read
+from romco.shards.checkpoint import merge_histories, split_history
+from romco.shards.files import NOTE, learn, read
 from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_files, task_owner
 from tests.reference.events import reader_events
-from tests.shards.streams import assert_same, events
+from tests.shards.streams import assert_same, events, place_of
 
 STREAM = events(260, seed=4)
 BITS = 6
@@ -68,7 +68,6 @@ def test_shards_that_read_by_themselves_equal_shards_that_are_fed(tmp_path, engi
     plain = Shards("romco-auto", 3, Hashed(2**BITS), classes=("no", "yes"), every=20)
     wrong = (plain.learn(x, y, task) >= 0) != (np.array(y) == "yes")
     assert last.wrong == wrong.sum()
-    assert not folder_of(model).exists()
 
 
 def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
@@ -80,7 +79,7 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
     for _ in range(23):
         next(steps)
     steps.close()  # stopped here: what follows begins at the last checkpoint
-    place = find_checkpoint(folder_of(model)).position.place
+    place = place_of(model)
     assert 0 < place < 260
     first, *_, last = learn(files(folder), model, **settings)
     assert first.resumed == place
@@ -400,13 +399,13 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
     for engine in ("serial", "threads"):
         with pytest.raises(BadFile, match=r"3\.parquet: damaged or not Parquet"):
             list(learn(files(folder), model, engine=engine, **settings))
-        place = find_checkpoint(folder_of(model)).position.place
+        place = place_of(model)
         assert 0 < place <= 170
     (folder / "3.parquet").unlink()
     missing = replace(files(folder), paths=(*files(folder).paths, str(folder / "3.parquet")))
     with pytest.raises(FileNotFoundError, match=r"3\.parquet"):
         list(learn(missing, model, **settings))
-    assert find_checkpoint(folder_of(model)).position.place == place
+    assert place_of(model) == place
     (folder / "3.parquet").write_bytes(whole)
     *_, last = learn(files(folder), model, **settings)
     assert last.resumed == place

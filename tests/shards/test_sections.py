@@ -1,10 +1,9 @@
 """A model file whose section of shards does not hold together is refused, by name."""
 
-import json
-
 import numpy as np
 import pytest
 
+import romco
 from romco.io.modelfile import ModelFileError, save_state
 from romco.kernels.merge.rows import FeatureCounts, put_rows, take_rows
 from romco.shards import Shards
@@ -83,27 +82,18 @@ def test_a_file_of_one_shard_and_of_a_plain_model_are_taken():
     check_state(one.model().state())
 
 
-@pytest.mark.parametrize("shards", [2, 3])
-def test_a_file_of_other_shards_is_refused(tmp_path, shards):
-    learn(Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=1), events(200, seed=1))
-    other = tmp_path / "other"
-    learn(Shards("pa-shared", 2, every=20, checkpoint=other, checkpoint_every=1), events(200))
-    (strange,) = other.rglob("shard-1.romco")
-    (mine,) = [path for path in tmp_path.rglob("shard-1.romco") if other not in path.parents]
-    mine.write_bytes(strange.read_bytes())
-    with pytest.raises(ModelFileError, match="cannot be used"):
-        Shards(n=shards, every=20, checkpoint=tmp_path)
+@pytest.mark.parametrize("change", [{"next": 0}, {"place": "5"}, {"shards": 0}, {"rooms": [1]}])
+def test_a_checkpoint_that_cannot_be_is_refused(state, tmp_path, change):
+    state["cluster"] |= change
+    save_state(state, tmp_path / "shards.romco")
+    with pytest.raises(ModelFileError, match=r"shards\.romco cannot be used"):
+        Shards(n=2, every=50, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "change", [{"next": 0}, {"place": "5"}, {"shards": 0}, {"events": 10**30}, {"folder": 3}]
-)
-def test_a_place_that_cannot_be_is_refused(tmp_path, change):
-    learn(Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=1), events(100, seed=1))
-    current = tmp_path / "current.json"
-    current.write_text(json.dumps({**json.loads(current.read_text()), **change}))
-    with pytest.raises(ModelFileError, match=r"current\.json cannot be used"):
-        Shards(n=2, every=20, checkpoint=tmp_path)
+def test_a_checkpoint_of_numbers_is_refused(tmp_path):
+    romco.save(romco.Model(target="number"), tmp_path / "shards.romco")
+    with pytest.raises(ValueError, match="shards learn two classes, not 'number'"):
+        Shards(n=2, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("rows", [[-1], [4], [2**31 - 1]])

@@ -43,10 +43,11 @@ def try_folder(rng: Generator, seeds: list[File], folder: Path) -> str:
 def sound() -> Path:
     """Folders as they are left, made once."""
     folder = Path(tempfile.mkdtemp(prefix="romco-fuzz-"))
+    for kind in ("checkpoint", "file"):
+        (folder / kind).mkdir()
     shards = Shards("romco-auto", 2, every=20, checkpoint=folder / "checkpoint", checkpoint_every=1)
     for _ in range(30):
         shards.learn(ROWS, LABELS, TASKS)
-    (folder / "file").mkdir()
     shards.save(folder / "file" / "m.romco")
     service = Service(folder / "service", romco.Model, Settings())
     service.start()
@@ -93,7 +94,8 @@ def _service(place: Path) -> None:
 
 def _damage(rng: Generator, place: Path) -> None:
     """One file: gone, cut, with other bytes, another's content, or changed with right checksums."""
-    files = sorted(path for path in place.rglob("*") if path.is_file() and path.suffix != ".lock")
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    files = [path for path in files if path.suffix not in (".lock", ".bak")]
     path, other = (files[int(rng.integers(0, len(files)))] for _ in range(2))
     data, way = path.read_bytes(), rng.random()
     if way < 0.05:

@@ -102,7 +102,7 @@ def learn(
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
         how = {**schedule, "n": shards, "engine": engine, "address": address}
-        _learn_in_shards(source, paths, model, options, how)
+        _learn_in_shards(source, paths, model, known, options, how)
         return
     if more and predictions is not None:
         raise ValueError("--predictions are of one SOURCE: learn them one by one")
@@ -273,10 +273,12 @@ def _describe_progress(progress: Progress) -> str:
         parts.append(progress.score.line())
     if progress.error_by_tasks is not None:
         parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
-    if progress.late is not None:
-        number = progress.late.target == "number"
-        error = f"RMSE {progress.late.error:.4g}" if number else f"error {progress.late.error:.2%}"
-        parts.append(f"{error} with answers up to {BLOCK_EVENTS:,} events late")
+    if progress.delays is not None:
+        number = progress.delays[0].target == "number"
+        once, late = (f"{s.error:.4g}" if number else f"{s.error:.2%}" for s in progress.delays)
+        name, events = "RMSE" if number else "error", progress.delays[0].events
+        late += f" with answers up to {BLOCK_EVENTS:,} events late"
+        parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
     if progress.budget is not None:
         parts.append(progress.budget.summary())
     if isinstance(progress.model, Model):
@@ -302,18 +304,19 @@ def _learn_in_shards(
     source: Source,
     sources: list[str],
     model: Path,
+    known: Model | None,
     options: ModelOptions,
     how: dict[str, Any],
 ) -> None:
     """Learn files of which every shard reads its own part; ``how`` many, where, and how often."""
-    from romco.shards.files import EventFiles, folder_of, known_to, list_files
+    from romco.shards.files import EventFiles, list_files
     from romco.shards.files import learn as learn_files
 
     paths = list_files(sources, source.format)
-    known = known_to(model)
     if known is not None:
         options.check(model, known)
         options = replace(options, learner=known.engine.learner.name)
+        how = {**how, "new_task": known.engine.new_task}
     schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
     classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
@@ -336,8 +339,8 @@ def _learn_in_shards(
             show(partial(_describe_shards, last))
     if last is not None:
         note(_describe_shards(last, time.perf_counter() - begin))
-    if folder_of(model).exists():
-        note("stopped; the same command goes on from the last checkpoint")
+    if last is None or not last.ended:
+        note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}, positive label: {classes[1]}")
 

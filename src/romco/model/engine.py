@@ -96,8 +96,12 @@ class GivenRows(NamedTuple):
     context: Any = None
 
     def listed(self) -> "GivenRows":
-        """Return the same with lists, so that rows can be selected."""
-        return self._replace(y=list(self.y), task=list(check_sequence(self.task)))
+        """Return the same with lists, as long as the weights, so that rows can be selected."""
+        y, task, weight = list(self.y), list(check_sequence(self.task)), self.weight
+        if weight is not None and not len(y) == len(task) == len(weight):
+            lengths = f"{len(weight)} entries but y has {len(y)} and task {len(task)}"
+            raise ValueError(f"weight has {lengths}")
+        return self._replace(y=y, task=task)
 
     def select(self, index: NDArray[np.intp]) -> "GivenRows":
         """Return some of the rows."""
@@ -546,8 +550,6 @@ class Engine(Step):
         """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
         x, y, task, weight, offset, context = given
         n = len(weight)
-        if not len(y) == len(task) == n:
-            raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
         offset = self.read_offset(offset, 1.0, self.events > 0)
         if offset is not None and len(offset) != n:
@@ -562,17 +564,7 @@ class Engine(Step):
                 rest = given.select(np.flatnonzero(weight == 0.0))
                 self.predict_and_observe(rest.x, rest.task, rest.offset, rest.y, together=True)
             return predictions
-        checked = given.select(counts)  # all of it, before any is learned
-        self.check(checked.x, checked.y, checked.task, checked.offset)
-        parts = []
-        ends = np.flatnonzero(np.diff(weight > 0.0)) + 1
-        for part in map(given.select, np.split(np.arange(n), ends)):
-            if part.weight[0]:
-                parts.append(self.predict_and_learn(**part._asdict()))
-            else:
-                parts.append(self.predict_and_observe(part.x, part.task, part.offset, part.y))
-        margins, probabilities = zip(*parts, strict=True)
-        return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
+        return learn_in_turn(self, given)
 
     def predict_and_observe(
         self,
@@ -925,6 +917,30 @@ def _read_numbers(name: str, values: Any, least: float, largest: float, limit: s
 def one_offset(offset: Any) -> list[Any] | None:
     """Return the offset of one event as that of one row."""
     return None if offset is None else [offset]
+
+
+def learn_in_turn(engine: Any, given: GivenRows) -> Predictions:
+    """Learn the rows of positive weight and predict those of weight 0, each in its turn.
+
+    ``engine`` is that of a model, or shards.
+    """
+    checked = given.select(np.flatnonzero(given.weight))  # all of it, before any is learned
+    engine.check(checked.x, checked.y, checked.task, checked.offset)
+    parts = []
+    ends = np.flatnonzero(np.diff(given.weight > 0.0)) + 1
+    for part in map(given.select, np.split(np.arange(len(given.weight)), ends)):
+        if part.weight[0]:
+            told = {name: value for name, value in part._asdict().items() if value is not None}
+            parts.append(engine.predict_and_learn(**told))
+        else:
+            parts.append(engine.predict_and_observe(part.x, part.task, part.offset, part.y))
+    return join_predictions(parts)
+
+
+def join_predictions(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions of parts end to end."""
+    margins, probabilities = zip(*parts, strict=True)
+    return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
 
 def _stack(parts: Any, missing: float) -> Dense:

@@ -38,6 +38,7 @@ from romco.runs.resume import (
 
 MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
+FIRST_SAVE_SECONDS = 10.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
@@ -96,7 +97,7 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
+    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
     budget: LabelBudget | None = None
 
     @property
@@ -111,7 +112,7 @@ class SaveSchedule:
 
     every: int | None
     last: int = 0  # events at the last save
-    next_time: float = 0.0  # seconds from which on another one is cheap
+    next_time: float = field(default_factory=lambda: time.perf_counter() + FIRST_SAVE_SECONDS)
 
     def room(self, events: int) -> int:
         """Return how many events may be read before the next look."""
@@ -197,7 +198,7 @@ class Run:
     log: PredictionLog
     record: SourceRecord
     budget: LabelBudget | None = None
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
+    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
 
     def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
@@ -251,8 +252,9 @@ class Run:
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:
-            self.late = self.late or Score.of(self.model)
-            self.late.count(self.model, block.labels, late)
+            self.delays = self.delays or (Score.of(self.model), Score.of(self.model))
+            for score, predictions in zip(self.delays, (answers, late), strict=True):
+                score.count(self.model, block.labels, predictions)
         if self.score.target != "number":
             self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
@@ -270,7 +272,7 @@ class Run:
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks, self.late, self.budget
+        place = self.reader.progress(), self.tasks, self.delays, self.budget
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:

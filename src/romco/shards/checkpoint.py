@@ -1,18 +1,9 @@
-"""State of shards: as one model, in a folder of checkpoints, and the way back.
+"""State of shards as that of one model of all tasks, in a model file, and the way back."""
 
-A checkpoint is a folder of its own, named by its place in the stream: a model file of each shard
-(``shard-3.romco``, its own tasks) and one of the shared part (``front.romco``). When all are on
-disk, ``current.json`` is replaced: it names the folder that counts. Older folders are removed
-last. So at every moment ``current.json`` names a complete checkpoint, and a full disk is an error
-that changes nothing.
-"""
-
-import json
 import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io import durable
-from romco.io.modelfile import ModelFileError, load, save
+from romco.io.modelfile import save_state
 from romco.kernels.io.history import EVERYBODY, PREFIX
 from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
@@ -41,23 +32,22 @@ from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
 from romco.model.history import TaskHistory, renamed_slots
 from romco.model.names import from_json
+from romco.model.target import target_from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
     HistoryState,
-    ShardConfig,
     ShardUpdate,
     Start,
-    load_shard,
     merge_scales,
     scale_numbers,
 )
 
 State = dict[str, Any]
 Numbers = NDArray[np.int64]
-CURRENT = "current.json"
 SECTION = "cluster"  # key of a state, and prefix of its arrays
+FILE_NAME = "shards.romco"  # of a checkpoint in a folder
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
 NEW_TASK_COUNTS = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
 MIN_TASK_ROOM = 8  # of a new model
@@ -176,7 +166,8 @@ def schedule_of(state: State, n: int | None, growth: float | None, every: int | 
 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
-    """Split the state of any model, or resume that of as many shards."""
+    """Split the state of a model of two classes, or resume that of as many shards."""
+    check_target(target_from_json(state["labels"]).kind)
     section = state.get(SECTION)
     plain = {key: value for key, value in state.items() if key != SECTION}
     arrays = state["arrays"]
@@ -186,7 +177,7 @@ def from_model_state(state: State, schedule: Schedule) -> ShardsState:
     section, events = section or {}, int(state["events"])
     place = int(section.get("place", events))
     position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
-    starts = [_without_history(plain)] if schedule.n == 1 else split_state(plain, schedule.n)
+    starts = [_without_history(plain)] if schedule.n == 1 else _split_state(plain, schedule.n)
     return ShardsState(_front(plain), starts, position)
 
 
@@ -197,7 +188,7 @@ def _without_history(state: State) -> State:
     return {**rest, "arrays": arrays}
 
 
-def split_state(state: State, n: int) -> list[State]:
+def _split_state(state: State, n: int) -> list[State]:
     """Split a model's state by the owners of its tasks."""
     own: list[list[int]] = [[] for _ in range(n)]
     for number, name in enumerate(state["tasks"]):
@@ -324,15 +315,18 @@ def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str, keep: bool = F
 # Validation: nothing in a file is trusted
 
 
+def check_target(kind: str) -> None:
+    """Raise ValueError unless the target can be learned in shards."""
+    if kind != "two classes":
+        raise ValueError(
+            f"shards learn two classes, not {kind!r}: there is no merge rule for learners of "
+            "classes and of numbers; use a plain Model"
+        )
+
+
 def check_section(state: Mapping[str, Any]) -> None:
     """Raise where the sizes in a state cannot be those of shards, before they are made."""
     section = state[SECTION]
-    _check_position(section)
-    if section["shards"] > 1:
-        _check_sizes(section, len(state["tasks"]))
-
-
-def _check_position(section: Mapping[str, Any]) -> None:
     n = whole("shards", section["shards"])
     Schedule(n, section["growth"], section["every"])
     events, place, barrier = (
@@ -346,6 +340,8 @@ def _check_position(section: Mapping[str, Any]) -> None:
         raise ValueError(f"no {n} shards are at {place} after {events} events")
     if not isinstance(section["notes"], dict):
         raise ValueError("expected notes by name")
+    if n > 1:
+        _check_sizes(section, len(state["tasks"]))
 
 
 def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
@@ -358,130 +354,68 @@ def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
             raise ValueError(f"no shard of {size} tasks has room for {room}")
 
 
-# A folder of checkpoints
+# The file of a checkpoint
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A complete checkpoint."""
-
-    folder: Path
-    schedule: Schedule
-    position: StreamPosition
-
-    @property
-    def front(self) -> Model:
-        """Names of features and labels, and the shared part."""
-        model = load(self.folder / "front.romco")
-        if not isinstance(model, Model):
-            raise ModelFileError("front.romco cannot be used: it holds no model")
-        return model
-
-    def files(self) -> list[Path]:
-        """Return the file of each shard."""
-        return [self.folder / f"shard-{k}.romco" for k in range(self.schedule.n)]
-
-    def state(self, schedule: Schedule) -> ShardsState:
-        """Return the start of shards that resume here, as many as before or not."""
-        front = self.front
-        if schedule == self.schedule:
-            return ShardsState(front, self.files(), self.position)
-        inner = front.engine.learner
-        config = ShardConfig(inner.name, inner.n_features, 1, parameters=dict(inner.parameters))
-        states = [load_shard(path, config).state() for path in self.files()]
-        whole_state = _combine(front.state(), inner, states)
-        position = replace(self.position, next=schedule.after(self.position.place))
-        return ShardsState(front, split_state(whole_state, schedule.n), position)
-
-
-def find_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the checkpoint in a folder, if there is one."""
-    current = folder / CURRENT
-    if not current.exists():
-        return None
-    try:
-        section = json.loads(current.read_text(encoding="utf-8"))
-        _check_position(section)
-        schedule = Schedule(section["shards"], section["growth"], section["every"])
-        return Checkpoint(folder / section["folder"], schedule, _position(section))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError(
-            f"{current} cannot be used: {error!r}; remove the folder to start anew"
-        ) from error
-
-
-def check_settings(checkpoint: Checkpoint, wanted: Model) -> None:
-    """Raise ValueError where the settings are not those of the checkpoint."""
-    front, mine, other = checkpoint.front, checkpoint.front.engine.learner, wanted.engine.learner
+def check_settings(path: Path, front: Model, wanted: Model, given: Mapping[str, Any]) -> None:
+    """Raise ValueError where settings, or ``given`` parameters, are not those of a checkpoint."""
+    mine, other = front.engine.learner, wanted.engine.learner
     settings: list[tuple[str, Any, Any]] = [
         ("learner", mine.name, other.name),
-        ("parameters", dict(mine.parameters), dict(other.parameters)),
-        ("features", fixed_settings(front.features), fixed_settings(wanted.features)),
+        ("features", _fixed_settings(front.features), _fixed_settings(wanted.features)),
         ("new_task", front.engine.new_task, wanted.engine.new_task),
     ]
+    names = [name for name in other.parameters if name in given]
+    settings += [(name, mine.parameters.get(name), other.parameters[name]) for name in names]
     if wanted.classes:
         settings.append(("classes", front.classes, wanted.classes))
     for what, stored, new in settings:
         if stored != new:
             raise ValueError(
-                f"{checkpoint.folder.parent} holds shards with {what} {stored!r}, not {new!r}: "
-                "use the same settings, or another folder or model file"
+                f"{path} holds shards with {what} {stored!r}, not {new!r}: use the same settings, "
+                "or another folder or model file"
             )
 
 
-def fixed_settings(features: Features) -> dict[str, Any]:
+def _fixed_settings(features: Features) -> dict[str, Any]:
     """Return the settings of features that cannot change while they grow."""
     settings = features.to_json()
     return {"kind": settings["kind"]} if isinstance(features, Names) else settings
 
 
-def write_checkpoint(
-    checkpoint: Checkpoint, front: Model, save_shards: Callable[[list[Path]], object]
-) -> None:
-    """Save all shards, which are at a barrier; the module describes the order of writes."""
-    place, folder = checkpoint.folder, checkpoint.folder.parent
-    if place.exists():  # left by a run that ended before it counted
-        shutil.rmtree(place)
-    place.mkdir(parents=True)
-    save_shards(checkpoint.files())
-    save(front, place / "front.romco")
-    section = {"folder": place.name} | _section(checkpoint.schedule, checkpoint.position)
-    durable.replace(folder / CURRENT, [json.dumps(section, indent=1).encode()])
-    for old in folder.iterdir():
-        if old.is_dir() and old != place and old.name.isdigit():
-            shutil.rmtree(old, ignore_errors=True)
+class Checkpoint:
+    """A model file that shards resume from and save to, and its lock for other processes.
 
-
-class FolderLock:
-    """Lock on a folder of checkpoints that other processes respect.
-
-    Within a process the newest lock has the folder: new shards for it, as in a notebook, replace
-    the old ones. A killed process holds nothing.
+    Within a process the newest checkpoint has the file: new shards for it, as in a notebook,
+    replace the old ones. A killed process holds nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._process = folder.resolve(), os.getpid()
+    def __init__(self, path: str | Path) -> None:
+        path = Path(path)
+        self.path = (path / FILE_NAME if path.is_dir() else path).resolve()
+        self._process = os.getpid()
         self._lock: ExitStack | None = ExitStack()
-        other = _LOCKS.get(self._folder)
+        other = _CHECKPOINTS.get(self.path)
         if other is not None and other._process == self._process:
             other.close()
-        self._lock.enter_context(durable.exclusive(self._folder))
-        _LOCKS[self._folder] = self
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock.enter_context(durable.exclusive(self.path))
+        _CHECKPOINTS[self.path] = self
 
-    def check(self) -> None:
-        """Raise RuntimeError where other shards of this process have the folder."""
+    def save(self, state: State) -> None:
+        """Replace the file; RuntimeError where other shards of this process have it."""
         if self._lock is None:
             raise RuntimeError(
-                f"other shards of this program were made for {self._folder} after these: only the "
+                f"other shards of this program were made for {self.path} after these: only the "
                 "last ones can write to it"
             )
+        save_state(state, self.path)
 
     def close(self) -> None:
-        """Release the folder."""
+        """Release the file."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()
 
 
-_LOCKS: WeakValueDictionary[Path, FolderLock] = WeakValueDictionary()
+_CHECKPOINTS: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from romco.learners.merging import RangeFunction, map_ranges
@@ -58,11 +57,8 @@ class Engine:
         """Call ``function(begin, end)`` for ranges that cover 0 to n."""
         function(0, n)
 
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
-        """Drop the log of calls: a lost shard starts from its file, with this call.
-
-        Engines of this process have no log: all shards are lost or none.
-        """
+    def saved(self, starts: Sequence[Start], method: Method, arguments: Arguments) -> None:
+        """Drop the log of calls, which engines of this process do not need."""
 
     def _answers(self, k: int, calls: Sequence[tuple[Method, Arguments]]) -> list[Any]:
         return [

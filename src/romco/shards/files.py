@@ -1,7 +1,6 @@
 """Learning from files, of which every shard reads its own part."""
 
-import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from romco.io import durable
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
 from romco.model import Model
@@ -17,18 +15,13 @@ from romco.model.engine import read_weights
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
-from romco.runs.resume import content_of, explain_bad_session, load_model
-from romco.shards.checkpoint import (
-    find_checkpoint,
-    fixed_settings,
-    from_model_state,
-    new_state,
-)
+from romco.runs.resume import content_of, explain_bad_session
+from romco.shards.checkpoint import from_model_state, new_state
 from romco.shards.reader import EventFiles, FilePosition, list_files
 from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
 
-__all__ = ["EventFiles", "ShardsProgress", "folder_of", "known_to", "learn", "list_files"]
+__all__ = ["EventFiles", "ShardsProgress", "learn", "list_files"]
 
 START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files
@@ -58,36 +51,21 @@ class ShardsProgress:
         return self.wrong / max(self.events, 1)
 
 
-def folder_of(model: Path) -> Path:
-    """Return the folder of checkpoints beside a model file."""
-    return model.with_name(model.name + ".shards")
-
-
-def known_to(model: Path) -> Model | None:
-    """Return the model that shards would resume: of the checkpoint, else of the file."""
-    stored = find_checkpoint(folder_of(model))
-    if stored is not None:
-        return stored.front
-    return load_model(model) if model.exists() else None
-
-
 def learn(
     files: EventFiles, model: Path, stop: Stop | None = None, **settings: Any
 ) -> Iterator[ShardsProgress]:
-    """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
+    """Learn all rows that the model at ``model`` has not learned yet.
 
-    The same call resumes a run that stopped: from the checkpoints beside the model file, else
-    from the file. The result does not depend on how often that happened. ``settings`` are those
-    of :func:`start`. Once ``stop`` is wanted, a checkpoint is written instead of the model. No
-    other process can learn into ``model`` meanwhile.
+    The model file is its own checkpoint: the same call resumes a run that stopped, or whose files
+    have grown. The result does not depend on how often that happened. ``settings`` are those of
+    :func:`start`. It ends at a barrier once ``stop`` is wanted. No other process can learn into
+    ``model`` meanwhile.
     """
     if not model.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
-    with durable.exclusive(model), start(files, model, **settings) as shards:
-        if (yield from read(shards, files, stop)):
-            finish(shards, model)
-        else:
-            shards.coordinator.checkpoint()
+    with start(files, model, **settings) as shards:
+        yield from read(shards, files, stop)
+        shards.coordinator.save()
 
 
 def start(
@@ -101,36 +79,12 @@ def start(
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     features = features_from_json(files.features)
-    settings |= {"checkpoint": folder_of(model)}
-    if find_checkpoint(folder_of(model)) is not None or not model.exists():
-        settings |= {"classes": files.classes, **(parameters or {})}
-        return Shards(learner, n, features, **settings)
-    shards = Shards.load(model, n, **settings)
-    for what, stored, wanted in (
-        ("features", fixed_settings(shards.features), fixed_settings(features)),
-        ("classes", shards.classes, files.classes),
-    ):
-        if stored != wanted:
-            shards.close()
-            raise ValueError(
-                f"{model.name} has {what} {stored!r}, not {wanted!r}: use another model file"
-            )
-    return shards
+    settings |= {"classes": files.classes, "checkpoint": model, **(parameters or {})}
+    return Shards(learner, n, features, **settings)
 
 
-def finish(shards: Shards, model: Path) -> None:
-    """Write the model file, and remove its checkpoints."""
-    shards.save(model)
-    shutil.rmtree(folder_of(model), ignore_errors=True)
-
-
-def read(
-    shards: Shards, files: EventFiles, stop: Stop | None = None
-) -> Generator[ShardsProgress, None, bool]:
-    """Learn all rows that were not learned yet, period by period, until ``stop`` is wanted.
-
-    Returns True if all are learned; else the shards are at a barrier.
-    """
+def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterator[ShardsProgress]:
+    """Learn all rows that were not learned yet, period by period, until ``stop`` is wanted."""
     coordinator = shards.coordinator
     known = Schema.from_session(shards.session)
     source = replace(files.source, path=files.paths[0]).resolve(known)
@@ -151,7 +105,6 @@ def read(
         progress = next(steps)
         yield progress
     coordinator.close_files()
-    return progress.ended
 
 
 def periods(

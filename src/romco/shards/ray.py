@@ -14,7 +14,6 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from romco.learners.merging import map_ranges
@@ -73,10 +72,9 @@ class Ray(Engine):
         self._actors = [self._kind.remote() for _ in starts]
         super().__init__(config, starts)
 
-    def start(self, starts: Sequence[Any]) -> None:
+    def start(self, starts: Sequence[Start]) -> None:
         """Start all shards at the same time; their states go to the object store."""
-        self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
-        self._logs: list[list[Call]] = [[] for _ in starts]
+        self._set_starts(starts)
         self._posted: list[list[Call]] = [[] for _ in starts]  # go with the next call
         for k, one in enumerate([self._start(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._start, k))
@@ -111,12 +109,15 @@ class Ray(Engine):
         with ThreadPoolExecutor(cores) as pool:
             map_ranges(pool, cores, function, n)
 
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
-        """Empty the logs: a lost shard starts from its file, with this call."""
-        self._starts = list(paths)
-        self._logs = [[] for _ in paths]
-        for log, one in zip(self._logs, arguments or [], strict=False):
+    def saved(self, starts: Sequence[Start], method: Method, arguments: Arguments) -> None:
+        """Empty the logs: a lost shard starts from its state, with this call."""
+        self._set_starts(starts)
+        for log, one in zip(self._logs, arguments, strict=False):
             log.append((method.__name__, self._pack(method.__name__, tuple(one or ()))))
+
+    def _set_starts(self, starts: Sequence[Start]) -> None:
+        self._starts = [None if one is None else self._put(one) for one in starts]
+        self._logs: list[list[Call]] = [[] for _ in starts]
 
     def pids(self) -> list[int]:
         """Return the processes of the shards."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.counts import MEMORY
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
@@ -36,7 +34,7 @@ CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
-Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
+Start = dict[str, Any] | None  # state, or a new shard
 HistoryState = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # of some tasks: names, and arrays
 
 
@@ -149,9 +147,7 @@ class Shard:
 
     def __init__(self, config: ShardConfig, start: Start = None) -> None:
         self.config = config
-        if isinstance(start, Path):
-            self.model = load_shard(start, config)
-        elif start is not None:
+        if start is not None:
             self.model = _from_state(start)
         else:
             more = {"classes": SIDES, "new_task": config.new_task, **config.parameters}
@@ -353,10 +349,6 @@ class Shard:
         """Return the model's state."""
         return self.model.state()
 
-    def save(self, path: Path) -> None:
-        """Write the model to a file."""
-        save(self.model, path)
-
     def resume(self, update: ShardUpdate) -> None:
         """Restore the changes of a period that is not over."""
         with self.model.engine.at_rest() as learner:
@@ -427,18 +419,6 @@ def merge_scales(
         step += precision * (own - log_a)
     total = max(1.0, total)
     return log_a + step / total, total
-
-
-def load_shard(path: Path, config: ShardConfig) -> Model:
-    """Load a shard's file; ModelFileError where it is not of these shards."""
-    model = load(path)
-    if not isinstance(model, Model):
-        raise ModelFileError(f"{path.name} cannot be used: it holds no model")
-    learner = model.engine.learner
-    settings = learner.name, learner.n_features, dict(learner.parameters)
-    if settings != (config.learner, config.width, config.parameters):
-        raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
-    return model
 
 
 def _from_state(state: dict[str, Any]) -> Model:

@@ -19,29 +19,29 @@ from romco.model.engine import (
     GivenRows,
     check_lengths,
     check_sequence,
+    join_predictions,
+    learn_in_turn,
     one_offset,
     read_weights,
 )
 from romco.model.features import Dense, Names, Rows
 from romco.model.lock import Locks
 from romco.model.names import Id
-from romco.model.target import Predictions, TwoClasses, target_from_json
+from romco.model.target import Predictions, TwoClasses
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
     SECTION,
     Checkpoint,
-    FolderLock,
     ShardsState,
     check_section,
     check_settings,
-    find_checkpoint,
+    check_target,
     from_model_state,
     merge_histories,
     new_state,
     schedule_of,
     split_history,
     to_model_state,
-    write_checkpoint,
 )
 from romco.shards.engines import Arguments, Engine, Method, Threads
 from romco.shards.reader import TaskCodes
@@ -66,6 +66,7 @@ from romco.shards.shard import (
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
+SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
@@ -78,7 +79,7 @@ class Coordinator:
         state: ShardsState,
         engine: str,
         address: str | None = None,
-        folder: Path | None = None,
+        checkpoint: Checkpoint | None = None,
         checkpoint_every: int = 10,
     ) -> None:
         self.schedule, self.front = schedule, state.front
@@ -90,7 +91,7 @@ class Coordinator:
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
-        self._barriers, self._folder = 0, folder
+        self._barriers, self._checkpoint, self._next_save = 0, checkpoint, 0.0
         self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         learner = self.front.engine.learner
         self.config = ShardConfig(
@@ -100,7 +101,6 @@ class Coordinator:
             self.front.engine.new_task,
             dict(learner.parameters),
         )
-        self._lock = None if folder is None else FolderLock(folder)
         self.engine = _make_engine(engine, self.config, state, address)
         self._set_position(state)
 
@@ -176,22 +176,17 @@ class Coordinator:
         states, updates = ([own[i] for own in answers] for i in (0, 1))
         return to_model_state(self.front, self.schedule, self.position, states, updates)
 
-    def checkpoint(self) -> None:
-        """Save all shards to the folder; only at a barrier."""
-        assert self._folder is not None
-        assert self._lock is not None
-        self._lock.check()
-        folder = self._folder / f"{self.place:012d}"
-        made = Checkpoint(folder, self.schedule, self.position)
-        parts = self._collect_history()
-        write_checkpoint(
-            made,
-            self.front,
-            lambda paths: self.engine.call_each(Shard.save, [(path,) for path in paths]),
-        )
-        reading = zip(self.reading or [], parts, strict=False)
-        again = [(*given, past) for given, past in reading if given is not None]
-        self.engine.saved(made.files(), Shard.open, again)
+    def save(self) -> None:
+        """Save all shards to their checkpoint; only at a barrier."""
+        assert self._checkpoint is not None
+        began, state = time.perf_counter(), self.state()
+        self._checkpoint.save(state)
+        now = time.perf_counter()
+        self._next_save = now + SAVE_TIME_RATIO * (now - began)
+        if self.engine.local_shards is None:  # a lost shard starts from here
+            reading = zip(self.reading or [], self._collect_history(), strict=False)
+            again = [(*given, past) for given, past in reading if given is not None]
+            self.engine.saved(from_model_state(state, self.schedule).starts, Shard.open, again)
 
     def open_files(self, arguments: Sequence[tuple[Any, ...]]) -> None:
         """Let the shards read files; each gets the history of its tasks."""
@@ -216,10 +211,10 @@ class Coordinator:
         return parts
 
     def close(self) -> None:
-        """End the shards, and release the folder."""
+        """End the shards, and release their checkpoint."""
         self.engine.close()
-        if self._lock is not None:
-            self._lock.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
     def _barrier(self) -> None:
         """Merge the changes of the shards into all of them."""
@@ -233,8 +228,9 @@ class Coordinator:
             self._update_subspace()
             self.merge_seconds += time.perf_counter() - began
         self._barriers += 1
-        if self._folder is not None and self._barriers % self._checkpoint_every == 0:
-            self.checkpoint()
+        due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
+        if due and time.perf_counter() >= self._next_save:
+            self.save()
 
     def _merge_remote(self) -> None:
         updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
@@ -326,8 +322,8 @@ class Shards(Closing):
     growth, every:
         Barriers: share of growth of the stream, and events per shard at most.
     checkpoint:
-        Folder to resume from, and to save all shards in every ``checkpoint_every`` barriers. See
-        ``docs/scaling.md``.
+        Model file, or folder of it, to resume from and to save to every ``checkpoint_every``
+        barriers; less often where saving would take more than a twentieth of the time.
     target:
         "two classes", which is also the meaning of None.
 
@@ -356,22 +352,26 @@ class Shards(Closing):
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
     ) -> None:
-        _check_target(target or "two classes")
+        check_target(target or "two classes")
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
         _check_auto(n, engine)
-        folder = None if checkpoint is None else Path(checkpoint)
-        stored = None if folder is None else find_checkpoint(folder)
-        count = n if n != "auto" else 1 if stored is None else stored.schedule.n
-        schedule = Schedule(count, growth, every)
-        if stored is None:
-            state = new_state(front, schedule)
-        else:
-            check_settings(stored, front)
-            state = stored.state(schedule)
-        coordinator = Coordinator(schedule, state, engine, address, folder, checkpoint_every)
+        with ExitStack() as failing:
+            file = None if checkpoint is None else Checkpoint(checkpoint)
+            if file is not None:
+                failing.callback(file.close)
+            stored = _load_state(file.path) if file is not None and file.path.exists() else None
+            count = n if n != "auto" else (stored or {}).get(SECTION, {}).get("shards", 1)
+            schedule = Schedule(count, growth, every)
+            if file is None or stored is None:
+                state = new_state(front, schedule)
+            else:
+                state = from_model_state(stored, schedule)
+                check_settings(file.path, state.front, front, parameters)
+            coordinator = Coordinator(schedule, state, engine, address, file, checkpoint_every)
+            failing.pop_all()
         self._start(coordinator, n == "auto")
 
     def _start(self, coordinator: Coordinator, auto: bool) -> None:
@@ -426,7 +426,7 @@ class Shards(Closing):
 
         Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
-        return self._answers(x, task, offset).margins
+        return self.predict_and_observe(x, task, offset).margins
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
@@ -434,7 +434,7 @@ class Shards(Closing):
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
-        return self._answers(x, task, offset).probabilities
+        return self.predict_and_observe(x, task, offset).probabilities
 
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
@@ -480,28 +480,15 @@ class Shards(Closing):
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
         given = GivenRows(x, y, task, weights, offset)
         if weights is not None and not weights.all():
-            return self._learn_weighted(given.listed(), weights)
+            return learn_in_turn(self, given.listed())
         if self._front.engine.history is not None:
             return self._learn_to_barriers(given.listed())
         return self._learn_all(given, with_probabilities)
 
-    def _learn_weighted(self, given: GivenRows, weights: Dense) -> Predictions:
-        """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
-        y, task = given.y, given.task
-        if not len(y) == len(task) == len(weights):
-            raise ValueError(
-                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
-            )
-        self._read(given.select(np.flatnonzero(weights)))  # check all before any is learned
-        ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
-        parts = []
-        for part in map(given.select, np.split(np.arange(len(weights)), ends)):
-            x, y, task, weight, offset, _ = part
-            if weight[0]:
-                parts.append(self.predict_and_learn(x, y, task, weight=weight, offset=offset))
-            else:
-                parts.append(self._answers(x, task, offset, y))
-        return _join(parts)
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
+        """Raise ValueError where rows could not be learned; changes nothing."""
+        with self._locks.writing:
+            self._read(GivenRows(x, y, task, offset=offset))
 
     def _learn_to_barriers(self, given: GivenRows) -> Predictions:
         """Learn rows in parts that end at barriers, so that a checkpoint has their history."""
@@ -518,7 +505,7 @@ class Shards(Closing):
                 finally:
                     history.kernel.rollback()  # what was not committed
                 begin = end
-        return _join(parts)
+        return join_predictions(parts)
 
     def _learn_all(
         self, given: GivenRows, with_probabilities: bool, observing: bool = False
@@ -567,10 +554,7 @@ class Shards(Closing):
 
         By default as many shards as it was saved from. ValueError if the file is damaged.
         """
-        state = load_state(path)
-        with refusing(Path(path)):
-            check_state(state)
-        return cls.of(state, n, **settings)
+        return cls.of(_load_state(Path(path)), n, **settings)
 
     @classmethod
     def of(
@@ -588,18 +572,17 @@ class Shards(Closing):
         """Split a model, or its state, into shards.
 
         By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
-        as if they had never stopped. ``checkpoint`` is a folder to save in. ValueError if the
+        as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if the
         model is not of two classes, or its learner cannot be sharded.
         """
         state = model.state() if isinstance(model, Model) else model
-        _check_target(target_from_json(state["labels"]).kind)
         _check_auto(n, engine)
         count = n if n != "auto" else state.get(SECTION, {}).get("shards", 1)
         schedule = schedule_of(state, count, growth, every)
-        folder = None if checkpoint is None else Path(checkpoint)
         start = from_model_state(state, schedule)
+        file = None if checkpoint is None else Checkpoint(checkpoint)
         shards = cls.__new__(cls)
-        coordinator = Coordinator(schedule, start, engine, address, folder, checkpoint_every)
+        coordinator = Coordinator(schedule, start, engine, address, file, checkpoint_every)
         shards._start(coordinator, n == "auto")
         return shards
 
@@ -671,10 +654,10 @@ class Shards(Closing):
             self._tasks.spread(n)
         return n > 1
 
-    def _answers(
-        self, x: Any, task: Iterable[Any], offset: Any = None, y: list[Any] | None = None
+    def predict_and_observe(
+        self, x: Any, task: Iterable[Any], offset: Any = None, y: Sequence[Any] | None = None
     ) -> Predictions:
-        """Predict rows; their labels y, where known, enter the history."""
+        """Predict rows that are not learned; their labels, where known, enter the history."""
         with self._locks.step:
             front, task = self._front.engine, list(check_sequence(task))
             codes = self._tasks.encode(task)
@@ -701,9 +684,12 @@ class Shards(Closing):
             return self.coordinator.engine.call_one(int(owner), method, task)
 
 
-def _join(parts: list[Predictions]) -> Predictions:
-    margins, probabilities = zip(*parts, strict=True)
-    return Predictions(np.concatenate(margins), np.concatenate(probabilities))
+def _load_state(path: Path) -> dict[str, Any]:
+    """Return the state of a model file that shards can be made of; ModelFileError if not."""
+    state = load_state(path)
+    with refusing(path):
+        check_state(state)
+    return state
 
 
 def check_state(state: dict[str, Any]) -> None:
@@ -722,14 +708,6 @@ def check_state(state: dict[str, Any]) -> None:
 def _check_auto(n: int | str | None, engine: str) -> None:
     if n == "auto" and engine in ("serial", "ray"):
         raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
-
-
-def _check_target(kind: str) -> None:
-    if kind != "two classes":
-        raise ValueError(
-            f"shards learn two classes, not {kind!r}: there is no merge rule for learners of "
-            "classes and of numbers; use a plain Model"
-        )
 
 
 def _indices_by_shard(

@@ -7,6 +7,7 @@ from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, add, column, dot, square
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.pairs cimport Pairs
+from romco.kernels.core.prefetch cimport soon
 
 
 cdef class SharedKernel(Kernel):
@@ -27,11 +28,25 @@ cdef class SharedKernel(Kernel):
             p += x.value[k] * (self.u[j, 0] + self.v.look(task, j)[0])
         return p
 
+    cdef void prefetch(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Ask for the memory of an event, and for what tells where that of the next one is."""
+        cdef Py_ssize_t k
+        cdef Row x = events.row(e)
+        for k in range(x.n):
+            self.v.ask_pair(events.tasks[e], column(x, k))
+        if e + 1 < events.n:
+            x = events.row(e + 1)
+            for k in range(x.n):
+                soon(&self.u[column(x, k), 0])
+                self.v.ask_table(events.tasks[e + 1], column(x, k))
+
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
         for e in range(begin, end):
+            if not self.v.dense:
+                self.prefetch(events, e)
             margins[e] = self.margin(events.row(e), events.tasks[e])
         return 0
 

@@ -12,6 +12,12 @@ cdef struct Column:
     unsigned long long colon_hash
 
 
+cdef struct Word:
+    unsigned long long hash  # of the column's name with : and the word
+    const char* text
+    Py_ssize_t n
+
+
 cdef class Encoder:
     cdef public Lexicon lexicon
     cdef object plain
@@ -21,8 +27,9 @@ cdef class Encoder:
     cdef int* ids
     cdef double* values
     cdef int* marks  # by number of the name: where it stands in the row
-    cdef char* word
-    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
+    cdef char* letters  # of a text, in lower case
+    cdef Word* word  # of the text, one after the other
+    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_letters, room_word, row
     cdef readonly Py_ssize_t rows_added
 
     cdef int add_row(self, row, roles, features) except -1

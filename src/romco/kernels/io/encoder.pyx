@@ -28,6 +28,7 @@ cdef enum:
 cdef unsigned char[256] LETTERS  # in lower case; 0 for what is no part of a word
 for _c in range(256):
     LETTERS[_c] = ord(chr(_c).lower()) if _c < 128 and (chr(_c).isalnum() or _c == 95) else 0
+cdef double ONCE = log1p(1.0)  # weight of a word that occurs once, as most do
 cdef double[23] TENS
 TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22]
@@ -48,6 +49,7 @@ cdef class Encoder:
         release(self.ids)
         release(self.values)
         release(self.marks)
+        release(self.letters)
         release(self.word)
 
     def column(self, str name not None, str kind="free"):
@@ -190,23 +192,27 @@ cdef class Encoder:
 
     cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1 nogil:
         """Add the words of a text; each counts once, with its weight."""
-        cdef Py_ssize_t i, k, begin = self.n, length = 0
+        cdef Py_ssize_t i, k, begin = self.n, length = 0, n_words = 0
         cdef int name, mark
         cdef unsigned char c
         cdef unsigned long long h = at.colon_hash
         cdef double total = 0.0
-        reserve(<void**> &self.word, &self.room_word, n + 1, 1)
+        reserve(<void**> &self.letters, &self.room_letters, n + 1, 1)
+        reserve(<void**> &self.word, &self.room_word, n // 2 + 1, sizeof(Word))
         for i in range(n + 1):
             c = LETTERS[<unsigned char> text[i]] if i < n else 0
             if c:
-                self.word[length] = <char> c
+                self.letters[i] = <char> c
                 h = (h ^ c) * PRIME
                 length += 1
-                continue
-            if length == 0:
-                continue
-            name = self.lexicon.find(at.colon, at.n + 1, h, self.word, length)
-            length, h = 0, at.colon_hash
+            elif length:
+                self.lexicon.prefetch(h)
+                self.word[n_words] = Word(h, self.letters + i - length, length)
+                n_words += 1
+                length, h = 0, at.colon_hash
+        for i in range(n_words):
+            word = &self.word[i]
+            name = self.lexicon.find(at.colon, at.n + 1, word.hash, word.text, word.n)
             mark = self.marks[name] if name < self.n_marks else 0
             if begin <= mark < self.n and self.ids[mark] == name:
                 self.values[mark] += 1.0
@@ -214,7 +220,7 @@ cdef class Encoder:
                 self.push(name, 1.0)
         if at.kind == TEXT and self.n > begin:
             for k in range(begin, self.n):
-                self.values[k] = log1p(self.values[k])
+                self.values[k] = ONCE if self.values[k] == 1.0 else log1p(self.values[k])
                 total += self.values[k] * self.values[k]
             total = sqrt(total)
             for k in range(begin, self.n):

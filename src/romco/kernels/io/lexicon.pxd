@@ -1,3 +1,5 @@
+from romco.kernels.core.prefetch cimport ahead
+
 cdef enum:
     PRIME = 1099511628211
 
@@ -8,6 +10,12 @@ cdef struct Slot:
     int length  # of the name, in bytes
 
 
+cdef inline unsigned long long mixed(unsigned long long h) noexcept nogil:
+    """The hash whose low bits tell where a name is looked for."""
+    h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdULL
+    return h ^ (h >> 33)
+
+
 cdef class Lexicon:
     cdef readonly list names  # by number, as far as they are told
     cdef Slot* slots
@@ -15,6 +23,10 @@ cdef class Lexicon:
     cdef char* fresh  # names that are found but not told yet, one after the other
     cdef Py_ssize_t* ends  # of these
     cdef Py_ssize_t n_names, n_ends, room_fresh, room_ends
+
+    cdef inline void prefetch(self, unsigned long long begun) noexcept nogil:
+        """Ask for the memory that :meth:`find` looks into."""
+        ahead(&self.slots[mixed(begun) & self.mask])
 
     cdef int find(
         self, const char* head, Py_ssize_t n_head, unsigned long long begun,

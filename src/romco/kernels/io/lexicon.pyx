@@ -62,9 +62,8 @@ cdef class Lexicon:
         cost a look at far memory for each word, and a million names meet by chance once in
         thirty million tables.
         """
-        cdef unsigned long long h = (begun ^ (begun >> 33)) * 0xff51afd7ed558ccdULL
+        cdef unsigned long long h = mixed(begun)
         cdef int length = <int> (n_head + n_tail)
-        h = h ^ (h >> 33)
         cdef Py_ssize_t k = h & self.mask
         while self.slots[k].number:
             if self.slots[k].hash == h and self.slots[k].length == length:
