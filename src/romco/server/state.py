@@ -36,7 +36,7 @@ from romco.server.protocol import (
     name_key,
 )
 
-Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
+Predictions = tuple[list[Any], list[Any], list[Any]]  # labels, probabilities, margins
 
 PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
