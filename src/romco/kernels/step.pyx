@@ -223,7 +223,8 @@ cdef class Step:
             return NotImplemented
         number, actions = self.find(task), ()
         if number < 0:
-            number, actions = self.offer(task)
+            number = self.next_number(task)
+            actions = self.tasks.actions(self.tasks.offered((task,)) if number >= 0 else {})
         if number < 0 or not self.read_label(y) or not self.read(x, task, True):
             return NotImplemented
         if weight != 1.0 and not self.learner.supports_sample_weight:
@@ -287,8 +288,8 @@ cdef class Step:
         number = self.find(task)
         if number < 0:
             number = self.next_number(task)
-        if number < 0 or not self.read(x, task, False) or not self.read_offset(offset) \
-                or self.needed_width() > self.n_features:
+        if not 0 <= number < self.n_tasks or not self.read(x, task, False) \
+                or not self.read_offset(offset) or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
         scores = self.make_scores(kernel, &margins)
@@ -341,25 +342,15 @@ cdef class Step:
         found = <Py_ssize_t> (<object> number)
         return found if 0 <= found < self.n_tasks else UNKNOWN
 
-    cdef offer(self, task):
-        """Return the number that a task gets, and the actions that name it; -1 if it gets none here.
-
-        It gets none if it must be started, or its name must be looked at.
-        """
-        if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
-            return UNKNOWN, ()
-        offered = self.tasks.offered((task,))
-        number = offered[task] if offered else self.tasks.find(task)
-        return number, self.tasks.actions(offered)
-
     cdef Py_ssize_t next_number(self, task) except? -2:
-        """Return the number that a task has by another form, or would get; -1 as :meth:`offer`."""
+        """Return the number that a task has by another form, or would get.
+
+        -1 where it must be started, or its name must be looked at.
+        """
         if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
             return UNKNOWN
         number = self.tasks.find(task)
-        if number < 0:
-            number = self.tasks.next
-        return number if number < self.n_tasks else UNKNOWN
+        return number if number >= 0 else self.tasks.next
 
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side
@@ -403,48 +394,59 @@ cdef class Step:
             return False
         if self.reader is None:
             return self.read_array(x)
-        if self.history is not None:
-            return self.read_with_history(x, task, growing)
-        if type(x) is dict:
-            self.reader.begin(growing)
-            self.reader.read_row(x, 0)
-            self.reader.end_row()
-            return self.take(self.reader) and (not growing or self.reader.adopts())
-        if isinstance(x, Mappings) and not growing:
-            if (<Mappings> x).rows != 1:
-                raise ValueError(f"expected one row, got {(<Mappings> x).rows}")
-            return self.take(x)
-        return False
-
-    cdef bint read_with_history(self, x, task, bint growing) except -1:
-        """Read a row of known columns with its history features; observe its label if ``growing``."""
-        cdef Encoder encoder
-        past, single = self.history, self.features.cells.encoder_of_one()
-        if single is None or type(x) is not dict:
+        if type(x) is not dict:
             return False
-        encoder, columns, roles, chosen = single
-        for name in <dict> x:
-            if type(name) is not str or name not in columns:
+        found = self.features.cells.encoder_of_one()
+        self.reader.begin(growing)
+        self.reader.kinds, self.reader.unread = found and found[2], self.history is not None
+        self.reader.read_row(x, 0)
+        if self.reader.unread:
+            if found is None:
                 return False
+            self.reader.begin(growing)
+            if not self.read_by_schema(x, task, growing, found[0], found[1]):
+                return False
+        self.reader.end_row()
+        return self.take(self.reader) and (not growing or self.reader.adopts())
+
+    cdef bint read_by_schema(self, dict x, task, bint growing, Encoder encoder, schema) except -1:
+        """Read a row of known columns, with its history; observe its label if ``growing``.
+
+        A new sentence is not learned here: there may be a warning to give.
+        """
+        cdef Py_ssize_t k, n_names
+        past = self.history
+        columns, roles, chosen = schema.columns, schema.roles, schema.features
+        for name in x if chosen is None else ():
+            if type(name) is not str or (name not in columns and name not in roles):
+                return False
+        encoder.n, n_names = 0, len(encoder.lexicon.names)
+        try:
+            encoder.add_row(x, roles, chosen)
+        except ValueError:
+            return False
+        encoder.lexicon.tell()
+        names = encoder.lexicon.names
+        for k in range(encoder.n):
+            if not fabs(encoder.values[k]) <= LARGEST:
+                return False
+            if growing and encoder.ids[k] >= n_names and names[encoder.ids[k]].count(" ") > 2:
+                return False
+            if past is None:
+                self.reader.put(names[encoder.ids[k]], encoder.values[k])
+        return past is None or self.read_history(encoder, task, growing)
+
+    cdef bint read_history(self, Encoder encoder, task, bint growing) except -1:
+        past, y = self.history, None
         number = past.tasks.number.get(task)
         if number is None:
             if growing:
                 return False
             number = past.tasks.find(task)
-        encoder.n = 0
-        try:
-            encoder.add_row(x, roles, chosen)
-        except ValueError:
-            return False
-        self.reader.begin(growing)
-        y = None
         if growing:
             past.kernel.make_classes(len(self.target.known))
             y = 0.5 + 0.5 * self.y if self.answers == 1 else self.y
-        if not past.kernel.read_event(number, encoder, self.reader, y):
-            return False
-        self.reader.end_row()
-        return self.take(self.reader) and (not growing or self.reader.adopts())
+        return past.kernel.read_event(number, encoder, self.reader, y)
 
     cdef bint take(self, Mappings read) except -1:
         """Take over the row that was read."""
@@ -589,10 +591,8 @@ cdef class ChunkStep:
         Where the kernel fails, the rounds before it stay learned, and are counted.
         """
         cdef const long long[::1] starts = self.starts
-        error = self.begin()
-        if error is not None:
-            raise error
-        margins = kernel.room(self.events)
+        self.begin()
+        margins, error = kernel.room(self.events), None
         try:
             kernel.replay(self.events, self.starts, margins=margins)
         except BaseException as failed:
@@ -608,9 +608,7 @@ cdef class ChunkStep:
         ``attempt()`` gives margins and what makes the learner take over what it learned, a
         compiled function, or None if it has done so. Where it fails, ``undo`` rolls it back.
         """
-        error = self.begin()
-        if error is not None:
-            raise error
+        self.begin()
         try:
             margins, adopt = attempt()
             margins = np.ascontiguousarray(margins, dtype=np.float64)
@@ -623,13 +621,13 @@ cdef class ChunkStep:
         return self.finish(margins)
 
     cdef begin(self):
-        """Do what comes first; gives the error if it cannot be done."""
+        """Start new tasks, all or none."""
         try:
             for start in self.starts_of_tasks:
                 self.retry(start, ())
-        except BaseException as failed:
+        except BaseException:
             self.rollback()
-            return failed
+            raise
 
     cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""
