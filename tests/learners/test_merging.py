@@ -19,8 +19,7 @@ from romco.kernels.merge.rows import (
     TouchedRows,
     side_by_side,
 )
-from romco.learners.auto import doubt
-from romco.learners.capabilities import SubspaceRows
+from romco.learners.auto import SubspaceRows, doubt
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
