@@ -540,7 +540,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         again = classes is not None and hasattr(self, "model_")
         if again and classes_of(classes) != self.model_.classes:
             had = list(self.model_.classes)
-            raise ValueError(f"classes={[*classes_of(classes)]} but the first call had {had}")
+            raise ValueError(f"classes={list(classes_of(classes))} but the first call had {had}")
         return self._partial_fit(X, y, task, sample_weight, offset, classes)
 
     # Predicting
