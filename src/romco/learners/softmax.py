@@ -100,7 +100,7 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._arrays["seen"][: self.answers])
 
     def load(self, arrays: Arrays) -> None:
-        missing = sorted({"seen", *STORES} - arrays.keys())
+        missing = [name for name in ("seen", *STORES) if name not in arrays]
         if missing:
             raise ValueError(f"state holds arrays {sorted(arrays)}, {missing[0]!r} is missing")
         classes = len(np.atleast_1d(arrays["seen"]))
