@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.mappings import Mappings
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
@@ -262,15 +261,11 @@ class Engine(Step):
         return self.target.probabilities(margins, self.scale)
 
     def margin_one(self, x: Any, task: Any, offset: float | None = None) -> float:
-        """Return the margin of one event of two classes, or the predicted number.
-
-        ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
-        """
+        """Return the margin of one event of two classes, or the predicted number."""
         margin = self.margin_of_event(x, task, offset)
         if margin is not NotImplemented:
             return float(margin)
-        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
-        return float(self.margins(rows, [task], one_offset(offset))[0])
+        return float(self.margins([x], [task], one_offset(offset))[0])
 
     def probability_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""
