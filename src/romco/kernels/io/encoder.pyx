@@ -7,8 +7,10 @@ the Python function of its kind, so both give the same.
 from collections.abc import Mapping
 
 import numpy as np
+from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_Check
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
 from libc.string cimport memcpy
@@ -233,10 +235,14 @@ cdef class Encoder:
 
 def only_numbers(rows):
     """Whether all values of mappings are numbers or None."""
+    cdef Py_ssize_t at
+    cdef PyObject* cell
     for row in rows:
         if not hasattr(row, "values"):
             return True  # refused by whoever reads it
-        for value in row.values():
+        values, at = row if type(row) is dict else dict(row.items()), 0
+        while PyDict_Next(values, &at, NULL, &cell):
+            value = <object> cell
             if not (value is None or PyFloat_Check(value) or PyLong_Check(value)):
                 return False
     return True

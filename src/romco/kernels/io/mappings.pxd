@@ -9,10 +9,6 @@ cdef struct Entry:
     double value
 
 
-# Sort n entries by column, stably; `spare` has room for as many.
-cdef void sort_entries(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil
-
-
 cdef class Mappings:
     cdef Entry* entries
     cdef Entry* spare  # to sort by
