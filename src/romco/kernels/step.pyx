@@ -32,7 +32,7 @@ cdef enum Part:  # of a prediction
 cdef class Step:
     """Names, a compiled learner and its counts: base of :class:`romco.model.engine.Engine`.
 
-    Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
+    Its methods take single events, hold the locks, and make no array. They return NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
     another form, a task that must be started, a learner without a kernel, the margins of many
     classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
@@ -81,6 +81,11 @@ cdef class Step:
     cdef int* columns
     cdef Py_ssize_t room_values, room_columns
 
+    cdef long long* round_tasks  # of several events that are predicted together
+    cdef int* round_starts
+    cdef double* round_margins
+    cdef Py_ssize_t room_tasks, room_starts, room_margins
+
     def __init__(
         self, features, Mappings reader, target, tasks, body, locks, base, long long watch_every
     ):
@@ -95,6 +100,9 @@ cdef class Step:
     def __dealloc__(self):
         release(self.values)
         release(self.columns)
+        release(self.round_tasks)
+        release(self.round_starts)
+        release(self.round_margins)
 
     # One event
 
@@ -122,27 +130,87 @@ cdef class Step:
         """Return the label or the number that is predicted for one event."""
         return self.answer(x, task, offset, LABEL)
 
-    def predict_event(self, x, task, offset=None):
-        """Return label, probability and margin of one event of two classes."""
-        return self.answer(x, task, offset, ALL)
+    def predict_events(self, rows, tasks, offsets=None):
+        """Return label, probability, margin and number of features of each event of two classes.
+
+        They are predicted as one round, at one moment.
+        """
+        step = self.locks.step
+        step.acquire()
+        try:
+            if len(rows) > 1:
+                return self.predict_many(rows, tasks, offsets)
+            one = self.predict(rows[0], tasks[0], None if offsets is None else offsets[0], ALL)
+            return one if one is NotImplemented else [one]
+        finally:
+            self.event.n, self.event.tasks = 1, &self.task
+            step.release()
+
+    cdef predict_many(self, rows, tasks, offsets):
+        cdef Py_ssize_t k, n = len(rows)
+        cdef Kernel kernel
+        cdef double margin
+        if not self.look_at_learner() or self.answers != 1 or self.with_offset \
+                or offsets is not None or self.history is not None or self.reader is None \
+                or self.features is not self.read_by:
+            return NotImplemented
+        kernel = self.learner.kernel
+        if kernel.width != 1:
+            return NotImplemented
+        reserve(<void**> &self.round_tasks, &self.room_tasks, n, sizeof(long long))
+        reserve(<void**> &self.round_starts, &self.room_starts, n + 1, sizeof(int))
+        reserve(<void**> &self.round_margins, &self.room_margins, n, sizeof(double))
+        self.round_starts[0] = 0
+        self.reader.begin(False)
+        for k in range(n):
+            number = self.find(tasks[k])
+            self.round_tasks[k] = self.next_number(tasks[k]) if number < 0 else number
+            if self.round_tasks[k] < 0 or type(rows[k]) is not dict:
+                return NotImplemented
+            self.reader.read_row(rows[k], k)
+            self.reader.end_row()
+            self.round_starts[k + 1] = <int> self.reader.n
+            if self.reader.n > self.round_starts[k] \
+                    and self.reader.entries[self.reader.n - 1].column >= self.n_features:
+                return NotImplemented
+        self.take(self.reader)
+        self.event.n, self.event.tasks, self.event.start = n, self.round_tasks, self.round_starts
+        self.event.offsets, self.event.shifted = NULL, False
+        self.start_prediction(kernel)
+        kernel.score(self.event, 0, n, self.round_margins)
+        self.put_in_order()
+        found = []
+        for k in range(n):
+            margin = self.turn * self.round_margins[k]
+            if not isfinite(margin):
+                return NotImplemented
+            label = self.above if margin >= 0.0 else self.below
+            size = self.round_starts[k + 1] - self.round_starts[k]
+            found.append((label, self.scale.probability_of_one(margin), margin, size))
+        return found
 
     cdef answer(self, x, task, offset, Part part):
         """Return a part of what is predicted, at one moment."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task, offset, part == LABEL)
-            if found is NotImplemented or part == MARGIN:
-                return found
-            if self.answers == 0:
-                return found if part == LABEL else NotImplemented
-            self.put_in_order()
-            if self.answers > 1:
-                return self.labels[largest(found)]
-            label = self.above if <double> found >= 0.0 else self.below
-            return label if part == LABEL else (label, self.scale.probability_of_one(found), found)
+            return self.predict(x, task, offset, part)
         finally:
             step.release()
+
+    cdef predict(self, x, task, offset, Part part):
+        found = self.margin(x, task, offset, part == LABEL)
+        if found is NotImplemented or part == MARGIN:
+            return found
+        if self.answers == 0:
+            return found if part == LABEL else NotImplemented
+        self.put_in_order()
+        if self.answers > 1:
+            return self.labels[largest(found)]
+        label = self.above if <double> found >= 0.0 else self.below
+        if part == LABEL:
+            return label
+        return label, self.scale.probability_of_one(found), found, self.start[1]
 
     cdef learn(self, x, y, task, double weight, offset):
         cdef Py_ssize_t number
@@ -228,11 +296,7 @@ cdef class Step:
         if scores is NotImplemented or (self.answers > 1 and not many):
             return NotImplemented
         self.task = number
-        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
-        if kernel.busy or kernel.torn:
-            kernel.check_idle()  # raises
-        kernel.drop_notes()
-        kernel.followed = False
+        self.start_prediction(kernel)
         kernel.score(self.event, 0, 1, margins)
         self.event.restore_shift(0, 1, margins)
         self.event.x = None
@@ -242,6 +306,14 @@ cdef class Step:
         if self.answers > 1:
             return scores
         return margin if self.answers == 0 else <double> self.target.turn * margin
+
+    cdef int start_prediction(self, Kernel kernel) except -1:
+        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
+        if kernel.busy or kernel.torn:
+            kernel.check_idle()  # raises
+        kernel.drop_notes()
+        kernel.followed = False
+        return 0
 
     cdef bint look_at_learner(self) except -1:
         """Return whether the learner's kernel is all of it; looked at anew for another learner."""
