@@ -23,7 +23,7 @@ py-modules = ["their_learners"]
 """
 MODULE = """
 from romco import Method
-from romco.learners.related import CoupledPerceptron
+from romco.learners.linear import CoupledPerceptron
 from romco.learners.linear import Gradient
 
 class Plain(CoupledPerceptron):

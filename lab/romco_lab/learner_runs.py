@@ -20,7 +20,7 @@ from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Confusion, Delay, MeanLoss, Metric, Score, Structure, prequential
 from romco.labels import policy
 from romco.learners import LEARNERS, Learner
-from romco.learners.capabilities import Decomposed, GivesProbabilities, personal_of, shared_of
+from romco.learners.capabilities import Decomposed, GivesProbabilities
 from romco.rounds import Round
 from romco.streams import datasets
 
@@ -291,7 +291,7 @@ def decomposition(learner: Learner) -> dict[str, Any]:
     """
     if not isinstance(learner, Decomposed):
         return {}
-    u, v = shared_of(learner), personal_of(learner)
+    u, v = learner.shared(), learner.personal()
     w = u + v
     rows = _telling(w)
     return {

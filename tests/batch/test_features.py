@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from romco.batch import feature_learning
-from romco.batch.methods import SquaredTrace
+from romco.batch import SquaredTrace, feature_learning
 from tests.batch import problems, solver
 from tests.reference.retrained import alternated_features
 

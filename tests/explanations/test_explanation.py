@@ -9,6 +9,7 @@ from scipy.sparse import csc_array
 import romco
 from romco.explanations import explain
 from romco.explanations.text import headline, kinds, story
+from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.presentation.page import SCRIPT
 
@@ -98,8 +99,9 @@ def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
 
 
 def test_a_learner_of_ones_own_with_parts_is_explained():
-    class Own:
-        name, n_tasks, n_features = "own", 2, 3
+    class Own(Decomposed, romco.Learner):
+        name = "own"
+        predict = update = arrays = NotImplemented
 
         def shared_factors(self):
             return np.ones((3, 1)), np.ones((2, 1))
@@ -107,13 +109,7 @@ def test_a_learner_of_ones_own_with_parts_is_explained():
         def personal_sparse(self):
             return csc_array(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
 
-        def singular_values(self):
-            return np.array([np.sqrt(6)])
-
-        def personal_norms(self):
-            return np.array([0.0, 2.0])
-
-    found = explain(Own())
+    found = explain(Own(n_features=3, n_tasks=2))
     assert found.tasks[0].task == 1
     assert found.tasks[0].features == ((1, 2.0),)
     np.testing.assert_allclose(found.spectrum, [np.sqrt(6)])

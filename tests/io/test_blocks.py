@@ -98,10 +98,10 @@ def test_a_cell_is_what_the_plain_function_says(kind, cell):
     encoder.column("c", kind)
     if isinstance(expected, BadCell):
         with pytest.raises(BadCell) as caught:
-            encoder.add("c", cell)
+            encoder.add_row({"c": cell}, ())
         assert (caught.value.column, caught.value.reason) == (expected.column, expected.reason)
         return
-    encoder.add("c", cell)
+    encoder.add_row({"c": cell}, ())
     values, names = encoder.take()
     found = {encoder.lexicon.names[name]: value for name, value in zip(names, values, strict=True)}
     assert found == expected

@@ -1,5 +1,7 @@
 """History features: the compiled ones are those of the reference, and no label leaks."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -112,7 +114,7 @@ def test_the_slot_observed_longest_ago_is_forgotten():
     tasks, rows = np.array([0, 1, 2, 3, 0, 4]), encoded([{"x": 1.0}] * 6)
     history.expand(tasks, rows, np.ones(6))
     known = [
-        "history.task.new" not in row
+        "history.task.recent[]" not in row
         for row in as_dicts(history.expand(np.arange(5), rows.rows(0, 5)))
     ]
     assert known == [True, False, True, True, True]
@@ -156,12 +158,12 @@ def test_a_state_goes_on_and_a_forged_one_is_refused():
         forged[0, 3] = code
         with pytest.raises(ValueError, match="history"):
             HistoryFeatures(COLUMNS).load(history.categories, good | {"table": forged})
-    excess = [3 + k for k, name in enumerate(history.features) if "excess" in name]
-    for missing in ([3, 4], [4]):  # in older files: recent labels, and what exceeds all tasks
+    levels = [3 + k for k, name in enumerate(history.features) if re.search("all|level|own", name)]
+    for missing in ([3, 4, 5], [4, 5], [5]):  # in older files: recent labels, levels, variances
         older = HistoryFeatures(COLUMNS)
         older.load(history.categories, good | {"table": np.delete(good["table"], missing, axis=1)})
         expected = history.describe(tasks, block)
-        expected[:, [*range(3 if 3 in missing else 0), *excess]] = 0.0
+        expected[:, [*range(3 if 3 in missing else 0), *levels]] = 0.0
         np.testing.assert_array_equal(older.describe(tasks, block), expected)
     with pytest.raises(ValueError, match="twice"):
         HistoryFeatures(COLUMNS).load(
@@ -185,4 +187,4 @@ def test_forget_drops_a_task_and_names_are_pruned():
     assert 0 in history.arrays()["task"]
     history.forget(0)
     assert set(history.arrays()["task"]) == {1, -2}  # -2: what all tasks share
-    assert "history.item.new" not in as_dicts(history.expand(np.array([1]), block))[0]
+    assert "history.item.count[1]" in as_dicts(history.expand(np.array([1]), block))[0]

@@ -101,13 +101,28 @@ def test_rows_of_arrays_are_read_in_place(kind):
     assert probe == batch.margins(x, tasks).tolist()
 
 
+def test_events_are_predicted_as_arrays_are():
+    rng = np.random.default_rng(1)
+    rows = [{f"f{k}": float(rng.normal()) for k in rng.integers(0, 30, 8)} for _ in range(200)]
+    tasks = [f"t{k}" for k in rng.integers(0, 9, 200)]
+    model = Model(classes=("no", "yes"))
+    model.learn(rows, [("no", "yes")[row.get("f1", 0.0) > 0] for row in rows], tasks)
+    labels, chances, margins, sizes = zip(*model.engine.predict_events(rows, tasks), strict=True)
+    assert labels == tuple(model.predict(rows, tasks))
+    assert margins == tuple(model.margins(rows, tasks))
+    np.testing.assert_allclose(chances, model.engine.probabilities(rows, tasks), rtol=1e-15)
+    assert sizes == tuple(map(len, rows))
+
+
 def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     model = Model(classes=("no", "yes"), tasks=["ann", 7])
     engine = model.engine
     assert engine.learn_event({"a": 1.0}, "yes", "ann") == 0.0  # a new feature has room
     assert engine.label_of_event({"a": 1.0}, "ann") == "yes"
     margin = model.margins([{"a": 1.0}], [7])[0]
-    assert engine.predict_event({"a": 1.0}, 7) == ("yes", engine.probability_of(margin), margin)
+    expected = ("yes", engine.probability_of(margin), margin, 1)
+    assert engine.predict_events([{"a": 1.0}, {"a": 1.0, "new": 2.0}], [7, 7]) == [expected] * 2
+    assert engine.predict_events([{"a": 1.0}, [1.0]], [7, 7]) is NotImplemented
     for x, y, task in (
         ({"a": 1.0}, "yes", "bo\u00e9"),  # a name to be looked at
         ({"a": 1.0}, "maybe", "ann"),

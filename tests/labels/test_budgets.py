@@ -3,7 +3,7 @@ import pytest
 
 import romco
 from romco import labels
-from romco.labels.policy import doubt, uniform
+from romco.labels.policies import doubt, uniform
 
 
 def round_of(n, task=0):

@@ -46,7 +46,7 @@ def test_equals_its_transcription(order, stream):
 def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream):
     rounds = interleaved(stream, seed=1)
     plain, learner = reference.Auto(9, 6), romco.learner("romco-auto", 9, 6)
-    plain.slice = learner.kernel.subspace_slice = 7
+    plain.slice = learner.kernel.subspace.slice = 7
     phases = set()
     for round in rounds:
         (task, x, y, *_), before = round, learner.predict(round)
@@ -68,12 +68,12 @@ def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
     x = csr_array((rng.normal(size=8 * n), columns.ravel(), np.arange(0, 8 * n + 1, 8)), (n, d))
     rounds = romco.Rounds(rng.integers(m, size=n), x, rng.choice([-1.0, 1.0], n), range(n + 1))
     whole = romco.learner(name, d, m)
-    whole.kernel.subspace_slice = 50
+    whole.kernel.subspace.slice = 50
     phases = set()
     for k, round in enumerate(rounds):
         if k % 9 == 0:
             other = romco.restore(whole.state())
-            other.kernel.subspace_slice = 50
+            other.kernel.subspace.slice = 50
         whole.update(round)
         other.update(round)
         phases.add(whole.arrays()["progress"][0])

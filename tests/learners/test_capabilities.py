@@ -11,14 +11,7 @@ import pytest
 
 import romco
 from romco.evaluation import Structure
-from romco.learners.capabilities import (
-    Decomposed,
-    FindsOutliers,
-    ForgetsTasks,
-    GivesProbabilities,
-    personal_of,
-    shared_of,
-)
+from romco.learners.capabilities import Decomposed, ForgetsTasks, GivesProbabilities
 from romco.learners.linear import Gradient
 from romco.learners.registry import forget
 
@@ -42,7 +35,7 @@ def test_who_keeps_parts_apart(name: str) -> None:
 def test_the_parts_agree_with_each_other(name: str) -> None:
     learner = taught(name)
     assert isinstance(learner, Decomposed)
-    U, V = shared_of(learner), personal_of(learner)
+    U, V = learner.shared(), learner.personal()
     np.testing.assert_allclose(U + V, learner.weights(), atol=1e-12)
     np.testing.assert_allclose(learner.personal_norms(), np.linalg.norm(V, axis=0), atol=1e-12)
     s = np.linalg.svd(U, compute_uv=False)
@@ -67,7 +60,6 @@ def test_log_odds_become_probabilities() -> None:
 
 def test_outliers_of_romco_are_the_columns_of_v() -> None:
     learner = taught("romco-nucl", lambda2=0.01)
-    assert isinstance(learner, FindsOutliers)
     assert isinstance(learner, Decomposed)
     np.testing.assert_array_equal(
         learner.personal_tasks(), np.flatnonzero(learner.personal_norms())

@@ -17,11 +17,9 @@ from romco.kernels.merge.rows import (
     StepRule,
     SumRule,
     TouchedRows,
-    add_sorted,
     side_by_side,
 )
-from romco.learners.auto import doubt
-from romco.learners.capabilities import SubspaceRows
+from romco.learners.auto import SubspaceRows, doubt
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
@@ -415,21 +413,6 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
             learner.set_subspace(SubspaceRows(np.array(rows, dtype=np.int32), values))
-
-
-def test_rows_of_two_lists_are_added_up():
-    rng = np.random.default_rng(4)
-    for n, m in ((0, 3), (3, 0), (5, 9), (12, 12)):
-        lists = [np.sort(rng.choice(12, k, replace=False)).astype(np.int32) for k in (n, m)]
-        values = [rng.normal(size=(len(rows), 2)) for rows in lists]
-        rows, sums = add_sorted(lists[0], values[0], lists[1], values[1])
-        expected = np.zeros((12, 2))
-        for own, value in zip(lists, values, strict=True):
-            expected[own] += value
-        np.testing.assert_array_equal(rows, np.union1d(*lists))
-        np.testing.assert_array_equal(sums, expected[rows])
-    with pytest.raises(ValueError, match="not as many numbers as rows"):
-        add_sorted(lists[0], values[0][:3], lists[1], values[1])
 
 
 def test_what_others_measured_is_known_without_a_look_at_all_features():

@@ -5,8 +5,7 @@ import pytest
 
 import romco
 from romco.learners import known, registry
-from romco.learners.linear import Gradient
-from romco.learners.related import CoupledPerceptron
+from romco.learners.linear import CoupledPerceptron, Gradient
 from romco.streams import simulated, synchronous
 
 UNIQUE = {"models": "unique"}

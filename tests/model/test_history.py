@@ -242,14 +242,14 @@ def test_columns_may_look_like_history_features():
     names = [feature_name(made, k) for k in range(made.features.width)]
     slope = "skill=1.x times how much more often yes than in all tasks"
     assert {"history.recent[x]", "history=c", slope} <= set(names)
-    assert {"count of no so far for this a.b", "no label so far for this b"} <= set(names)
-    assert "skill=1.x times the recent share of yes for this a.b" in names
+    assert {"count of no so far for this a.b", "last labels: none"} <= set(names)
+    assert "how much more often yes than in all tasks for this a.b" in names
     before = made.margins(rows, ["t"] * 3)
     for bad in (
-        "history.task.new",
+        "history.task.level",
         "history.a.b.gap",
         "history.b=q.recent[01]",
-        "history.skill=1.x.a.b",
+        "history.skill=1.x.own",
     ):
         with pytest.raises(ValueError, match=r"history\..*rename"):
             made.learn([{**rows[0], bad: 1.0}], ["yes"], ["new"])
@@ -309,8 +309,8 @@ def test_forget_drops_the_history_of_a_task():
     made.forget("t1")
     row = made.engine._read_rows(rows[:1], ["t1"])[0]
     names = [made.features.name(column) for column in row.columns]
-    assert "history.task.new" in names
-    assert "history.skill.new" in names
+    assert "history.task.recent[]" in names
+    assert not any(name.startswith("history.skill.count") for name in names)
     with pytest.raises(KeyError):
         made.forget("t1")
 

@@ -243,7 +243,6 @@ class Auto:
             belief.step(part, *logistic(y, *p[3], h, offset))
         for belief, part in self.both_parts(i, x):
             belief.step(part, *arow(y, *p[4], r=1.0 / h, offset=hinge))
-            belief.forget(part, 3e-4 * h)
         for belief, part in self.forgetting_parts(x):
             belief.step(part, *logistic(y, *forgets, h, offset))
             belief.forget(part, 0.01 * h)

@@ -1,7 +1,6 @@
 """History features, recomputed for each event from all earlier events."""
 
-from itertools import combinations_with_replacement
-from math import log, log1p
+from math import exp, log1p
 
 from romco.kernels.io.history import HALF_LIVES
 
@@ -30,21 +29,15 @@ def history_features(columns, events, numeric=False, time=None):
             features[f"history.task.recent[{recent[-3:]}]"] = 1.0
         slot = _slot(seen, classes, len(own), now, numeric, time is not None)
         features |= {f"history.{column}.{tail}": value for tail, value in slot.items()}
-    if columns and not numeric:
-        features |= _beside_all(columns, past, task, names)
-        level = features.get(f"history.{('task', *columns)[len(columns) - 1]}.mean8", 0.0)
-        terms = {kind: features[f"history.task.{kind}"] for kind in ("all", "excess")}
-        terms["level"] = level
-        for one, other in combinations_with_replacement(terms, 2):
-            features[f"history.task.{one}.{other}"] = terms[one] * terms[other]
+    levels = _levels(columns, past, task, names) if columns and not numeric else {}
+    features |= levels
     for category in () if numeric else names:
         column = category.partition("=")[0]
         if column == columns[-1]:
             coarser = ("task", *columns)[len(columns) - 1]
             features[f"history.{category}.recent[{tails[coarser][-1:]}]"] = 0.5
-            for level in ("task", *columns[:-1]):
-                of = "task.excess" if level == "task" else f"{level}.mean8"
-                features[f"history.{category}.{level}"] = 0.5 * features.get(f"history.{of}", 0.0)
+            own_level = sum(v for name, v in levels.items() if name.endswith(".level"))
+            features[f"history.{category}.own"] = 0.5 * own_level
         else:
             features[f"history.{category}.recent[{tails[column][-2:]}]"] = 0.5
         before = _categories(own[-1][0], columns[:1]) if own and len(columns) > 1 else []
@@ -58,40 +51,46 @@ def _categories(row, columns):
     return [name for name in row if any(name.startswith(f"{column}=") for column in columns)]
 
 
-def _beside_all(columns, past, task, names):
-    """Log-odds in all tasks of an event's categories; how far the task's labels exceeded them."""
-    counts, excess, weight = {}, 0.0, 0.0
+def _levels(columns, past, task, names):
+    """Levels of all tasks and of the event's own slots; a logistic step with each past label."""
+    mean, variance = {}, {}
 
-    def mean(categories):
-        found = 0.0
-        for category in sorted(categories, key=lambda name: columns.index(name.partition("=")[0])):
-            no, yes = counts.get(category, (0, 0))
-            found = (yes - no + 4.0 * found) / (yes + no + 4.0)
-        return found
+    def slots(who, categories):
+        return [(None, c) for c in categories], [(who, c) for c in (*categories, None)]
 
     for who, event, y in past:
         if y is not None:
-            categories = _categories(event, columns)
-            if who == task:
-                excess = 0.5**0.125 * excess + (y == 1) - (y == 0) - mean(categories)
-                weight = 0.5**0.125 * weight + 1.0
-            for category in categories:
-                no, yes = counts.get(category, (0, 0))
-                counts[category] = no + (y == 0), yes + (y == 1)
-    now = mean(names)
-    return {
-        "history.task.all": log((1.0 + now) / (1.0 - now)),
-        "history.task.excess": excess / (1.0 + weight),
+            shared, own = slots(who, _categories(event, columns))
+            p = 1.0 / (1.0 + exp(-sum(mean.get(slot, 0.0) for slot in shared + own)))
+            h, total = p * (1.0 - p), sum(variance.get(slot, 1.0) for slot in shared + own)
+            for slot in shared + own:
+                v = variance.get(slot, 1.0)
+                mean[slot] = mean.get(slot, 0.0) + v * ((y == 1) - p) / (1.0 + h * total)
+                v -= v * v * h / (1.0 + h * total)
+                variance[slot] = v if slot in shared else min(v + 0.003, 1.0)
+    shared, own = slots(task, names)
+    common, level = (sum(mean.get(slot, 0.0) for slot in some) for some in (shared, own))
+    found = {
+        "history.task.all": common,
+        "history.task.all.all": common * common,
+        "history.task.all.own": common * level,
+        "history.task.own.own": level * level,
     }
+    for slot in own:
+        column = slot[1].partition("=")[0] if slot[1] else "task"
+        found[f"history.{column}.level"] = mean.get(slot, 0.0)
+    return found
 
 
 def _slot(seen, classes, events, now, numeric, timed):
     if not seen:
-        return {"new": 1.0}
+        return {"new": 1.0} if numeric else {}
     last_place, last, last_time = seen[-1]
     slot = {"gap": log1p(events - last_place)}
     if timed:
         slot["time"] = log1p(max(now - last_time, 0.0))
+
+    lives = HALF_LIVES if numeric else HALF_LIVES[1:]
 
     def mean(life, signal):
         weights = [0.5 ** (age / life) for age in range(len(seen) - 1, -1, -1)]
@@ -99,8 +98,9 @@ def _slot(seen, classes, events, now, numeric, timed):
         return total / (1.0 + sum(weights))
 
     def add(mark, signal):
-        slot.update({f"mean{life:g}{mark}": mean(life, signal) for life in HALF_LIVES})
-        slot[f"last{mark}"] = signal(last)
+        slot.update({f"mean{life:g}{mark}": mean(life, signal) for life in lives})
+        if mark or numeric:
+            slot[f"last{mark}"] = signal(last)
 
     if numeric:
         slot["count"] = log1p(len(seen))

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,14 +17,19 @@ from romco.server.routes import ROUTES
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
+def name_of(kind):
+    """Return the name of a type, or of the one that it is a list of too."""
+    return f"`{(get_args(kind) or [kind])[0].__name__}`"
+
+
 def table():
     """Return the routes as a Markdown table."""
     lines = ["| request | scope | body | response | |", "|---|---|---|---|---|"]
     for route in ROUTES:
-        body = "" if route.body is None else f"`{route.body.__name__}`"
+        body = "" if route.body is None else name_of(route.body.type)
         response = route.media.split(";")[0]
         if route.response is not None:
-            response = f"`{route.response.__name__}`"
+            response = name_of(route.response)
         many = ", one or a list" if route.response else ""
         request = f"`{route.method} {route.path}`"
         lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {route.summary} |")

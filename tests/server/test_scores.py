@@ -5,13 +5,13 @@ import pytest
 
 from romco.server.protocol import encode
 from romco.server.state import CURVE_POINTS as POINTS
-from romco.server.state import ErrorCurve, Scores, decode_scores
+from romco.server.state import ErrorCount, Scores, decode_scores
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, POINTS - 1, POINTS, POINTS + 1, 1000, 4097])
 def test_a_curve_counts_every_event_once(n):
     wrong = np.random.default_rng(n).random(n) < 0.3
-    curve = ErrorCurve()
+    curve = ErrorCount()
     for each in wrong:
         curve.add(bool(each))
     points = curve.points()
@@ -50,9 +50,9 @@ def test_scores_that_do_not_hold_together_are_refused(part):
         scores.add("ann", 0.0, 0.8, True)
     assert decode_scores(encode(scores)) == scores
     if part == "curve":
-        scores.total.curve.errors *= 2
+        scores.total.curve[2].extend(scores.total.curve[2])
     elif part == "width":
-        scores.tasks["ann"].curve.width = 0
+        scores.tasks["ann"].curve = (0, *scores.tasks["ann"].curve[1:])
     else:
         getattr(scores, part).pop()
     with pytest.raises(ValueError, match=r"(?i)expected|curve"):

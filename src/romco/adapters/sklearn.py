@@ -33,7 +33,7 @@ from romco.adapters.common import (
 from romco.explanations.explanation import TaskWeights
 from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
 from romco.learners import Learner, known
-from romco.learners.capabilities import Decomposed, personal_of, shared_of
+from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
 from romco.model.engine import predict
 from romco.model.features import Sparse
@@ -78,12 +78,12 @@ class FittedAttributes:
     @property
     def shared_(self) -> Numbers:
         """U as one row per task (m, d)."""
-        return self._rows(lambda learner: shared_of(_decomposed(learner)))
+        return self._rows(lambda learner: _decomposed(learner).shared())
 
     @property
     def personal_(self) -> Numbers:
         """V as one row per task (m, d)."""
-        return self._rows(lambda learner: personal_of(_decomposed(learner)))
+        return self._rows(lambda learner: _decomposed(learner).personal())
 
     @property
     def singular_values_(self) -> Numbers:

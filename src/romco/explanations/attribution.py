@@ -1,6 +1,5 @@
 """Attribution: parts of one event's margin by feature, shared and personal, which add up to it."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
-from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
-from romco.learners.classes import Classes, coupled
+from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.classes import Classes
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
 from romco.model.features import Rows, Sparse, count_rows
@@ -108,7 +107,20 @@ class TaskPlace(NamedTuple):
 
     number: int
     known: bool
-    common: Newcomer | None = None  # predicts for new tasks, where they begin with a mean
+    started: Started | None = None  # tasks with whose mean a new one begins, if it does
+
+    def newcomer(self, learner: Learner) -> Newcomer | None:
+        """Return what predicts for a new task that begins with a mean."""
+        if self.started is None or not isinstance(learner, StartsTasks):
+            return None
+        return learner.common(self.started)
+
+    def margins(self, learner: Learner, rows: Rows) -> Numbers:
+        """Return the margins of rows of the task."""
+        task, newcomer = np.full(count_rows(rows), self.number), self.newcomer(learner)
+        if newcomer is None:
+            return predict(learner, rows, task)
+        return newcomer.margins(as_round(learner, rows, task))
 
 
 def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
@@ -135,22 +147,20 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     engine = model.engine
     rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
     with engine.at_rest() as learner:
-        number, start = int(engine.tasks.numbers([task])[0]), None
-        known = number >= 0
-        if not known:  # make room for it, as a prediction does
-            number = engine.tasks.next
-            engine.make_room(0, number + 1)
+        number = int(engine.tasks.numbers([task])[0])
+        place = TaskPlace(number, number >= 0)
+        if not place.known:  # make room for it, as a prediction does
+            place = TaskPlace(engine.tasks.next, False)
+            engine.make_room(0, place.number + 1)
             learner, counts = engine.body
             if engine.starts_tasks and counts.n_started:
-                start = Started(counts.started, counts.n_started)
-        place = TaskPlace(number, known)
+                place = place._replace(started=Started(counts.started, counts.n_started))
         if isinstance(learner, Classes):
-            label, parts = _of_classes(model, learner, rows, place, start, label)
+            label, parts = _of_classes(model, learner, rows, place, label)
         else:
             label, sign = _side(model, label)
-            place = place._replace(common=_common(learner, start))
             parts = attribute(learner, rows, place).times(sign)
-    return _named(model, x, parts, label, known)
+    return _named(model, x, parts, label, place.known)
 
 
 def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
@@ -158,30 +168,21 @@ def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
 
     Raises ValueError where the learner's margins are no sums over features.
     """
-
-    def margins(rows: Rows) -> Numbers:
-        if place.common is None:
-            return predict(learner, rows, np.full(count_rows(rows), place.number))
-        return place.common.margins(
-            as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
-        )
-
-    margin = float(margins(rows)[0])
-    if isinstance(learner, Contributes) and place.common is None:
+    margin = float(place.margins(learner, rows)[0])
+    if place.newcomer(learner) is None:
         found = learner.contributions(as_round(learner, rows, np.array([place.number])))
-        return Parts(margin, found.shared, found.personal)
+        if found is not None:
+            return Parts(margin, found.shared, found.personal)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
-    return Parts(margin, *_linear(learner, rows, place, margins))
+    return Parts(margin, *_linear(learner, rows, place))
 
 
-def _linear(
-    learner: Learner, rows: Rows, place: TaskPlace, margins: Callable[[Rows], Numbers]
-) -> tuple[csr_array, csr_array]:
+def _linear(learner: Learner, rows: Rows, place: TaskPlace) -> tuple[csr_array, csr_array]:
     """Shared and personal part: the margin of each feature alone, beyond that of an empty row."""
     values, columns = _entries(rows)
     alone = Sparse(values, columns, np.array([0, *range(len(values) + 1)], dtype=np.int32))
-    each = margins(alone)
+    each = place.margins(learner, alone)
     shared = whole = each[1:] - each[0]
     if place.known and not learner.one_for_all:
         shared = np.zeros_like(whole)
@@ -217,7 +218,7 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
 
 
 def _of_classes(
-    model: Model, learner: Classes, rows: Rows, place: TaskPlace, start: Started | None, label: Any
+    model: Model, learner: Classes, rows: Rows, place: TaskPlace, label: Any
 ) -> tuple[Any, Parts]:
     """Log-odds of a label against the rest.
 
@@ -226,21 +227,10 @@ def _of_classes(
     """
     if len(model.classes) < 2:
         raise ValueError("the model knows fewer than two labels: learn another one first")
-    at_once, each, odds = learner.at_once(), [], np.empty(0)
-    if at_once is not None:
-        scores = predict(learner, rows, np.array([place.number]))[0]
-    else:
-        each = [
-            attribute(member, rows, place._replace(common=_common(member, start)))
-            for member in learner.members()
-        ]
-        arrays, pairs = learner.arrays(), learner.pairs()
-        factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(pairs))])
-        odds = factors * [parts.margin for parts in each]
-        given = learner.answers, _power(learner), learner.unknown()
-        scores = coupled(pairs, odds[None, :], *given)[0]
-    at = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equal ones the last
-    at = at if label is None else int(model.engine.target.number_of(label))
+    at_once = learner.at_once()
+    scores = place.margins(learner, rows)[0]
+    target = model.engine.target
+    at = int(target.number_of(target.labels_of(scores[None])[0] if label is None else label))
     if at_once is not None:
         features, *sums, _ = at_once.additions(as_round(at_once, rows, np.array([place.number])))
         shares = shares_of_classes(scores, at)
@@ -248,6 +238,10 @@ def _of_classes(
         shape = (1, at_once.n_features)
         shared, personal = (csr_array((part @ shares, where), shape=shape) for part in sums)
     else:
+        each = [attribute(member, rows, place) for member in learner.members()]
+        arrays = learner.arrays()
+        factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
+        odds = factors * [parts.margin for parts in each]
         shares = shares_of_pairs(learner, odds, at) * factors
         weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
         shared, personal = (sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:])
@@ -285,13 +279,10 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
     return np.asarray(np.insert(-0.5 * WEIGHTS @ chances, label, 1.0))
 
 
-def _power(learner: Classes) -> float:
-    return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
-
-
 def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
-    pairs, power = np.array(learner.pairs()), _power(learner)
+    pairs = np.array(learner.pairs())
+    power = float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
     moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):
@@ -302,10 +293,6 @@ def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     chances = against**-power
     chances[label] = 0.0
     return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
-
-
-def _common(learner: Learner, start: Started | None) -> Newcomer | None:
-    return learner.common(start) if start is not None and isinstance(learner, StartsTasks) else None
 
 
 def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reasons:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.capabilities import KnowsFeatures, KnowsPosterior, Posterior
+from romco.learners.auto import Auto
+from romco.learners.capabilities import Posterior
+from romco.learners.numbers import AutoNumber
 from romco.model import Model
 from romco.model.features import Sparse
 
@@ -79,17 +81,15 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
     model = model if isinstance(model, Model) else model.fitted_model()
     engine = model.engine
     with engine.at_rest() as learner:
-        kind, named = engine.target.kind, learner.name.startswith("romco-auto")
-        if kind == "classes" or not named or not isinstance(learner, KnowsFeatures):
+        if not isinstance(learner, Auto | AutoNumber):
             raise ValueError(
                 "effects need romco-auto for two classes or for numbers; "
-                f"this is {learner.name} for {kind}"
+                f"this is {learner.name} for {engine.target.kind}"
             )
         if not model.events:
             return Effects(_table([]), _table([]))
-        find = (
-            _NumberEffects(model) if isinstance(learner, KnowsPosterior) else _ClassEffects(model)
-        )
+        kind = _NumberEffects if isinstance(learner, AutoNumber) else _ClassEffects
+        find = kind(model, learner)
         columns = find.slope_columns(slopes)
         schema, tasks = model.schema, model.tasks
         groupings = [] if schema is None else list(schema.groupings)
@@ -205,17 +205,16 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     )
 
 
-class _Finder:
-    """Terms of a model's tasks and levels (abstract)."""
+class _NumberEffects:
+    """Terms of a model's tasks and levels, from the posteriors of its learner."""
 
-    def __init__(self, model: Model) -> None:
-        self.model, self.engine, self.learner = model, model.engine, model.engine.learner
+    def __init__(self, model: Model, learner: Any) -> None:
+        self.model, self.engine, self.learner = model, model.engine, learner
         width = model.features.width
         self.counts = self.learner.arrays()["units"][:width, 0]
         rows = float(self.learner.arrays()["typical"][0])
         self.frequent = np.flatnonzero(self.counts >= FREQUENT_SHARE * max(rows, 1.0))
-        mean, spread = self.learner.feature_moments()  # type: ignore[attr-defined]
-        self.mean, self.spread = mean[:width], spread[:width]
+        self.mean, self.spread = (part[:width] for part in self.learner.feature_moments())
 
     def slope_columns(self, slopes: Sequence[Any] | None) -> NDArray[np.intp]:
         name = self.model.features.name
@@ -230,7 +229,7 @@ class _Finder:
 
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
-        posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)  # type: ignore[attr-defined]
+        posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)
         turn = self.engine.target.turn
         return [_shrunk(*one, turn) for one in zip(terms, posteriors, strict=True)]
 
@@ -243,13 +242,11 @@ class _Finder:
         counts = self.counts[columns].astype(np.int64)
         return [str(names[j])[len(start) :] for j in at], columns, counts
 
-
-class _NumberEffects(_Finder):
     def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
-        return _shrunk("intercept", self.learner.feature_posterior(at))  # type: ignore[attr-defined]
+        return _shrunk("intercept", self.learner.feature_posterior(at))
 
     def residual(self) -> float:
-        return float(self.learner.residual_variance())  # type: ignore[attr-defined]
+        return float(self.learner.residual_variance())
 
 
 def _shrunk(name: Any, one: Posterior, turn: float = 1.0) -> Term:
@@ -259,7 +256,9 @@ def _shrunk(name: Any, one: Posterior, turn: float = 1.0) -> Term:
     return Term(name, turn * (one.common + common), turn * estimate, error, between)
 
 
-class _ClassEffects(_Finder):
+class _ClassEffects(_NumberEffects):
+    """The same of two classes, from predictions too."""
+
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         middle = self._margins(names)
         rises = {int(j): self._rise(names, int(j)) for j in {*columns.tolist(), *self.frequent}}

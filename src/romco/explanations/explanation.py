@@ -10,15 +10,7 @@ from scipy.sparse import csc_array
 from romco.explanations.text import ALONE, EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
-from romco.learners.capabilities import (
-    ClassifiesTasks,
-    Decomposed,
-    DescribesFindings,
-    FindsGroups,
-    KnowsFeatures,
-    column_lengths,
-    spectrum,
-)
+from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
 from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
@@ -190,18 +182,16 @@ class _Reader:
             self.weights = self.weights.per_spread(self.spread)
         self.shared, self.personal = self.weights.shared(), self.weights.personal()
         self.levels = self._levels()
-        self.groups: list[int] | None = None
-        self.findings: tuple[str, ...] = tuple(self._class_effects())
-        if findings and isinstance(learner, DescribesFindings):
+        self.findings = tuple(self._class_effects())
+        if findings:
             self.findings += tuple(learner.findings(self.numbers))
-        few = 1 < learner.n_tasks <= MAX_GROUPED_TASKS
-        if findings and few and isinstance(learner, FindsGroups):
-            self.groups = learner.groups()[self.numbers].tolist()
+        few = findings and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
+        groups = learner.groups() if few else None
+        self.groups = None if groups is None else groups[self.numbers].tolist()
         judged = personal_tasks(learner)
         self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
-        self.kinds = [ALONE if alone else "related" for alone in self.different]
-        if isinstance(learner, ClassifiesTasks):
-            self.kinds = learner.kinds_of(self.numbers)
+        kinds = [ALONE if alone else "related" for alone in self.different]
+        self.kinds = learner.kinds_of(self.numbers) or kinds
         self.n_features = learner.n_features if model is None else model.features.width
 
     def task(self, i: int, **detail: Any) -> TaskInsight:
@@ -259,9 +249,7 @@ class _Reader:
         model = self.model
         if model is None or model.engine.target.kind != "classes" or not self.names:
             return []
-        W = self.learner.weights()[: model.features.width, self.numbers].mean(axis=1)
-        if self.spread is not None:
-            W = (W.T * self.spread[: len(W)]).T
+        W = self.weights.mean().reshape(-1, self.weights.per_feature)[: model.features.width]
         classes = list(enumerate(model.classes))[: W.shape[1]]
         shown = classes[:SHOWN_CLASSES]
         largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]
@@ -296,7 +284,6 @@ class _Reader:
 
 def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
     """Mean and standard deviation (d,) of each feature, where the learner knows them."""
-    known: Any = learner
     if isinstance(learner, Classes) and learner.at_once() is None:
-        known = next(iter(learner.members()), None)
-    return known.feature_moments() if isinstance(known, KnowsFeatures) else (None, None)
+        learner = learner.members()[0]
+    return learner.feature_moments() or (None, None)

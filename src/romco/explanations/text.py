@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from romco.learners.auto import KINDS
 from romco.presentation.charts import bars
-from romco.presentation.page import STYLE, document
+from romco.presentation.page import STYLE, document, fold, heading, paragraph
 from romco.presentation.screen import inert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALONE = "on their own"  # the kind of tasks that are different
-KINDS = ("related", "like all", ALONE)
+ALONE = KINDS[-1]  # the kind of tasks that are different
 MEANINGS = {
     "related": "learn from the others, and add what is their own",
     "like all": "are answered as all others are",
@@ -198,7 +198,7 @@ def kinds(found: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     alone = found.personal
     counted = [
-        f"{n:,} {kind}{f' ({members(alone)})' if kind == 'on their own' and alone else ''}"
+        f"{n:,} {kind}{f' ({members(alone)})' if kind == ALONE and alone else ''}"
         for kind, n in found.kinds.items()
     ]
     return f"Kinds of tasks: {', '.join(counted)}."
@@ -227,8 +227,10 @@ def story(task: TaskInsight, found: Explanation | None = None) -> str:
     if task.events == 0:
         return "Has learned nothing yet: is answered as a new task."
     since = "" if task.since is None else f" since event {task.since:,}"
+    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
+    apart = f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
     begin = {
-        "on their own": f"{company(task)}{since}.",
+        ALONE: f"{apart}{since}.",
         "related": "Learns from the others.",
         "like all": "Is answered as all others are.",
     }.get(task.kind, f"{task.kind}.")
@@ -238,12 +240,6 @@ def story(task: TaskInsight, found: Explanation | None = None) -> str:
     own = f" Differs most in {pairs(task.features[:3], EFFECT)}." if task.features else ""
     like = f" Most like {pairs(task.nearest[:2], NEAREST)}." if task.nearest else ""
     return f"{level}{begin}{own}{like}"
-
-
-def company(task: TaskInsight) -> str:
-    """Say of a different task whether others are different in the same way."""
-    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
-    return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
 
 def table(found: Explanation) -> str:
@@ -264,7 +260,7 @@ def cells(found: Explanation, task: TaskInsight) -> tuple[str, ...]:
     """Return a task's row of the table."""
     return (
         inert(str(task.task)),
-        count(task.events),
+        "-" if task.events is None else f"{task.events:,}",
         level_text(found, task.level),
         task.kind,
         pairs(task.features[:3], EFFECT),
@@ -285,25 +281,20 @@ def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
     return ", ".join(named) or "-"
 
 
-def count(number: int | None) -> str:
-    """Return a count; a dash where none is known."""
-    return "-" if number is None else f"{number:,}"
-
-
 def _content(found: Explanation, most: int) -> str:
     sentences = (headline(found), *levels(found), *effects(found), kinds(found))
-    parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
-    parts += [_picture(found), _meanings(found)]
-    parts.append(_list("<h2>Groups</h2>", [("", group) for group in groups(found)]))
-    parts += [f"<p>{escape(sentence)}</p>" for sentence in found.findings]
-    parts += ["<h2>Task by task</h2>", _different(found), _tasks(found, most)]
+    parts = [*map(paragraph, sentences), _picture(found), _meanings(found)]
+    parts.append(_list("Groups", [("", group) for group in groups(found)]))
+    parts += map(paragraph, found.findings)
+    different = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
+    stories = [(inert(str(task.task)), story(task, found)) for task in different]
+    parts += [heading("Task by task"), _list("", stories), _tasks(found, most)]
     if len(found.tasks) > most:
         parts.append(f"<p><small>and {len(found.tasks) - most:,} more tasks</small></p>")
-    terms = "".join(f"<p>{escape(line)}</p>" for line in (rank(found), *found.notes))
     spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(found.spectrum[:40])]
     drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
-    fold = f"<details><summary>In terms of the method</summary>{terms}{drawn}</details>"
-    return "".join([*parts, fold])
+    terms = map(paragraph, (rank(found), *found.notes))
+    return "".join([*parts, fold("In terms of the method", [*terms, drawn])])
 
 
 def _picture(found: Explanation) -> str:
@@ -327,10 +318,8 @@ def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
 
 def _meanings(found: Explanation) -> str:
     of_kind = {kind: [t for t in found.tasks if t.kind == kind] for kind in found.kinds}
-    return _list(
-        "<h2>Kinds of tasks</h2>",
-        [(kind, f"{MEANINGS.get(kind, '')}. {members(of)}") for kind, of in of_kind.items() if of],
-    )
+    meant = {kind: f"{MEANINGS.get(kind, '')}. {members(of)}" for kind, of in of_kind.items() if of}
+    return _list("Kinds of tasks", list(meant.items()))
 
 
 def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
@@ -338,12 +327,8 @@ def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
     lines = [
         f"<b>{escape(name)}</b>: {escape(text)}" if name else escape(text) for name, text in items
     ]
-    return f"{title}<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
-
-
-def _different(found: Explanation) -> str:
-    known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
-    return _list("", [(inert(str(task.task)), story(task, found)) for task in known])
+    listed = f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
+    return heading(title) + listed if title and lines else listed
 
 
 def _tasks(found: Explanation, most: int) -> str:

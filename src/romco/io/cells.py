@@ -306,5 +306,5 @@ def _add(features: Values, name: str, value: float) -> None:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = repr(value.strip() if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -19,11 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from romco.io.cells import read_name, read_task
+from romco.io.cells import BadCell, read_name, read_task
 from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
-from romco.kernels.io.encoder import Encoder
-from romco.kernels.io.lexicon import Lexicon
 from romco.plugins import Registry
 
 PARQUET_BATCH_ROWS = 1024  # held in memory at a time
@@ -224,17 +222,18 @@ class DelimitedText:
         self._data = self._data.removeprefix(b"\xef\xbb\xbf")
         first = next(iter(self._data.splitlines()), b"")
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
-        self._encoder, self._names = Encoder(_no_plain, Lexicon()), Lexicon()
-        self._reading: tuple[Sequence[int], bool, Owns | None] = ((), True, None)
-        self._splitter = Delimited(self._encoder, self._names, [], self.separator.encode(), True)
-        self.header = check_header(self._read_header(), name, wanted)
-        self._splitter = self._new_splitter([-1] * len(self.header), True)
+        self.splitter = Delimited(self.separator.encode())
+        (rows,), bad, _ = self._read(self.splitter.split_rows, 1)
+        if bad is not None:
+            raise BadFile(f"{name}: the header cannot be read ({bad.reason})")
+        cells = rows[0][1] if rows and rows[0][0] == 1 else []  # not after an empty line
+        self.header = check_header([_decoded(cell).strip() for cell in cells], name, wanted)
 
     def rows(self) -> Rows:
         """Yield rows as mappings of text; a column without a name is left out."""
         more, width = True, len(self.header)
         while more:
-            (rows,), bad, more = self._read(self._splitter.split_rows, PARQUET_BATCH_ROWS)
+            (rows,), bad, more = self._read(self.splitter.split_rows, PARQUET_BATCH_ROWS)
             for line, cells in rows:
                 if len(cells) == width:
                     pairs = zip(self.header, cells, strict=True)
@@ -243,79 +242,41 @@ class DelimitedText:
                     reason = f"has {len(cells)} cells where the header has {width}"
                     yield BadRow(self._name, line, None, reason)
             if bad is not None:
-                yield self._bad(*bad)
+                yield bad
 
-    def encode_into(
-        self, encoder: Encoder, roles: Sequence[int], labelled: bool, owns: Owns | None = None
-    ) -> None:
-        """Prepare :meth:`encode`: ``roles`` has the encoder's column of each header column."""
-        self._encoder, self._reading = encoder, (roles, labelled, owns)
-        self._splitter = self._new_splitter(*self._reading)
-
-    def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, int, bool]:
+    def encode(self, most: int) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
 
-        Returns the rows, where ``task`` is the task of those without; the bad row after them; the
+        Goes on as ``splitter.encode_into`` says. Returns the rows; the bad row after them; the
         number of rows passed, of other owners, too; and whether more may come.
         """
-        if len(self._names) > MAX_TASK_NAMES:
-            self._names = Lexicon()
-            self._splitter = self._new_splitter(*self._reading)
-        found, bad, more = self._read(self._splitter.read, most)
-        tasks, labels, lines, ends = found
-        named = self._named(tasks, task), self._named(labels, None)
-        rows = EncodedRows(*named, lines.tolist(), ends.tolist())
-        return rows, None if bad is None else self._bad(*bad), self._splitter.passed, more
+        found, bad, more = self._read(self.splitter.read, most)
+        return EncodedRows(*found), bad, self.splitter.passed, more
 
-    def _new_splitter(
-        self, roles: Sequence[int], labelled: bool, owns: Owns | None = None
-    ) -> Delimited:
-        sign = self.separator.encode()
-        made = Delimited(self._encoder, self._names, roles, sign, labelled, owns)
-        made.line = self._splitter.line
-        return made
-
-    def _read_header(self) -> list[str]:
-        while True:
-            try:
-                found = self._splitter.header(self._data, self._last) if self._data else None
-            except ValueError as error:
-                raise BadFile(f"{self._name}: the header cannot be read ({error})") from error
-            if found is not None or self._last:
-                break
-            self._fetch()
-        cells, self._at = found or ([], 0)
-        return [_decoded(cell).strip() for cell in cells]
-
-    def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, Any, bool]:
+    def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
         while True:
             *found, self._at, bad = step(self._data, self._at, self._last, most)
             more = not (self._last and self._at >= len(self._data))
-            if self._splitter.passed or bad is not None or not more:
+            if self.splitter.passed or bad is not None or not more:
                 self._size = CHUNK_BYTES
-                return found, bad, more
+                return found, None if bad is None else self._bad(*bad), more
             if len(self._data) - self._at > MAX_ROW_BYTES:
-                bad, self._splitter.passed = self._skip_long_row(), 1
-                owns = self._reading[2]
-                return found, bad if owns is None or owns(None) else None, True
+                self.splitter.passed, reason = 1, self._skip_long_row()
+                own = self.splitter.owns is None or self.splitter.owns(None)
+                return found, self._bad(self.splitter.line, reason) if own else None, True
             self._fetch()
 
-    def _named(self, numbers: Any, nothing: str | None) -> list[Any]:
-        names = self._names.names
-        return [nothing if number < 0 else names[number] for number in numbers.tolist()]
-
-    def _bad(self, line: int, *what: Any) -> BadRow:
-        if len(what) == 2:
-            return BadRow(self._name, line, *what)
-        [error] = what
-        if hasattr(error, "column"):  # a BadCell
+    def _bad(self, line: int, error: str | Exception) -> BadRow:
+        if isinstance(error, str):
+            return BadRow(self._name, line, None, error)
+        if isinstance(error, BadCell):
             return BadRow(self._name, line, error.column, error.reason)
         if isinstance(error, ValueError) and len(error.args) == 2:
             return BadRow(self._name, line, self.header[error.args[0]], error.args[1])
         raise error
 
-    def _skip_long_row(self) -> tuple[int, None, str]:
-        """Pass over a row that does not end, up to the next line."""
+    def _skip_long_row(self) -> str:
+        """Pass over a row that does not end, up to the next line; return what is wrong with it."""
         end = b""
         self._at = len(self._data)
         while not self._last and b"\n" not in end:
@@ -323,8 +284,7 @@ class DelimitedText:
             end = self._data
             self._at = len(end)
         self._at = end.find(b"\n") + 1 or len(end)
-        size = f"longer than {MAX_ROW_BYTES // 2**20} MB"
-        return self._splitter.line, None, f"{size}; is a quote never closed?"
+        return f"longer than {MAX_ROW_BYTES // 2**20} MB; is a quote never closed?"
 
     def _fetch(self) -> None:
         """Read more bytes: twice as many where a row is longer than those at hand."""
@@ -540,7 +500,3 @@ def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
 def _decoded(text: bytes) -> str:
     """Decode text; bytes that are not UTF-8 become lone surrogates, which users of it refuse."""
     return text.decode("utf-8", "surrogateescape")
-
-
-def _no_plain(kind: str, column: str, value: object) -> dict[str, float]:
-    raise NotImplementedError

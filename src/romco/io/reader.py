@@ -396,9 +396,9 @@ class _TableRows:
         columns: _Columns,
         owns: Owns | None,
     ) -> None:
-        self.encoder = Encoder(encode_cell, Lexicon())
         self._given = file.stream, file.name, wanted, delimiter
         self._schema, self._task, self._label, self._labelled = columns
+        self.encoder = Encoder(encode_cell, Lexicon(), self._schema.columns)
         self._table: DelimitedText | None = None
         self._owns = owns
 
@@ -407,9 +407,12 @@ class _TableRows:
         if self._table is None:
             table = DelimitedText(*self._given)
             roles = list(map(self._role, table.header))
-            table.encode_into(self.encoder, roles, self._labelled, self._owns)
+            table.splitter.encode_into(self.encoder, roles, self._labelled, self._owns)
             self._table = table
-        return self._table.encode(most, ONLY_TASK)
+        found, bad, passed, more = self._table.encode(most)
+        if not self._task:
+            found = found._replace(tasks=[ONLY_TASK] * len(found.lines))
+        return found, bad, passed, more
 
     def close(self) -> None:
         """Nothing was opened here."""
@@ -422,21 +425,21 @@ class _TableRows:
             return self.encoder.column(column, "number")
         if not column or (schema.features is not None and column not in schema.features):
             return UNUSED
-        known = schema.columns.get(column)
-        return self.encoder.column(column, "free" if known is None else known.kind)
+        return self.encoder.column(column)
 
 
 class _MappingRows:
     """Rows that come as mappings: JSON lines, Parquet, svmlight."""
 
     def __init__(self, rows: Rows, name: str, columns: _Columns) -> None:
-        self.encoder = Encoder(encode_cell, Lexicon())
+        schema, self._task, self._label, self._labelled = columns
+        self.encoder = Encoder(encode_cell, Lexicon(), schema.columns)
         self._rows, self._name = rows, name
-        self._schema, self._task, self._label, self._labelled = columns
-        for column, known in self._schema.columns.items():
-            self.encoder.column(column, known.kind)
-        for role in self._schema.number_roles:
+        for role in schema.number_roles:
             self.encoder.column(role, "number")
+        self._roles, self._features = (*self._task[-1:], self._label), schema.features
+        if self._features is not None:
+            self._features += tuple(schema.number_roles)
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """As :meth:`_TableRows.read`."""
@@ -448,33 +451,24 @@ class _MappingRows:
             if row is None:
                 continue
             line, cells = row
-            self.encoder.begin()
             try:
-                self._add(part, line, cells)
+                task = read_task(self._task, cells) or ONLY_TASK
+                label = self._read_label(cells)
+                end = self.encoder.add_row(cells, self._roles, self._features)
             except BadCell as bad:
-                self.encoder.undo()
                 return part, BadRow(self._name, line, bad.column, bad.reason), passed, True
+            for one, value in zip(part, (task, label, line, end), strict=True):
+                one.append(value)  # type: ignore[attr-defined]
         return part, None, passed, passed > 0
 
     def close(self) -> None:
         self._rows.close()
 
-    def _add(self, part: EncodedRows, line: int, cells: Any) -> None:
-        schema, label = self._schema, self._label
-        task = read_task(self._task, cells) or ONLY_TASK
-        named = label is not None and (self._labelled or not is_missing(cells.get(label)))
-        truth = read_name(label, cells) if label is not None and named else None
-        names = cells if schema.features is None else schema.features
-        add = self.encoder.add
-        for column in names:
-            if column not in (*self._task[-1:], label):
-                add(column, cells.get(column))
-        for role in schema.number_roles if schema.features is not None else ():
-            add(role, cells.get(role))
-        part.tasks.append(task)
-        part.labels.append(truth)
-        part.lines.append(line)
-        part.ends.append(self.encoder.count())
+    def _read_label(self, cells: Mapping[str, Any]) -> str | None:
+        label = self._label
+        if label is None or not (self._labelled or not is_missing(cells.get(label))):
+            return None
+        return read_name(label, cells)
 
 
 def _without(block: Block, column: str | None) -> tuple[Block, NDArray[np.float64] | None]:

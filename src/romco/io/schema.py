@@ -24,7 +24,7 @@ import datetime
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -36,7 +36,6 @@ from romco.io.cells import (
     BadCell,
     Values,
     encode_cell,
-    encode_free,
     is_missing,
     number_of,
     parse_date,
@@ -44,7 +43,7 @@ from romco.io.cells import (
 )
 from romco.io.formats import read_sample
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.encoder import Encoder, only_numbers
+from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
@@ -56,7 +55,6 @@ MAX_GROUPINGS = 8  # columns that a task may be given by
 MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
 ROLES = ("task", "label", "weight", "offset")  # columns that are no features
-NUMBERS = ("number", "free")  # kinds whose numbers are features as they are
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
 _ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
 
@@ -106,7 +104,6 @@ class Schema:
         self.sample: Sequence[Mapping[str, Any]] = ()  # rows it was inferred from; not stored
         self.separator: str | None = None  # of the file's columns, where it is unusual; not stored
         self.warnings: tuple[str, ...] = ()  # what is suspicious in the sample; not stored
-        self._encoders: dict[str, Callable[[str, Any, Values], None]] = {}
         for name, column in (columns or {}).items():
             self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
         if task is not None and task == label:
@@ -204,7 +201,6 @@ class Schema:
             known = ", ".join(ENCODERS)
             raise ValueError(f"column {name!r}: no kind {column.kind!r}; there are {known}")
         self.columns[name] = column
-        self._encoders[name] = ENCODERS[column.kind]
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -250,10 +246,11 @@ class Schema:
         Raises BadCell if a cell cannot be read as its column is.
         """
         features: Values = {}
-        roles, encoders = self.roles, self._encoders
+        roles, columns = self.roles, self.columns
         for name in row if self.features is None else self.features:
             if name not in roles:
-                encoders.get(name, encode_free)(name, row.get(name), features)
+                kind = columns[name].kind if name in columns else "free"
+                ENCODERS[kind](name, row.get(name), features)
         return features
 
     def unknown(self, names: Iterable[Any]) -> list[str]:
@@ -331,7 +328,9 @@ class Schema:
 
     def copy(self) -> Self:
         """Return a schema to be extended, without the sample."""
-        return type(self).from_json(self.to_json())
+        made = Schema.__new__(type(self))
+        made.__dict__.update(vars(self), columns=dict(self.columns), sample=(), warnings=())
+        return made
 
     def __str__(self) -> str:
         """Return the table that ``romco learn`` prints."""
@@ -486,24 +485,23 @@ def encode_rows(
     rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
 ) -> Encoded:
     """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
-    encoder = make_encoder(schema, Lexicon() if lexicon is None else lexicon)
-    try:
-        ends = encoder.add_rows(rows, schema.roles, schema.features)
-    except BadCell as bad:
-        raise ValueError(f"row {encoder.rows_added}: {bad}") from None
+    encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon, schema.columns)
+    roles, features, ends = schema.roles, schema.features, [0]
+    for at, row in enumerate(rows):
+        try:
+            ends.append(encoder.add_row(row, roles, features))
+        except BadCell as bad:
+            column, hint = schema.columns.get(bad.column), ""
+            if column is not None and column.reason != "set":
+                kind = _KIND_HINT.format(name=bad.column, kind="category")
+                hint = f", as in earlier events: leave the cell out, or {kind}"
+            raise ValueError(f"row {at}: {bad}{hint}") from None
+        except ValueError as error:
+            raise ValueError(f"row {at}: {error}") from None
     values, names = encoder.take()
-    return Encoded(values, names, ends, encoder.lexicon)
+    return Encoded(values, names, np.array(ends, dtype=np.int64), encoder.lexicon)
 
 
-def make_encoder(schema: Schema, lexicon: Lexicon) -> Encoder:
-    """Return a compiled encoder that knows the columns of a schema."""
-    encoder = Encoder(encode_cell, lexicon)
-    for name, column in schema.columns.items():
-        encoder.column(name, column.kind)
-    return encoder
-
-
-KNOWN_NUMBER = Column("number", "number", "learned before")
 _KIND_HINT = "name its kind before learning, as Model(schema=romco.Schema({{{name!r}: {kind!r}}}))"
 ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
@@ -513,160 +511,101 @@ class CellEncoder:
 
     Rows of plain numbers need no schema: each number is a feature of its name. Once other values
     come, columns are inferred from the rows of that call, as from the first rows of a file, and
-    keep their kind. ``columns`` has, for each column, whether its numbers are features as they
-    are; it is None without a schema. Compiled code reads it.
+    keep their kind.
     """
 
     def __init__(self) -> None:
-        self.columns: dict[str, bool] | None = None
-        self._schema: Schema | None = None
+        self.schema: Schema | None = None  # None while rows are plain numbers
         self._lexicon = Lexicon()
         self._reported: set[str] = set()  # unknown columns that were warned of
-        self._added: list[str] = []  # columns that the last single row added
         self._by_one_event: set[str] = set()  # columns whose kind one event decided
-        self._of_one: tuple[Encoder, Container[str], Container[Any], Any] | None = None
+        self._of_one: tuple[Encoder, Schema, Mapping[str, Column]] | None = None
 
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of the columns; None while rows are plain numbers."""
-        return self._schema
-
-    @schema.setter
-    def schema(self, schema: Schema | None) -> None:
-        self._schema, self._of_one = schema, None
-        if schema is None:
-            self.columns = None
-            return
-        self.columns = {name: column.kind in NUMBERS for name, column in schema.columns.items()}
-        self.columns |= {name: False for name in schema.roles if name is not None}
-
-    def prepare(
-        self, rows: Any, names: Container[Any], learning: bool, always: bool = False
-    ) -> Any:
-        """Return rows as mappings, or encoded if there are several and a schema, or ``always``.
+    def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Encoded:
+        """Return rows encoded.
 
         A number whose name is among ``names`` is a feature, whatever the schema.
         """
-        self._added = []
-        frame = not isinstance(rows, list | tuple)
-        rows = rows_of(rows) if frame else rows
-        plain = self._schema is None and (not learning or (not frame and only_numbers(rows)))
-        if not always and (plain or (len(rows) < 2 and not frame)):
-            return rows
-        if plain:
-            return encode_rows(rows, Schema(), self._lexicon)
+        rows = rows if isinstance(rows, list | tuple) else rows_of(rows)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         schema = self._extended(rows, names, learning)
         encoded = encode_rows(rows, schema, self._lexicon)
-        if learning and schema is not self._schema:
-            known = {} if self._schema is None else self._schema.columns
-            self.schema = schema
-            for name, column in schema.columns.items():
-                if name not in known and column.kind == "ignored" and column.warning:
-                    warnings.warn(column.warning, UserWarning, stacklevel=2)
+        if learning:
+            self._adopt(schema, rows)
         return encoded
 
-    def encoder_of_one(self) -> tuple[Encoder, Container[str], Container[Any], Any] | None:
+    def encoder_of_one(self) -> tuple[Encoder, Schema, Mapping[str, Column]] | None:
         """Return an encoder for single rows of known columns; None where there is no schema.
 
-        With it come the known columns, those that are no features, and those to use.
+        With it come the schema, and the columns whose numbers need no encoder.
         """
-        schema, columns = self._schema, self.columns
-        if schema is None or columns is None or len(self._lexicon) > MAX_NAMES:
+        schema, kept = self.schema, self._of_one
+        if schema is None or len(self._lexicon) > MAX_NAMES:
             return None
-        if self._of_one is None or self._of_one[0].lexicon is not self._lexicon:
-            encoder = make_encoder(schema, self._lexicon)
-            self._of_one = encoder, columns, schema.roles, schema.features
-        return self._of_one
-
-    def encode(self, name: Any, value: Any, names: Container[Any], learning: bool) -> Values:
-        """Return the features of a cell of a single row that is no plain number."""
-        if not isinstance(name, str):
-            return encode_cell("free", name, value)
-        schema = self._schema
-        if schema is not None and name in schema.roles:
-            return {}
-        column = None if schema is None else schema.columns.get(name)
-        if column is None and learning:
-            column = KNOWN_NUMBER if name in names else infer_column(name, [value])
-            if isinstance(value, str) and column.kind == "number" and name not in names:
-                column = ONE_NUMERAL  # other rows may have words
-            self._add(name, column)
-        elif column is None and name in names and f"{name}={value}" not in names:
-            column = KNOWN_NUMBER
-        elif column is None and schema is not None and schema.complete:
-            self._report([name])
-            return {}
-        try:
-            features = encode_cell("free" if column is None else column.kind, name, value)
-        except BadCell as bad:
-            if column is None or column.reason == "set":
-                raise
-            hint = _KIND_HINT.format(name=name, kind="category")
-            reason = f"{bad.reason}, as in earlier events: leave the cell out, or {hint}"
-            raise BadCell(name, reason) from None
-        if column is not None and column.kind == "category" and learning:
-            self._warn_of_sentence(name, value)
-        return features
-
-    def _warn_of_sentence(self, name: str, value: Any) -> None:
-        """Warn once where a column that one event made a category has sentences."""
-        words = value.count(" ") + 1 if isinstance(value, str) else 0
-        if words >= MIN_TEXT_WORDS and name in self._by_one_event:
-            self._by_one_event.discard(name)
-            text = f"column {name!r} is a category by its first event, but {value[:60]!r} is text"
-            hint = _KIND_HINT.format(name=name, kind="text")
-            warnings.warn(f"{text}: {hint}", UserWarning, stacklevel=2)
-
-    def rollback(self) -> None:
-        """Drop the columns that the last single row added: it was refused."""
-        for name in self._added:
-            if self._schema is not None and self.columns is not None:
-                del self._schema.columns[name], self.columns[name]
-        if self._added and self._schema is not None and not self._schema.columns:
-            self.schema = None
-        self._added, self._of_one = [], None
-
-    def _add(self, name: str, column: Column) -> None:
-        if self._schema is None or self.columns is None:
-            self.schema = Schema(complete=True)
-        assert self._schema is not None
-        assert self.columns is not None
-        self._schema.add(name, column)
-        self.columns[name] = column.kind in NUMBERS
-        self._of_one = None
-        self._added.append(name)
-        self._by_one_event.add(name)
+        if kept is None or kept[0].lexicon is not self._lexicon or kept[1] is not schema:
+            columns = schema.columns
+            if schema.features is not None or not schema.roles.isdisjoint(columns):
+                columns = {}
+            encoder = Encoder(encode_cell, self._lexicon, schema.columns)
+            self._of_one = kept = encoder, schema, columns
+        return kept
 
     def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
         """Return the schema with the columns of rows that it does not have yet.
 
         Where rows are not learned, the model does not know these columns.
         """
-        schema = self._schema or Schema(complete=True)
-        known = schema.columns.keys() | schema.roles
-        found = dict.fromkeys(chain.from_iterable(rows))
-        new = [name for name in found if name not in known and isinstance(name, str)]
-        if not new:
+        if self.schema is None and not learning:
+            return Schema()
+        schema = self.schema or Schema(complete=True)
+        known, roles, used = schema.columns, schema.roles, schema.features
+        rows = [row for row in rows if isinstance(row, Mapping)]  # others are refused later
+        found = dict.fromkeys(chain.from_iterable(rows)) if used is None else used
+        new = [
+            name
+            for name in found
+            if name not in known and name not in roles and isinstance(name, str)
+        ]
+        if not new or not (learning or schema.complete):
             return schema
         kinds = {name: "number" for name in new if name in names}
-        if not learning and schema.complete:
+        if not learning:
             self._report([name for name in new if name not in kinds])
             kinds = {name: kinds.get(name, "ignored") for name in new}
         sample = rows[:SAMPLE_ROWS]
         schema = schema.copy()
         schema.extend([{name: row[name] for name in new if name in row} for row in sample], kinds)
-        for name in new if len(rows) == 1 else ():
-            if isinstance(rows[0][name], str) and schema.kinds[name] == "number":
+        for name, value in rows[0].items() if len(rows) == 1 else ():
+            numeral = name in new and name not in kinds and isinstance(value, str)
+            if numeral and schema.columns[name].kind == "number":
                 schema.add(name, ONE_NUMERAL)  # other rows may have words
         return schema
 
+    def _adopt(self, schema: Schema, rows: Any) -> None:
+        """Keep the schema of rows that were learned; warn of what may not be meant."""
+        known, self.schema = self.schema, schema
+        new = [name for name in schema.columns if known is None or name not in known.columns]
+        for name in new if known is not schema else ():
+            column = schema.columns[name]
+            if column.kind == "ignored" and column.warning:
+                warnings.warn(column.warning, UserWarning, stacklevel=2)
+        for name, value in rows[0].items() if len(rows) == 1 else ():
+            words = value.count(" ") + 1 if isinstance(value, str) else 0
+            if words < MIN_TEXT_WORDS or name not in self._by_one_event:
+                continue
+            self._by_one_event.discard(name)
+            text = f"column {name!r} is a category by its first event, but {value[:60]!r} is text"
+            hint = _KIND_HINT.format(name=name, kind="text")
+            warnings.warn(f"{text}: {hint}", UserWarning, stacklevel=2)
+        if len(rows) == 1:
+            self._by_one_event.update(n for n in new if schema.columns[n].kind == "category")
+
     def _report(self, names: Sequence[str]) -> None:
         new = [name for name in names if name not in self._reported]
-        if new and self._schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
+        if new and self.schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
             self._reported.update(new)
-            unknown = ", ".join(self._schema.unknown(new)[:20])
+            unknown = ", ".join(self.schema.unknown(new)[:20])
             text = f"the model has not learned column {unknown}: it is not used"
             warnings.warn(text, UserWarning, stacklevel=2)
 

@@ -32,7 +32,7 @@ cdef enum Part:  # of a prediction
 cdef class Step:
     """Names, a compiled learner and its counts: base of :class:`romco.model.engine.Engine`.
 
-    Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
+    Its methods take single events, hold the locks, and make no array. They return NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
     another form, a task that must be started, a learner without a kernel, the margins of many
     classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
@@ -81,6 +81,11 @@ cdef class Step:
     cdef int* columns
     cdef Py_ssize_t room_values, room_columns
 
+    cdef long long* round_tasks  # of several events that are predicted together
+    cdef int* round_starts
+    cdef double* round_margins
+    cdef Py_ssize_t room_tasks, room_starts, room_margins
+
     def __init__(
         self, features, Mappings reader, target, tasks, body, locks, base, long long watch_every
     ):
@@ -95,6 +100,9 @@ cdef class Step:
     def __dealloc__(self):
         release(self.values)
         release(self.columns)
+        release(self.round_tasks)
+        release(self.round_starts)
+        release(self.round_margins)
 
     # One event
 
@@ -122,27 +130,87 @@ cdef class Step:
         """Return the label or the number that is predicted for one event."""
         return self.answer(x, task, offset, LABEL)
 
-    def predict_event(self, x, task, offset=None):
-        """Return label, probability and margin of one event of two classes."""
-        return self.answer(x, task, offset, ALL)
+    def predict_events(self, rows, tasks, offsets=None):
+        """Return label, probability, margin and number of features of each event of two classes.
+
+        They are predicted as one round, at one moment.
+        """
+        step = self.locks.step
+        step.acquire()
+        try:
+            if len(rows) > 1:
+                return self.predict_many(rows, tasks, offsets)
+            one = self.predict(rows[0], tasks[0], None if offsets is None else offsets[0], ALL)
+            return one if one is NotImplemented else [one]
+        finally:
+            self.event.n, self.event.tasks = 1, &self.task
+            step.release()
+
+    cdef predict_many(self, rows, tasks, offsets):
+        cdef Py_ssize_t k, n = len(rows)
+        cdef Kernel kernel
+        cdef double margin
+        if not self.look_at_learner() or self.answers != 1 or self.with_offset \
+                or offsets is not None or self.history is not None or self.reader is None \
+                or self.features is not self.read_by:
+            return NotImplemented
+        kernel = self.learner.kernel
+        if kernel.width != 1:
+            return NotImplemented
+        reserve(<void**> &self.round_tasks, &self.room_tasks, n, sizeof(long long))
+        reserve(<void**> &self.round_starts, &self.room_starts, n + 1, sizeof(int))
+        reserve(<void**> &self.round_margins, &self.room_margins, n, sizeof(double))
+        self.round_starts[0] = 0
+        self.reader.begin(False)
+        for k in range(n):
+            number = self.find(tasks[k])
+            self.round_tasks[k] = self.next_number(tasks[k]) if number < 0 else number
+            if self.round_tasks[k] < 0 or type(rows[k]) is not dict:
+                return NotImplemented
+            self.reader.read_row(rows[k], k)
+            self.reader.end_row()
+            self.round_starts[k + 1] = <int> self.reader.n
+            if self.reader.n > self.round_starts[k] \
+                    and self.reader.entries[self.reader.n - 1].column >= self.n_features:
+                return NotImplemented
+        self.take(self.reader)
+        self.event.n, self.event.tasks, self.event.start = n, self.round_tasks, self.round_starts
+        self.event.offsets, self.event.shifted = NULL, False
+        self.start_prediction(kernel)
+        kernel.score(self.event, 0, n, self.round_margins)
+        self.put_in_order()
+        found = []
+        for k in range(n):
+            margin = self.turn * self.round_margins[k]
+            if not isfinite(margin):
+                return NotImplemented
+            label = self.above if margin >= 0.0 else self.below
+            size = self.round_starts[k + 1] - self.round_starts[k]
+            found.append((label, self.scale.probability_of_one(margin), margin, size))
+        return found
 
     cdef answer(self, x, task, offset, Part part):
         """Return a part of what is predicted, at one moment."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task, offset, part == LABEL)
-            if found is NotImplemented or part == MARGIN:
-                return found
-            if self.answers == 0:
-                return found if part == LABEL else NotImplemented
-            self.put_in_order()
-            if self.answers > 1:
-                return self.labels[largest(found)]
-            label = self.above if <double> found >= 0.0 else self.below
-            return label if part == LABEL else (label, self.scale.probability_of_one(found), found)
+            return self.predict(x, task, offset, part)
         finally:
             step.release()
+
+    cdef predict(self, x, task, offset, Part part):
+        found = self.margin(x, task, offset, part == LABEL)
+        if found is NotImplemented or part == MARGIN:
+            return found
+        if self.answers == 0:
+            return found if part == LABEL else NotImplemented
+        self.put_in_order()
+        if self.answers > 1:
+            return self.labels[largest(found)]
+        label = self.above if <double> found >= 0.0 else self.below
+        if part == LABEL:
+            return label
+        return label, self.scale.probability_of_one(found), found, self.start[1]
 
     cdef learn(self, x, y, task, double weight, offset):
         cdef Py_ssize_t number
@@ -155,7 +223,8 @@ cdef class Step:
             return NotImplemented
         number, actions = self.find(task), ()
         if number < 0:
-            number, actions = self.offer(task)
+            number = self.next_number(task)
+            actions = self.tasks.actions(self.tasks.offered((task,)) if number >= 0 else {})
         if number < 0 or not self.read_label(y) or not self.read(x, task, True):
             return NotImplemented
         if weight != 1.0 and not self.learner.supports_sample_weight:
@@ -219,19 +288,15 @@ cdef class Step:
         number = self.find(task)
         if number < 0:
             number = self.next_number(task)
-        if number < 0 or not self.read(x, task, False) or not self.read_offset(offset) \
-                or self.needed_width() > self.n_features:
+        if not 0 <= number < self.n_tasks or not self.read(x, task, False) \
+                or not self.read_offset(offset) or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
         scores = self.make_scores(kernel, &margins)
         if scores is NotImplemented or (self.answers > 1 and not many):
             return NotImplemented
         self.task = number
-        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
-        if kernel.busy or kernel.torn:
-            kernel.check_idle()  # raises
-        kernel.drop_notes()
-        kernel.followed = False
+        self.start_prediction(kernel)
         kernel.score(self.event, 0, 1, margins)
         self.event.restore_shift(0, 1, margins)
         self.event.x = None
@@ -241,6 +306,14 @@ cdef class Step:
         if self.answers > 1:
             return scores
         return margin if self.answers == 0 else <double> self.target.turn * margin
+
+    cdef int start_prediction(self, Kernel kernel) except -1:
+        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
+        if kernel.busy or kernel.torn:
+            kernel.check_idle()  # raises
+        kernel.drop_notes()
+        kernel.followed = False
+        return 0
 
     cdef bint look_at_learner(self) except -1:
         """Return whether the learner's kernel is all of it; looked at anew for another learner."""
@@ -269,25 +342,15 @@ cdef class Step:
         found = <Py_ssize_t> (<object> number)
         return found if 0 <= found < self.n_tasks else UNKNOWN
 
-    cdef offer(self, task):
-        """Return the number that a task gets, and the actions that name it; -1 if it gets none here.
-
-        It gets none if it must be started, or its name must be looked at.
-        """
-        if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
-            return UNKNOWN, ()
-        offered = self.tasks.offered((task,))
-        number = offered[task] if offered else self.tasks.find(task)
-        return number, self.tasks.actions(offered)
-
     cdef Py_ssize_t next_number(self, task) except? -2:
-        """Return the number that a task has by another form, or would get; -1 as :meth:`offer`."""
+        """Return the number that a task has by another form, or would get.
+
+        -1 where it must be started, or its name must be looked at.
+        """
         if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
             return UNKNOWN
         number = self.tasks.find(task)
-        if number < 0:
-            number = self.tasks.next
-        return number if number < self.n_tasks else UNKNOWN
+        return number if number >= 0 else self.tasks.next
 
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side
@@ -331,48 +394,59 @@ cdef class Step:
             return False
         if self.reader is None:
             return self.read_array(x)
-        if self.history is not None:
-            return self.read_with_history(x, task, growing)
-        if type(x) is dict:
-            self.reader.begin(growing)
-            self.reader.read_row(x, 0)
-            self.reader.end_row()
-            return self.take(self.reader) and (not growing or self.reader.adopts())
-        if isinstance(x, Mappings) and not growing:
-            if (<Mappings> x).rows != 1:
-                raise ValueError(f"expected one row, got {(<Mappings> x).rows}")
-            return self.take(x)
-        return False
-
-    cdef bint read_with_history(self, x, task, bint growing) except -1:
-        """Read a row of known columns with its history features; observe its label if ``growing``."""
-        cdef Encoder encoder
-        past, single = self.history, self.features.cells.encoder_of_one()
-        if single is None or type(x) is not dict:
+        if type(x) is not dict:
             return False
-        encoder, columns, roles, chosen = single
-        for name in <dict> x:
-            if type(name) is not str or name not in columns:
+        found = self.features.cells.encoder_of_one()
+        self.reader.begin(growing)
+        self.reader.kinds, self.reader.unread = found and found[2], self.history is not None
+        self.reader.read_row(x, 0)
+        if self.reader.unread:
+            if found is None:
                 return False
+            self.reader.begin(growing)
+            if not self.read_by_schema(x, task, growing, found[0], found[1]):
+                return False
+        self.reader.end_row()
+        return self.take(self.reader) and (not growing or self.reader.adopts())
+
+    cdef bint read_by_schema(self, dict x, task, bint growing, Encoder encoder, schema) except -1:
+        """Read a row of known columns, with its history; observe its label if ``growing``.
+
+        A new sentence is not learned here: there may be a warning to give.
+        """
+        cdef Py_ssize_t k, n_names
+        past = self.history
+        columns, roles, chosen = schema.columns, schema.roles, schema.features
+        for name in x if chosen is None else ():
+            if type(name) is not str or (name not in columns and name not in roles):
+                return False
+        encoder.n, n_names = 0, len(encoder.lexicon.names)
+        try:
+            encoder.add_row(x, roles, chosen)
+        except ValueError:
+            return False
+        encoder.lexicon.tell()
+        names = encoder.lexicon.names
+        for k in range(encoder.n):
+            if not fabs(encoder.values[k]) <= LARGEST:
+                return False
+            if growing and encoder.ids[k] >= n_names and names[encoder.ids[k]].count(" ") > 2:
+                return False
+            if past is None:
+                self.reader.put(names[encoder.ids[k]], encoder.values[k])
+        return past is None or self.read_history(encoder, task, growing)
+
+    cdef bint read_history(self, Encoder encoder, task, bint growing) except -1:
+        past, y = self.history, None
         number = past.tasks.number.get(task)
         if number is None:
             if growing:
                 return False
             number = past.tasks.find(task)
-        encoder.n = 0
-        try:
-            encoder.add_row(x, roles, chosen)
-        except ValueError:
-            return False
-        self.reader.begin(growing)
-        y = None
         if growing:
             past.kernel.make_classes(len(self.target.known))
             y = 0.5 + 0.5 * self.y if self.answers == 1 else self.y
-        if not past.kernel.read_event(number, encoder, self.reader, y):
-            return False
-        self.reader.end_row()
-        return self.take(self.reader) and (not growing or self.reader.adopts())
+        return past.kernel.read_event(number, encoder, self.reader, y)
 
     cdef bint take(self, Mappings read) except -1:
         """Take over the row that was read."""
@@ -517,10 +591,8 @@ cdef class ChunkStep:
         Where the kernel fails, the rounds before it stay learned, and are counted.
         """
         cdef const long long[::1] starts = self.starts
-        error = self.begin()
-        if error is not None:
-            raise error
-        margins = kernel.room(self.events)
+        self.begin()
+        margins, error = kernel.room(self.events), None
         try:
             kernel.replay(self.events, self.starts, margins=margins)
         except BaseException as failed:
@@ -536,9 +608,7 @@ cdef class ChunkStep:
         ``attempt()`` gives margins and what makes the learner take over what it learned, a
         compiled function, or None if it has done so. Where it fails, ``undo`` rolls it back.
         """
-        error = self.begin()
-        if error is not None:
-            raise error
+        self.begin()
         try:
             margins, adopt = attempt()
             margins = np.ascontiguousarray(margins, dtype=np.float64)
@@ -551,13 +621,13 @@ cdef class ChunkStep:
         return self.finish(margins)
 
     cdef begin(self):
-        """Do what comes first; gives the error if it cannot be done."""
+        """Start new tasks, all or none."""
         try:
             for start in self.starts_of_tasks:
                 self.retry(start, ())
-        except BaseException as failed:
+        except BaseException:
             self.rollback()
-            return failed
+            raise
 
     cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""

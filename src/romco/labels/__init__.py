@@ -7,17 +7,18 @@ known, and chooses the events whose labels to ask for. It never asks for more th
 from romco.labels.audit import Audit, Estimate
 from romco.labels.policies import (
     POLICIES,
+    Budget,
     Committee,
     Consulting,
     FixedMargin,
     Peers,
+    Policy,
     Random,
     SelectiveSampling,
     VariableUncertainty,
     policy,
     restore,
 )
-from romco.labels.policy import Budget, Policy
 
 __all__ = [
     "POLICIES",

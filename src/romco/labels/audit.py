@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.labels.policy import Policy
+from romco.labels.policies import Policy
 from romco.parameters import not_negative, whole
 from romco.rounds import Round
 

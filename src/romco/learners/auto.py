@@ -1,13 +1,12 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
-    FORGETTING,
     GLOBAL_PRIOR,
     TRACKING_FORGETTING,
     TRACKING_PRIOR,
@@ -15,20 +14,10 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
-from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
-from romco.learners.capabilities import Posterior, SubspaceRows
-from romco.learners.contributions import (
-    DIRECTIONS,
-    Contributions,
-    contributions,
-    factor_in_use,
-    side_in_use,
-    with_second_side,
-)
-from romco.learners.shared import KIND_PRIOR, OWN, PAIRS, SCALED, BaseAuto
+from romco.learners.capabilities import Contributions, Numbers, Posterior
+from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
 from romco.learners.sharing import Belief, Fixed, Full, Latest, PerFeature, Sharing, Sum, Whole
 from romco.rounds import Round
 
@@ -54,6 +43,7 @@ COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combine
 OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
+DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, on either side
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
@@ -63,7 +53,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
         "shared",
         Belief(0, 3),
         Belief(1, 4, prior=GLOBAL_PRIOR),
-        Belief(2, 5, forgetting=FORGETTING),
+        Belief(2, 5),
         Belief(10, 11, forgetting=TRACKING_FORGETTING),
     ),  # the columns of B are drawn
     Whole("intercept", Belief(0, 1)),
@@ -84,51 +74,34 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 )
 
 
-def with_covariances(state: State) -> State:
+def with_covariances(state: State) -> None:
     """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     narrow = min(state["n_features"], FREQUENT)
     arrays["joint"] = np.zeros((narrow, narrow))
     arrays["typical"] = np.append(
         arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
     )
-    return {**state, "arrays": arrays}
 
 
-def with_newness(state: State) -> State:
-    """A state of version 3 as one of version 4: newcomers were new for 0.3 events, not for 3."""
-    arrays = dict(state["arrays"])
-    arrays["turn"] = np.append(arrays["turn"], np.log(0.1))
-    return {**state, "arrays": arrays}
+def with_tracking(state: State) -> None:
+    """A state of version 3 to 5 as one of version 6: who forgets begins as the global learner.
 
-
-def with_variances(state: State) -> State:
-    """A state of version 4 as one of version 5: drift is judged by the variance of the answers."""
-    arrays = dict(state["arrays"])
-    seen = max(0.0, arrays["turn"][0])
-    heard = -np.expm1(-2e-4 * max(0.0, seen - 200.0))  # from the 200th event on, each 2e-4 of it
-    arrays["turn"] = np.append(arrays["turn"], [seen, heard])
-    return {**state, "arrays": arrays}
-
-
-def with_tracking(state: State) -> State:
-    """A state of version 5 as one of version 6: who forgets begins as the global learner."""
-    arrays = dict(state["arrays"])
+    Before version 4 newcomers were new for 0.3 events, not for 3; what version 5 added is dropped.
+    """
+    arrays, turn = state["arrays"], state["arrays"]["turn"]
     arrays["shared"] = np.hstack([arrays["shared"], arrays["shared"][:, [1, 4]]])
     arrays["level"] = arrays["intercept"][:1].copy()
-    seen, turned, times, margin, wrong = arrays["turn"][:5]
-    arrays["turn"] = np.array(
-        [seen, turned, times, margin, wrong, arrays["turn"][9], 1e-12, 0, 0, 0]
-    )
-    return {**state, "arrays": arrays}
+    newness = turn[9] if len(turn) > 9 else np.log(0.1)
+    arrays["turn"] = np.array([*turn[:5], newness, 1e-12, 0, 0, 0])
 
 
-def with_frequent(state: State) -> State:
+def with_frequent(state: State) -> None:
     """A state of version 6 as one of version 7: covariances are those of frequent features.
 
     Variances stay as they are, though the global logistic learner begins with a larger one.
     """
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     arrays["shared"] = arrays["shared"].copy()
     arrays["shared"][:, 4] += OLD_GLOBAL_PRIOR - 1.0
     count = arrays["units"][: len(arrays["joint"]), 0]
@@ -141,16 +114,17 @@ def with_frequent(state: State) -> State:
     joint[np.ix_(at, at)] = arrays["joint"][np.ix_(joined, joined)]
     joint[at, at] = arrays["shared"][joined, 4]
     joint[0, 0], frequent[at] = arrays["intercept"][0, 1], joined
-    return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
+    arrays |= {"joint": joint, "frequent": frequent}
 
 
-def with_sides(state: State) -> State:
+def with_sides(state: State) -> None:
     """A state of version 7 as one of version 8: the subspace has a second side, still empty.
 
     The global logistic learner begins with a larger variance, or with 1 where features are too
     many for covariances; variances stay as they are.
     """
-    arrays = with_second_side(state["arrays"], "shared", at=6)
+    arrays = state["arrays"]
+    add_second_side(arrays, "shared", at=6)
     left = OLD_GLOBAL_PRIOR - arrays["shared"][:, 4]
     if (arrays["frequent"] == CLOSED).any():
         left = GLOBAL_PRIOR * np.minimum(left, 1.0)
@@ -158,24 +132,30 @@ def with_sides(state: State) -> State:
     used = np.flatnonzero(arrays["frequent"] >= 0)
     arrays["joint"] = arrays["joint"].copy()
     arrays["joint"][used, used] = arrays["shared"][arrays["frequent"][used].astype(int), 4]
-    return {**state, "arrays": arrays}
 
 
-def with_levels(state: State) -> State:
+def with_levels(state: State) -> None:
     """A state of version 8 as one of version 9: levels of tasks replace the constant.
 
     A level of 1 for each task is that constant. The combiner for late answers is dropped.
     """
-    dropped = "late_weight", "late_covariance"
-    arrays = {name: array for name, array in state["arrays"].items() if name not in dropped}
+    arrays = state["arrays"]
+    for dropped in ("late_weight", "late_covariance"):
+        arrays.pop(dropped, None)
     levels = np.tile([1.0, 0.0], (len(arrays["own_intercept"]), 1))
     arrays["own_intercept"] = np.hstack([arrays["own_intercept"], levels])
     arrays["turn"] = np.append(arrays["turn"], 0.0)
     arrays["turn"][8] = 0.0
-    return {**state, "arrays": arrays}
 
 
-def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
+class SubspaceRows(NamedTuple):
+    """Rows of an array (d, k) by feature; all others are zero."""
+
+    rows: NDArray[np.int32]  # (t,)
+    values: Numbers  # (t, k)
+
+
+def doubt(trust: tuple[float, ...]) -> Numbers:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
     return np.asarray(INPUT_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
@@ -187,7 +167,7 @@ class Auto(BaseAuto):
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
-    vector *together*, and forgets slowly, so it follows tasks that change. Each is a
+    vector *together*. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
@@ -223,13 +203,13 @@ class Auto(BaseAuto):
     # 8: the subspace is recomputed by and by; 9: levels of tasks, a factor of newcomers
     version: ClassVar = 9
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        2: lambda state: with_covariances(state),
-        3: lambda state: with_newness(state),
-        4: lambda state: with_variances(state),
-        5: lambda state: with_tracking(state),
-        6: lambda state: with_frequent(state),
-        7: lambda state: with_sides(state),
-        8: lambda state: with_levels(state),
+        2: with_covariances,
+        3: lambda state: None,  # with_tracking sees to it
+        4: lambda state: None,
+        5: with_tracking,
+        6: with_frequent,
+        7: with_sides,
+        8: with_levels,
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -239,8 +219,6 @@ class Auto(BaseAuto):
         inputs, places = len(INPUTS), 1 + min(n_features, FREQUENT)
         arrays = {
             "shared": aligned_zeros(n_features, 16),  # means, spent variances, B, forgetting, B
-            "factor": np.zeros((n_tasks, 8)),  # F, of both sides
-            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 4)),  # what a task adds to alone's, and its level
@@ -250,18 +228,14 @@ class Auto(BaseAuto):
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
             "pair_renewal": np.full((2, 2), RENEWAL),
-            "evidence": np.zeros((n_tasks, 3)),  # log-likelihood of each kind, 0 for the best
-            "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
-            "kinds": KIND_PRIOR.copy(),  # one task, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
-            "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
-            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((places, places)),  # spent covariances, global logistic,
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.array(
                 [0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4
             ),  # a StreamState of the kernel
+            **self.common_arrays(),
         }
         arrays["covariance"][-1, -1] = LEVEL_DOUBT
         self._keep(6, arrays)
@@ -270,26 +244,28 @@ class Auto(BaseAuto):
 
     def _kernel(self, units: Units) -> AutoKernel:
         a = self._arrays
-        pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
-        like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
+        like_all, on_its_own = (
+            Combiner(a["pair_weight"][k], a["pair_covariance"][k], DOUBT, a["pair_renewal"][k])
+            for k in range(2)
+        )
         return AutoKernel(
             personal=self.pair_store,
             scales=units,
-            related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
+            related=Combiner(a["weight"], a["covariance"], DOUBT, a["renewal"]),
             like_all=like_all,
             on_its_own=on_its_own,
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def shared_factors(self) -> tuple[Numbers, Numbers]:
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         parts = [
             related * weight[:2] + like_all * pair,
             related * weight[4],
-            related * weight[5:9] * factor_in_use(self._arrays),
+            related * weight[5:9] * self._factor(),
         ]
-        vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[side_in_use(self._arrays)]]]
+        vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[self._side()]]]
         return self.units()[:, None] * vectors, np.hstack(parts)
 
     def task_posterior(
@@ -304,7 +280,7 @@ class Auto(BaseAuto):
             found.append(Posterior(unit * m, unit**2 * (1.0 - s), unit**2 * one, 0.0, 1.0))
         return found
 
-    def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
@@ -318,9 +294,9 @@ class Auto(BaseAuto):
         """
         likelier = self.chances()[tasks, :2].argmax(axis=1)
         alone = np.isin(tasks, self.personal_tasks())
-        return [KINDS[k] for k in np.where(alone, KINDS.index("on their own"), likelier)]
+        return [KINDS[k] for k in np.where(alone, 2, likelier)]
 
-    def similarity(self) -> NDArray[np.float64]:
+    def similarity(self) -> Numbers:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
         w = self.pair_store.lane(1)
         length = np.linalg.norm(w, axis=1, keepdims=True)
@@ -357,14 +333,58 @@ class Auto(BaseAuto):
         return self.kernel.drift()
 
     def contributions(self, round: Round) -> Contributions:
-        """Return what features and intercepts add to each margin of ``predict(round)``."""
-        entries = self.kernel.entries(self.events_of(round))
-        return contributions(self._arrays, np.asarray(round.task), *entries)
+        """Return what features and intercepts add to each margin of ``predict(round)``.
 
-    def prediction_context(self, round: Round) -> NDArray[np.float64]:
+        Given how unsure the learners and combiners are of an event, all that they say is linear
+        in its features; and log-odds M of a mixture of log-odds m_k with chances c_k are linear in
+        these: M = sum_k c_k g(m_k) / g(M) m_k, where g(m) = tanh(m / 2) / m.
+        """
+        from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
+        arrays, task = self._arrays, np.asarray(round.task)
+        entries = self.kernel.entries(self.events_of(round))
+        chances, starts, features, values, own, variances = entries
+        row, n = np.repeat(np.arange(len(task)), np.diff(starts)), len(task)
+        side, factor = DIRECTIONS[self._side()], self._factor()[task]
+        everybody, x = arrays["shared"][features], values[:, None]
+
+        def sums(terms: Numbers) -> Numbers:
+            totals = np.zeros((n, terms.shape[1]))
+            np.add.at(totals, row, terms)
+            return totals
+
+        u, v = sums(x * everybody), sums(x * own[:, :3])
+        b, c = arrays["intercept"][:, 0]
+        own_level, level = c + arrays["own_intercept"][task, 0], arrays["level"][0, 0]
+        intercept = np.column_stack([np.full(n, b), own_level, np.full(n, level)])
+        sure = _sureness(variances)
+        logistic = sure * (np.column_stack([u[:, 1], v[:, 1], u[:, 10]]) + intercept)
+        z = np.column_stack(
+            [
+                *(u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]),
+                *(u[:, side] * factor, arrays["own_intercept"][task, 2]),
+                logistic[:, 2],
+            ]
+        )
+        a = _coefficients(arrays, chances, z)
+        common = np.column_stack(
+            [a[:, 0], a[:, 1] * sure[:, 0], a[:, 4], a[:, 5:9] * factor, a[:, 10] * sure[:, 2]]
+        )
+        personal = np.column_stack([a[:, 2], a[:, 3] * sure[:, 1], a[:, 4]])
+
+        def part(coefficient: Numbers, vectors: Numbers) -> "csr_array":
+            terms = values * (coefficient[row] * vectors).sum(axis=1)
+            return csr_array((terms, features, starts), shape=(n, len(arrays["shared"])))
+
+        rest = a[:, 9] * z[:, 9] + (a[:, [1, 3, 10]] * sure * intercept).sum(axis=1)
+        return Contributions(
+            part(common, everybody[:, [0, 1, 2, *side, 10]]), part(personal, own[:, :3]), rest
+        )
+
+    def prediction_context(self, round: Round) -> Numbers:
         return self.kernel.prediction_context(self.events_of(round))
 
-    def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
+    def update_delayed(self, round: Round, context: Numbers) -> None:
         """Learn a round whose labels came late, by the context of its prediction.
 
         Inputs are weighed by their values at the time of the prediction. If no event was learned
@@ -376,7 +396,7 @@ class Auto(BaseAuto):
         self.set_context(events, context)
         self.kernel.update(events)
 
-    def set_context(self, events: Events, context: NDArray[np.float64]) -> None:
+    def set_context(self, events: Events, context: Numbers) -> None:
         said = np.asarray(context, dtype=np.float64)
         if said.ndim == 2 and said.shape[1] in OLD_CONTEXTS:  # nothing is known of the oldest
             kept = OLD_CONTEXTS[said.shape[1]]
@@ -401,9 +421,11 @@ class Auto(BaseAuto):
     # In pairs of classes
 
     def own_units(self) -> Arrays:
+        """Return the live arrays of feature scales."""
         return {name: self._arrays[name] for name in SCALED}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
+        """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
@@ -418,10 +440,12 @@ class Auto(BaseAuto):
         self.kernel.invalidate_caches(rows)
 
     def disable_subspace_updates(self) -> None:
+        """Leave the subspace as it is from now on: shards recompute it together, at barriers."""
         self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
 
     def subspace_update_due(self) -> bool:
+        """Return True when the subspace is due for an update."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
@@ -429,9 +453,11 @@ class Auto(BaseAuto):
         return SubspaceRows(rows, self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        rows, values = statistics[0].rows, statistics[0].values.copy()
-        for part in statistics[1:]:
-            rows, values = add_sorted(rows, values, part.rows, part.values)
+        """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
+        rows = np.unique(np.concatenate([part.rows for part in statistics]))
+        values = np.zeros((len(rows), statistics[0].values.shape[1]))
+        for part in statistics:
+            values[np.searchsorted(rows, part.rows)] += part.values
         self.kernel.orthogonalise_directions(values)
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)
@@ -447,14 +473,51 @@ class Auto(BaseAuto):
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
-    def own_shares(self) -> NDArray[np.float64]:
+    def own_shares(self) -> Numbers:
         """Weight (m, 3) of each task's own margin, logistic and together vectors in W."""
         related, _, alone = self.chances().T[:, :, None]
         trust = related * self._arrays["weight"][2:5]
         trust[:, :2] += alone * self._arrays["pair_weight"][1]
         return np.asarray(trust)
 
-    def units(self) -> NDArray[np.float64]:
+    def units(self) -> Numbers:
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
+
+
+def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
+    """Return coefficients (n, 11): the margin is their sum over the stacking inputs."""
+    parts = []
+    first = slice(0, 10), arrays["weight"], arrays["covariance"]
+    places = slice(0, 2), slice(2, 4)
+    others = zip(places, arrays["pair_weight"], arrays["pair_covariance"], strict=True)
+    for heard, weight, covariance in (first, *others):
+        part = np.zeros_like(z)
+        variance = ((z[:, heard] @ covariance) * z[:, heard]).sum(axis=1)
+        part[:, heard] = _sureness(variance)[:, None] * weight
+        parts.append(part)
+    forgets = np.zeros_like(z)
+    forgets[:, 10] = 1.0
+    settled = chances[:, 4:] * _mix(chances[:, :3], z, parts)
+    weight = chances[:, 3:4]
+    return _mix(np.hstack([1.0 - weight, weight]), z, [settled, forgets])
+
+
+def _mix(chances: Numbers, z: Numbers, parts: list[Numbers]) -> Numbers:
+    """Coefficients (n, 11) of the log-odds of a mixture, from those of its parts."""
+    margins = np.array([(part * z).sum(axis=1) for part in parts]).T
+    yes = (chances * (1.0 / (1.0 + np.exp(-margins)))).sum(axis=1)
+    whole = np.log(yes / (1.0 - yes))
+    mixture = chances * _gain(margins) / _gain(whole)[:, None]
+    return np.asarray(np.einsum("nk,knv->nv", mixture, np.array(parts)))
+
+
+def _sureness(variance: Numbers) -> Numbers:
+    return np.asarray(1.0 / np.sqrt(1.0 + np.pi * variance / 8.0))
+
+
+def _gain(margin: Numbers) -> Numbers:
+    """tanh(m / 2) / m, a half at 0."""
+    safe = np.where(np.abs(margin) > 1e-6, margin, 1.0)
+    return np.asarray(np.where(np.abs(margin) > 1e-6, np.tanh(safe / 2.0) / safe, 0.5))

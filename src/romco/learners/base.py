@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import le
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from romco.learners.sharing import Sharing
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
+if TYPE_CHECKING:
+    from romco.learners.capabilities import Contributions
+
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
 Axes = tuple[int, ...]
-Upgrade = Callable[[State], State]
+Upgrade = Callable[[State], object]  # changes a state in place
 
 
 class Learner(ABC):
@@ -69,7 +72,7 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
-        self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
+        self.task_axes = _task_axes(self.shapes) if self.shapes else None
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
@@ -81,6 +84,14 @@ class Learner(ABC):
 
         An event whose label is NaN updates feature statistics only, before the others are learned.
         """
+
+    def prepare_update(self, round: Round) -> Callable[[], object] | None:
+        """Return a compiled function that commits what was learned from the round, if there is one.
+
+        So that an interrupt finds a learner without a kernel as before or as after. Others are
+        copied before each step of a :class:`romco.Model`, and restored if it is broken off.
+        """
+        return None
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Predict, then learn each round; return all margins end to end.
@@ -131,6 +142,32 @@ class Learner(ABC):
         """Return the checked events of a round; ValueError where one is bad."""
         sizes = self.n_features, self.n_tasks
         return Events(round, *sizes, labelled, self.answers, rows, self.supports_offset)
+
+    # What some learners know beside their weights: None, or nothing, where one does not
+
+    def personal_tasks(self) -> NDArray[np.int64] | None:
+        """Numbers of the tasks that are unlike the rest, rising."""
+        return None
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str] | None:
+        """The kind of each of some tasks, by their numbers."""
+        return None
+
+    def groups(self) -> NDArray[np.int64] | None:
+        """A group of similar tasks for each task (m,); may cost the square of their number."""
+        return None
+
+    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
+        """Sentences about some tasks, by their numbers."""
+        return []
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Mean and standard deviation (d,) of each feature over all rows; absent counts as 0."""
+        return None
+
+    def contributions(self, round: Round) -> "Contributions | None":
+        """Parts of the margins of a round by feature, which add up to them."""
+        return None
 
     def state(self) -> State:
         """Return a copy of everything that :func:`romco.restore` needs."""
@@ -253,10 +290,10 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     return starts - starts[0]
 
 
-def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
-    """By name of an array, the axes that have one of the letters."""
+def _task_axes(shapes: Mapping[str, str]) -> dict[str, Axes]:
+    """By name of an array, the axes with an entry per task or model."""
     found = {
-        name: tuple(axis for axis, letter in enumerate(shape) if letter in letters)
+        name: tuple(axis for axis, letter in enumerate(shape) if letter in "mk")
         for name, shape in shapes.items()
         if "|" not in shape
     }

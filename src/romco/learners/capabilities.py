@@ -1,10 +1,12 @@
 """Optional abilities of a learner, one protocol each.
 
-Test for an ability with ``isinstance(learner, Decomposed)``. A learner has an ability by having its
-methods; a yes or no, such as ``Learner.supports_sample_weight``, is an attribute of the learner.
+Test for an ability with ``isinstance(learner, LearnsDelayed)``. A learner has an ability by having
+its methods; :class:`Decomposed` is a base class. A yes or no, such as
+``Learner.supports_sample_weight``, is an attribute of the learner.
 """
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,21 +15,16 @@ from numpy.typing import NDArray
 from romco.rounds import Round
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array
+    from scipy.sparse import csc_array, csr_array
 
-    from romco.kernels.auto.scales import Units
     from romco.kernels.core.events import Events
-    from romco.learners.contributions import Contributions
 
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
 
 
-@runtime_checkable
-class Decomposed(Protocol):
+class Decomposed(ABC):
     """W = U + V is kept by its parts: U low rank and shared, V personal.
-
-    A class that derives from it needs ``shared_factors`` and ``personal_sparse`` only.
 
     >>> import romco
     >>> isinstance(romco.learner("romco-auto", 3, 2), Decomposed)
@@ -36,9 +33,11 @@ class Decomposed(Protocol):
     False
     """
 
+    @abstractmethod
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         """L (d, r) and R (m, r) with U = L R'."""
 
+    @abstractmethod
     def personal_sparse(self) -> "csc_array":
         """V (d, m), only what is stored."""
 
@@ -50,17 +49,19 @@ class Decomposed(Protocol):
         """Length (m,) of each task's column of V."""
         return column_lengths(self.personal_sparse())
 
+    def shared(self) -> Numbers:
+        """U (d, m) as a dense array."""
+        left, right = self.shared_factors()
+        return left @ right.T
 
-def shared_of(learner: Decomposed) -> Numbers:
-    """U (d, m) as a dense array."""
-    left, right = learner.shared_factors()
-    return left @ right.T
+    def personal(self) -> Numbers:
+        """V (d, m) as a dense array."""
+        dense: Numbers = self.personal_sparse().toarray()
+        return dense
 
-
-def personal_of(learner: Decomposed) -> Numbers:
-    """V (d, m) as a dense array."""
-    dense: Numbers = learner.personal_sparse().toarray()
-    return dense
+    def weights(self) -> Numbers:
+        """W (d, m) as a dense array."""
+        return self.shared() + self.personal()
 
 
 def spectrum(left: Numbers, right: Numbers) -> Numbers:
@@ -76,14 +77,6 @@ def column_lengths(own: "csc_array") -> Numbers:
     """Length (m,) of each column of V (d, m)."""
     column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
-
-
-@runtime_checkable
-class FindsOutliers(Protocol):
-    """Detects tasks that are unlike the rest."""
-
-    def personal_tasks(self) -> NDArray[np.int64]:
-        """Numbers of those tasks, rising."""
 
 
 @runtime_checkable
@@ -119,54 +112,6 @@ class Posterior(NamedTuple):
 
 
 @runtime_checkable
-class KnowsPosterior(Protocol):
-    """Keeps posteriors of weights that are differences from a common one."""
-
-    def task_posterior(
-        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
-    ) -> Sequence[Posterior]:
-        """Return posteriors of the tasks' intercepts, and of their weights of each feature."""
-
-    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
-        """Return the posterior of the weights of indicators that all tasks share."""
-
-    def residual_variance(self) -> float:
-        """Return the variance of what is not explained."""
-
-
-@runtime_checkable
-class KnowsFeatures(Protocol):
-    """Knows how its features are distributed."""
-
-    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation (d,) of each feature over all rows; absent counts as 0."""
-
-
-@runtime_checkable
-class DescribesFindings(Protocol):
-    """Describes its findings in sentences."""
-
-    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Sentences about some tasks, by their numbers."""
-
-
-@runtime_checkable
-class ClassifiesTasks(Protocol):
-    """Sorts tasks into kinds."""
-
-    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The kind of each of some tasks, by their numbers."""
-
-
-@runtime_checkable
-class FindsGroups(Protocol):
-    """Sorts tasks into groups of similar ones; may cost the square of their number."""
-
-    def groups(self) -> NDArray[np.int64]:
-        """A group number for each task (m,)."""
-
-
-@runtime_checkable
 class GivesProbabilities(Protocol):
     """Returns calibrated probabilities: its margins are log-odds."""
 
@@ -174,12 +119,19 @@ class GivesProbabilities(Protocol):
         """Probability (n,) of +1, from margins (n,) of this learner."""
 
 
-@runtime_checkable
-class Contributes(Protocol):
-    """Splits a margin into the contributions of features."""
+class Contributions(NamedTuple):
+    """Parts of margins: features through what tasks share, through the task's own, and the rest.
 
-    def contributions(self, round: Round) -> "Contributions":
-        """Parts of the margins of a round, which add up to them."""
+    A feature that is nearly always there contributes by its distance from its mean.
+    """
+
+    shared: "csr_array"  # (n, d)
+    personal: "csr_array"  # (n, d)
+    intercept: Numbers  # (n,)
+
+    def margins(self) -> Numbers:
+        """Return the sums (n,)."""
+        return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
 
 
 class Newcomer(Protocol):
@@ -240,18 +192,6 @@ class StartsAtomically(Protocol):
 
 
 @runtime_checkable
-class PreparesUpdate(Protocol):
-    """Learner without a kernel that computes a round before it commits it.
-
-    So that an interrupt finds it as before or as after. Others of that kind are copied before
-    each step of a :class:`romco.Model`, and restored if it is broken off.
-    """
-
-    def prepare_update(self, round: Round) -> Callable[[], object]:
-        """Return a compiled function that commits what was learned from the round."""
-
-
-@runtime_checkable
 class AddsClasses(Protocol):
     """Learns one of ``answers`` classes, and more of them when asked."""
 
@@ -268,54 +208,8 @@ class AddsClasses(Protocol):
 
 
 @runtime_checkable
-class SharesUnits(Protocol):
-    """Measures features in units of their own, which several learners of a stream can share."""
-
-    def own_units(self) -> dict[str, NDArray[Any]]:
-        """Return the live arrays of feature scales."""
-
-    def share_units(self, arrays: dict[str, NDArray[Any]], units: "Units") -> None:
-        """Measure features by units that somebody else finds, from arrays that may be another's."""
-
-
-@runtime_checkable
 class GivesIntervals(Protocol):
     """Predicts numbers with intervals."""
 
     def intervals(self, round: Round, level: float) -> Numbers:
         """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
-
-
-class SubspaceRows(NamedTuple):
-    """Rows of an array (d, k) by feature; all others are zero."""
-
-    rows: NDArray[np.int32]  # (t,)
-    values: Numbers  # (t, k)
-
-
-@runtime_checkable
-class UpdatesSubspace(Protocol):
-    """Recomputes a subspace from all tasks at certain times; shards do so together.
-
-    In a shard, :meth:`disable_subspace_updates` stops updates within. At a barrier where
-    :meth:`subspace_update_due`, the :meth:`subspace_statistics` of all shards are combined by
-    :meth:`merge_subspace`, and each shard calls :meth:`set_subspace`.
-    """
-
-    def disable_subspace_updates(self) -> None:
-        """Leave the subspace as it is from now on."""
-
-    def subspace_update_due(self) -> bool:
-        """Return True when the subspace is due for an update."""
-
-    def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
-        """Return the sufficient statistics of these tasks, to be summed over shards.
-
-        ``rows`` are features outside of which the own tasks have nothing.
-        """
-
-    def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return the subspace from the statistics of all shards; schedules the next update."""
-
-    def set_subspace(self, subspace: SubspaceRows) -> None:
-        """Replace the subspace by a merged one."""

@@ -3,25 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Between, Measured
-from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
+from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
-from romco.learners.auto import KINDS
+from romco.learners.auto import KINDS, Auto
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
-from romco.learners.capabilities import (
-    ClassifiesTasks,
-    FindsOutliers,
-    Newcomer,
-    SharesUnits,
-    Started,
-    StartsTasks,
-)
+from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
@@ -75,9 +68,9 @@ class ClassUnits:
         self.arrays["class_sums"][:, label] = 0.0
         self.arrays["class_events"][label] = 0.0
 
-    def give(self, learner: object, low: int, high: int) -> None:
+    def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
-        assert isinstance(learner, SharesUnits)
+        assert isinstance(learner, Auto)
         learner.share_units(self._found, Between(self.measured, low, high))
         self.given += 1
 
@@ -87,9 +80,7 @@ SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
 STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
 STACKING_VARIANCE = 0.3  # and their variance,
 STACKING_RENEWAL = 1e-5  # to which each event adds this
-BEYOND = 0.3  # by the number of classes: events that come from nowhere
 LEGACY_EVENTS = 1e4  # events that a state of before they were counted is taken to have learned
-CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
 MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
@@ -97,31 +88,25 @@ AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
 LEGACY_INNER_VERSIONS = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
 
 
-def with_inner_version(state: State) -> State:
+def with_inner_version(state: State) -> None:
     """Upgrade a state of version 1, without the version of its inner learners."""
-    return {**state, "inner_version": LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)}
+    state["inner_version"] = LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)
 
 
-def with_its_form(state: State) -> State:
+def with_its_form(state: State) -> None:
     """Upgrade a state of version 2: above 30 classes romco-auto was one against the rest."""
-    parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
+    parameters, found = state["parameters"], state["arrays"].get("classes", np.zeros(1))
     many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MAX_IN_PAIRS
     if many and parameters.get("form") is None:
         parameters["form"] = "rest"
-    return {**state, "parameters": parameters}
 
 
-def with_units_apart(state: State) -> State:
-    """Upgrade a state of version 3: each of its pairs keeps units of its own."""
-    return state
-
-
-def with_slots(state: State) -> State:
+def with_slots(state: State) -> None:
     """Upgrade a state of version 4: beyond 30 classes it had no pairs, which begin anew."""
-    arrays, form = dict(state["arrays"]), state["parameters"].get("form")
+    arrays, form = state["arrays"], state["parameters"].get("form")
     classes = int(arrays["classes"][0])
     if form == "rest" or (form is None and state["parameters"]["inner"] != "romco-auto"):
-        return state
+        return
     slots = np.zeros((2, classes), dtype=np.int64)
     slots[0] = np.where(np.arange(classes) < MAX_IN_PAIRS, np.arange(classes), -1)
     if classes <= MAX_IN_PAIRS:
@@ -131,7 +116,6 @@ def with_slots(state: State) -> State:
         many = classes > MAX_IN_PAIRS
         arrays["judge_weight"] = np.array(STACKING_WEIGHTS[::-1] if many else STACKING_WEIGHTS)
         arrays["judge_covariance"] = STACKING_VARIANCE * np.eye(2)
-    return {**state, "arrays": arrays}
 
 
 class Classes(CompiledLearner):
@@ -158,8 +142,8 @@ class Classes(CompiledLearner):
     these together. A conditional logit weighs that result against the softmax alone.
 
     Cost: an event is learned by K - 1 inner learners (rest: K; beyond 30 classes: up to 11 and the
-    softmax). Of the pairs those are asked that
-    matter (:func:`relevant_pairs`), the sum above is over them; of the rest all are asked.
+    softmax). A prediction asks the pairs of the likeliest class and of those that come near it,
+    and the sum above is over these; one against the rest asks all.
 
     >>> import romco
     >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
@@ -173,7 +157,7 @@ class Classes(CompiledLearner):
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: with_inner_version,
         2: with_its_form,
-        3: with_units_apart,
+        3: lambda state: None,  # each of its pairs keeps units of its own: `load` sees to it
         4: with_slots,
     }
 
@@ -281,7 +265,7 @@ class Classes(CompiledLearner):
     def _measure_together(self) -> None:
         """Let pairs of more than two classes measure features once for all, where they can."""
         able = self.form == "pairs" and self.answers > 2 and not self._apart
-        if not able or not isinstance(self._members[0], SharesUnits):
+        if not able or not isinstance(self._members[0], Auto):
             self._units = None
             return
         if self._units is None:
@@ -304,11 +288,6 @@ class Classes(CompiledLearner):
                 "judge_weight": np.array(STACKING_WEIGHTS),
                 "judge_covariance": STACKING_VARIANCE * np.eye(2),
             }
-
-    def unknown(self) -> float:
-        """The share of probability that all classes have alike; none of two."""
-        known = float(self._power[2])
-        return 0.0 if self.answers == 2 else BEYOND * self.answers / (known + self.answers)
 
     def at_once(self) -> AutoSoftmax | None:
         """The learner of all classes at once, where not all pairs are learned; else None."""
@@ -411,17 +390,19 @@ class Classes(CompiledLearner):
         """Tasks unlike the rest, to more than half of the inner learners; none if they cannot."""
         votes = np.zeros(self.n_tasks)
         for member in self._members:
-            if isinstance(member, FindsOutliers):
-                votes[member.personal_tasks()] += 1.0
+            if (found := member.personal_tasks()) is not None:
+                votes[found] += 1.0
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """The kind of each of some tasks that the inner learners name most often."""
-        said = [m.kinds_of(tasks) for m in self._members if isinstance(m, ClassifiesTasks)]
+        votes = [Counter[str]() for _ in tasks]
+        for member in self._members:
+            for vote, kind in zip(votes, member.kinds_of(tasks) or (), strict=False):
+                vote[kind] += 1
         alone = np.isin(tasks, self.personal_tasks())
-        votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
         return [
-            "on their own" if own else max(KINDS[:2], key=one.__getitem__)
+            KINDS[-1] if own else max(KINDS[:2], key=one.__getitem__)
             for own, one in zip(alone, votes, strict=True)
         ]
 
@@ -432,7 +413,10 @@ class Classes(CompiledLearner):
             return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
         known = [one for one in found if one is not None]
-        return _Newcomer(self, known) if len(known) == len(self._members) else None
+        if len(known) < len(self._members):
+            return None
+        assert isinstance(self.kernel, ClassesKernel)
+        return _Newcomer(self.kernel, known)
 
     def start_task(self, task: int, started: Started) -> None:
         for member in self._members:
@@ -484,69 +468,15 @@ class Classes(CompiledLearner):
         return self.form == "pairs" and self.answers > MAX_IN_PAIRS
 
 
-class _Newcomer:
+class _Newcomer(NamedTuple):
     """A task that nobody has seen, to all inner learners."""
 
-    def __init__(self, owner: Classes, members: list[Newcomer]) -> None:
-        self._pairs, self._members = owner.pairs(), members
-        self._factors = [float(np.exp(scale[0])) for scale in owner._scales]
-        self._classes = owner.answers
-        self._power = float(np.exp(owner._power[0])) if owner.answers > 2 else 1.0
-        self._share = owner.unknown()
+    kernel: ClassesKernel
+    members: list[Newcomer]
 
     def margins(self, round: Round) -> NDArray[np.float64]:
         """Scores (n, K) of rows."""
-        said = [member.margins(round) for member in self._members]
-        odds = np.array(said).T * self._factors
-        return coupled(self._pairs, odds, self._classes, self._power, self._share)
-
-
-def coupled(
-    pairs: list[tuple[int, int]],
-    odds: NDArray[np.float64],
-    classes: int,
-    power: float = 1.0,
-    share: float = 0.0,
-) -> NDArray[np.float64]:
-    """Log-probabilities (n, K) from log-odds (n, P) of the second class of each pair.
-
-    They are raised to a power, and a share of them is given to all classes alike.
-
-    >>> coupled([(0, 1)], np.array([[np.log(3.0)]]), 2)
-    array([[-1.38629436, -0.28768207]])
-    """
-    odds = np.clip(odds, -500.0, 500.0)
-    heard = np.ones_like(odds) if any(low < 0 for low, _ in pairs) else relevant_pairs(pairs, odds)
-    against = np.ones((len(odds), classes))
-    for (low, high), z, asked in zip(pairs, odds.T, heard.T, strict=True):
-        if high >= 0:
-            against[:, high] += asked * np.exp(-z)
-        if low >= 0:
-            against[:, low] += asked * np.exp(z)
-    scores = -power * np.log(against)
-    scores = scores - scores.max(axis=1, keepdims=True)
-    scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    if not share:
-        return np.asarray(scores)
-    return np.asarray(np.log((1.0 - share) * np.exp(scores) + share / classes))
-
-
-def relevant_pairs(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Choose the pairs (n, P) of the likeliest class, and of those that come near it.
-
-    The likeliest class is found by a tournament: classes meet in turn, the likelier of two stays.
-    """
-    each, classes = np.arange(len(odds)), max(high for _, high in pairs) + 1
-    z = np.zeros((len(odds), classes, classes))  # of the first class against the second
-    for (low, high), between in zip(pairs, odds.T, strict=True):
-        z[:, high, low], z[:, low, high] = between, -between
-    best = np.zeros(len(odds), dtype=np.int64)
-    for k in range(1, classes):
-        best = np.where(z[each, k, best] > 0.0, k, best)
-    near = z[each, best] < CLOSE
-    return np.array(
-        [(best == low) | (best == high) | (near[:, low] & near[:, high]) for low, high in pairs]
-    ).T
+        return self.kernel.scores_of(np.array([one.margins(round) for one in self.members]))
 
 
 def default_form(inner: str) -> Form:

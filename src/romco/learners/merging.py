@@ -25,12 +25,12 @@ from romco.learners.sharing import (
     Floats,
     Full,
     Latest,
-    Part,
     PerFeature,
     PerPair,
     Steps,
     Sum,
     Whole,
+    stored_pairs,
 )
 
 Values = dict[str, NDArray[Any]]
@@ -103,13 +103,8 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     arrays, rules = common.arrays(), []
     for line in common.sharing():
         if isinstance(line, PerFeature):
-            views = line.view(arrays, common.n_features)
-            blocks = [_block(line, one) for one in active]
-            columns = {
-                column: Column(_column(views, column), [block[:, at] for block in blocks], False)
-                for at, column in enumerate(line.columns)
-            }
-            rules += _rules(line.parts, columns)
+            blocks = [list(_block(line, one).T) for one in active]
+            rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
     touched = TouchedRows(rows, seen, common.n_features)
     _merge_rows(touched, rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
@@ -129,12 +124,8 @@ class InPlaceMerge:
         self._arrays = [[own[name] for name in self._names] for own in arrays]
         self._rules: list[Rule] = []
         for line in lines:
-            first, *others = (line.view(own, common.n_features) for own in arrays)
-            columns = {
-                c: Column(_column(first, c), [_column(own, c) for own in others], True)
-                for c in line.columns
-            }
-            self._rules += _rules(line.parts, columns)
+            first, *others = (line.merged(own, common.n_features) for own in arrays)
+            self._rules += _rules(line, first, others, True)
 
     def is_current(self, common: Learner, shards: Sequence[Learner]) -> bool:
         """Return whether these are the learners, and their arrays the same as before."""
@@ -200,19 +191,20 @@ def _block(line: PerFeature, change: Change) -> Floats:
     return block
 
 
-def _column(views: list[Floats], column: int) -> Floats:
-    for view in views:
-        if column < view.shape[1]:
-            return view[:, column]
-        column -= view.shape[1]
-    raise IndexError(column)
+def _rules(
+    line: PerFeature | Whole, common: list[Floats], shards: list[list[Floats]], live: bool
+) -> list[Rule]:
+    """Return the compiled rules: first for rows of one shard, then for rows of several.
 
-
-def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
-    """Return the compiled rules: first for rows of one shard, then for rows of several."""
-    alone = [c for part in parts if not isinstance(part, Steps) for c in part.columns]
+    ``common`` has the columns of the line in order, ``shards`` those of each shard.
+    """
+    columns = {
+        int(column): Column(common[at], [own[at] for own in shards], live)
+        for at, column in enumerate(line.columns)
+    }
+    alone = [c for part in line.parts if not isinstance(part, Steps) for c in part.columns]
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(alone))]
-    for part in parts:
+    for part in line.parts:
         if isinstance(part, Belief):
             mean, spread = columns[part.mean], columns[part.spread]
             settings = part.prior, part.spent, part.forgetting
@@ -248,15 +240,11 @@ def pairs(
     renamed, names = own if renamed is None else renamed, pair_arrays(learner)
     if not names:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    values, keys = arrays[names[0]], arrays.get(names[1])
-    if keys is None:  # dense (m, d, width)
-        task, feature = np.nonzero(values[own].any(axis=2))
-        return (renamed[task] << 32) | feature, values[own[task], feature]
-    number = np.full(max(int((keys >> 32).max(initial=0)), int(own.max(initial=0))) + 1, -1)
+    task, feature, values = stored_pairs(arrays[names[0]], arrays.get(names[1]))
+    number = np.full(max(int(task.max(initial=0)), int(own.max(initial=0))) + 1, -1)
     number[own] = renamed
-    task = number[keys >> 32]
-    kept = task >= 0
-    return (task[kept] << 32) | (keys[kept] & 0xFFFFFFFF), values[kept]
+    kept = number[task] >= 0
+    return (number[task[kept]] << 32) | feature[kept], values[kept]
 
 
 def store_pairs(learner: Learner, arrays: Values, tables: Sequence[Pairs]) -> Values:
@@ -312,11 +300,12 @@ def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]])
     n = len(old)
     rows = [np.arange(n, dtype=np.int32)] * len(active)
     seen = [np.full(n, events, dtype=np.int32) for events, _ in active]
-    columns = {
-        column: Column(old[:, column], [own[line.name][:, column] for _, own in active], False)
-        for column in range(old.shape[1])
-    }
-    _merge_rows(TouchedRows(rows, seen, n), _rules(line.parts, columns), False, run_at_once)
+    first, *others = (
+        [values[:, column] for column in line.columns]
+        for values in (old, *(own[line.name] for _, own in active))
+    )
+    rules = _rules(line, first, others, False)
+    _merge_rows(TouchedRows(rows, seen, n), rules, False, run_at_once)
 
 
 def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:

@@ -8,22 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
-from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
-from romco.kernels.auto.scales import Scales, aligned_zeros
-from romco.kernels.auto.subspace import PROGRESS
+from romco.kernels.auto.combiners import Combiner
+from romco.kernels.auto.numbers import AutoNumberKernel
+from romco.kernels.auto.scales import Scales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
-from romco.learners.capabilities import Decomposed, Posterior
-from romco.learners.contributions import Contributions, factor_in_use, side_in_use, with_second_side
+from romco.learners.capabilities import Contributions, Decomposed, Numbers, Posterior
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.shared import KIND_PRIOR, PAIRS, SCALED, BaseAuto, stored_columns
+from romco.learners.shared import PAIRS, SCALED, BaseAuto, add_second_side, stored_columns
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
-
-Numbers = NDArray[np.float64]
 
 INPUTS = ("global", "alone", "level", *(f"direction {k}" for k in range(1, 5)))
 RECENT = ("last residual", "mean residual", "last answer")  # inputs of the correction for drift
@@ -39,22 +36,13 @@ PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 UNREACHABLE_EVENTS = 1e300  # events that no stream will see
 
 
-def with_last_answers(state: State) -> State:
-    """A state of version 1 as one of version 2: no task has a last answer that is known."""
-    arrays = dict(state["arrays"])
-    arrays["own"] = np.pad(arrays["own"], ((0, 0), (0, 2)))
-    arrays["weight"] = np.append(arrays["weight"], 0.0)
-    arrays["covariance"] = np.pad(arrays["covariance"], (0, 1))
-    arrays["covariance"][-1, -1] = WEIGHT_VARIANCE
-    return {**state, "arrays": arrays}
+def with_units(state: State) -> None:
+    """Upgrade a state of version 1 or 2: its features keep the unit that they had in common.
 
-
-def with_units(state: State) -> State:
-    """Upgrade a state of version 2: its features keep the unit that they had in common.
-
-    The model that forgot fast and the last answers are dropped; the global model gets its weight.
+    The model that forgot fast and the weight of last answers, which version 1 did not have, are
+    dropped; the global model gets the former's weight.
     """
-    arrays = dict(state["arrays"])
+    arrays = state["arrays"]
     log_squares, rows, *_ = arrays["clock"]
     size = np.exp(0.5 * log_squares / rows) if rows else 1.0
     spent = arrays["spent"]
@@ -69,9 +57,8 @@ def with_units(state: State) -> State:
     arrays["units"] = units
     slow = [0, 2]
     arrays["mean"], arrays["spent"] = arrays["mean"][slow], spent[slow]
-    arrays["own"] = np.column_stack(
-        [arrays["own"][:, :6], np.zeros(len(arrays["own"])), arrays["own"][:, 6]]
-    )
+    own = np.pad(arrays["own"], ((0, 0), (0, 1)))
+    arrays["own"] = np.column_stack([own[:, :6], np.zeros(len(own)), own[:, 6]])
     arrays["noise"] = np.append(np.delete(arrays["noise"], 1, axis=0), [[1.0, 2.0]], axis=0)
     arrays["clock"] = np.append(arrays["clock"], [0.0, 1.0 / size if rows else 0.0])
     kept, weight = [0, 2, 3, 5, 6, 7, 8], arrays["weight"].copy()
@@ -80,12 +67,11 @@ def with_units(state: State) -> State:
     arrays["drift_weight"], arrays["drift_covariance"] = np.zeros(3), WEIGHT_VARIANCE * np.eye(3)
     arrays["pair_weight"] = np.array([[0.0], [arrays["pair_weight"][1, 1]]])
     arrays["pair_covariance"] = np.full((2, 1, 1), WEIGHT_VARIANCE)
-    return {**state, "arrays": arrays}
 
 
-def with_sides(state: State) -> State:
+def with_sides(state: State) -> None:
     """Upgrade a state of version 3: the subspace has a second side, still empty."""
-    return {**state, "arrays": with_second_side(state["arrays"], "directions", at=0)}
+    add_second_side(state["arrays"], "directions", at=0)
 
 
 class AutoNumber(BaseAuto):
@@ -118,7 +104,11 @@ class AutoNumber(BaseAuto):
     answers = 0
     # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
     version: ClassVar = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units, 3: with_sides}
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: lambda state: None,
+        2: with_units,
+        3: with_sides,
+    }
     shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoNumberKernel
 
@@ -131,26 +121,20 @@ class AutoNumber(BaseAuto):
             "own": np.zeros((n_tasks, 8)),
             "common": np.zeros((2, 2)),
             "noise": np.tile([1.0, 2.0], (8, 1)),  # the answers' variance, seen twice
-            "factor": np.zeros((n_tasks, 8)),
             "directions": np.zeros((n_features, 8)),
-            "progress": np.zeros(PROGRESS),
             "weight": np.array(PRIOR_WEIGHTS),
             "covariance": WEIGHT_VARIANCE * np.eye(len(INPUTS)),
             "pair_weight": np.array(PAIR_PRIOR_WEIGHTS),
             "pair_covariance": np.full((2, 1, 1), WEIGHT_VARIANCE),
             "drift_weight": np.zeros(3),
             "drift_covariance": WEIGHT_VARIANCE * np.eye(3),
-            "units": aligned_zeros(n_features, 8),
-            "typical": np.zeros(5),
-            "evidence": np.zeros((n_tasks, 3)),
-            "belief": np.zeros((n_tasks, 3)),
-            "kinds": KIND_PRIOR.copy(),
             "clock": np.array([0.0, 0.0, 32.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
             "residuals": _normal_residuals(),
+            **self.common_arrays(),
         }
         self._keep(4, a)
         related, like_all, on_its_own, drift = (
-            NumberCombiner(weight, covariance, WEIGHT_VARIANCE)
+            Combiner(weight, covariance, WEIGHT_VARIANCE)
             for weight, covariance in (
                 (a["weight"], a["covariance"]),
                 *zip(a["pair_weight"], a["pair_covariance"], strict=True),
@@ -168,7 +152,7 @@ class AutoNumber(BaseAuto):
             **{name: a[name] for name in a if not name.startswith(apart)},
         )
 
-    def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
+    def intervals(self, round: Round, level: float) -> Numbers:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
@@ -181,7 +165,7 @@ class AutoNumber(BaseAuto):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def shared_factors(self) -> tuple[Numbers, Numbers]:
         return self.units()[:, None] * self._vectors(), self._shares()
 
     def contributions(self, round: Round) -> Contributions:
@@ -197,22 +181,22 @@ class AutoNumber(BaseAuto):
         total = shared.sum(axis=1) + personal.sum(axis=1)
         return Contributions(shared, csr_array(personal), self.kernel.predict(events) - total)
 
-    def _vectors(self) -> NDArray[np.float64]:
+    def _vectors(self) -> Numbers:
         """Shared vectors (d, 6): global, together, directions."""
-        at = 4 * side_in_use(self._arrays)
+        at = 4 * self._side()
         return np.hstack(
             [self._arrays["mean"][:, 1:].T, self._arrays["directions"][:, at : at + 4]]
         )
 
-    def _shares(self) -> NDArray[np.float64]:
+    def _shares(self) -> Numbers:
         """Weights (m, 6) of the shared vectors in the prediction of each task."""
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         everybody = related * weight[0] + like_all * (1.0 - pair)
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[3:] * factor_in_use(self._arrays)])
+        return np.hstack([everybody, together, related * weight[3:] * self._factor()])
 
-    def own_shares(self) -> NDArray[np.float64]:
+    def own_shares(self) -> Numbers:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
         related, _, alone = self.chances().T[:, :, None]
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
@@ -240,11 +224,13 @@ class AutoNumber(BaseAuto):
         return found
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share."""
         spent, units, at = self._arrays["spent"][1], self.units()[features], features + 1
         spent = spent[at, at] if spent.ndim == 2 else spent[at]
         return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
 
     def residual_variance(self) -> float:
+        """Return the variance of what is not explained."""
         # The first is too low where weights vary less than a priori; the second is too high, for
         # it holds what is not yet learned.
         together, related = self._arrays["noise"][[3, 4], 0]
@@ -266,11 +252,11 @@ class AutoNumber(BaseAuto):
             arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
         super().load(arrays)
 
-    def units(self) -> NDArray[np.float64]:
+    def units(self) -> Numbers:
         return np.asarray(self._arrays["clock"][8] * self._arrays["units"][:, 5])
 
 
-def _normal_residuals() -> NDArray[np.float64]:
+def _normal_residuals() -> Numbers:
     """Residuals of a normal distribution, for the first intervals."""
     below = np.array([erf(edge / sqrt(2.0)) for edge in EDGES])
     below[0], below[-1] = 0.0, 1.0
@@ -285,14 +271,15 @@ FARTHEST = 3.0  # spreads of the answers that an error counts as at most, and si
 def of_inner(upgrade: Upgrade) -> Upgrade:
     """Adapt an upgrade of ROMCO to a state whose arrays have a constant column."""
 
-    def upgraded(state: State) -> State:
-        inner = upgrade({**state, "n_features": state["n_features"] + 1})
-        return {**inner, "n_features": state["n_features"]}
+    def upgraded(state: State) -> None:
+        state["n_features"] += 1
+        upgrade(state)
+        state["n_features"] -= 1
 
     return upgraded
 
 
-class DecomposedNumbers(Learner, Decomposed):
+class DecomposedNumbers(Decomposed, Learner):
     r"""ROMCO's U + V for numbers: the same steps and penalties on another loss.
 
     Answers are measured from their running mean in units of their running spread, rows in units
@@ -318,7 +305,7 @@ class DecomposedNumbers(Learner, Decomposed):
     version: ClassVar = Romco.version  # its arrays are ROMCO's and one more
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         **{old: of_inner(upgrade) for old, upgrade in Romco.upgrades.items()},
-        1: lambda state: state,  # what was called 1 held arrays of ROMCO's version 2
+        1: lambda state: None,  # what was called 1 held arrays of ROMCO's version 2
     }
 
     def __init__(
@@ -367,10 +354,6 @@ class DecomposedNumbers(Learner, Decomposed):
         off = np.clip((np.asarray(known.y) - before) / unit, -FARTHEST, FARTHEST)
         answers = (before - self._clock[MEAN]) / unit + off
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
-
-    def weights(self) -> Numbers:
-        """W (d, m): how much a prediction changes with a feature, in the answers' unit."""
-        return self._inner.weights()[1:] * self._factor()
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         left, right = self._inner.shared_factors()
@@ -440,7 +423,7 @@ class NumberLearner(ModelLearner):
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
-    def _keep_all(self, models: Models, **others: NDArray[np.float64]) -> Kept:
+    def _keep_all(self, models: Models, **others: Numbers) -> Kept:
         """Return ``w``, ``b`` and ``clock``; keep them and the others."""
         b, clock = np.zeros(1 if models == "global" else self.n_tasks), np.zeros(4)
         return self._keep(models, b=b, clock=clock, **others), b, clock

@@ -81,14 +81,12 @@ class Method:
     @property
     def space(self) -> Mapping[str, Sequence[Any]]:
         """Grid that tuning searches, by parameter."""
-        kind = self.kind
-        return {} if kind is None else kind.space
+        return {} if self.kind is None else self.kind.space
 
     @property
     def keeps_events(self) -> bool:
         """True if memory grows with the stream because past events are refitted."""
-        kind = self.kind
-        return kind is not None and kind.keeps_events
+        return self.kind is not None and self.kind.keeps_events
 
     @property
     def summary(self) -> str:
@@ -190,12 +188,12 @@ GIVEN = {
     "arow-global": Method("linear:Arow", "AROW-Global", fixed=GLOBAL),
     "coml": Method("linear:Collaborative", "COML"),
     "cw-col": Method("linear:ConfidenceWeighted", "CW-COL", "paper"),
-    "omtl": Method("related:SharedLoss", "OMTL", "paper"),
-    "osmtl-e": Method("related:Smoothed", "OSMTL-e", "paper", {"trust": "exponential"}),
-    "osmtl-t": Method("related:Smoothed", "OSMTL-t", fixed={"trust": "truncated"}),
-    "perceptron-coupled": Method("related:CoupledPerceptron", "Perceptron-Coupled"),
-    "omtlvon": Method("related:LearnedRelation", "OMTLVON", "paper", {"divergence": "von Neumann"}),
-    "omtllog": Method("related:LearnedRelation", "OMTLLOG", "paper", {"divergence": "log det"}),
+    "omtl": Method("linear:SharedLoss", "OMTL", "paper"),
+    "osmtl-e": Method("linear:Smoothed", "OSMTL-e", "paper", {"trust": "exponential"}),
+    "osmtl-t": Method("linear:Smoothed", "OSMTL-t", fixed={"trust": "truncated"}),
+    "perceptron-coupled": Method("linear:CoupledPerceptron", "Perceptron-Coupled"),
+    "omtlvon": Method("linear:LearnedRelation", "OMTLVON", "paper", {"divergence": "von Neumann"}),
+    "omtllog": Method("linear:LearnedRelation", "OMTLLOG", "paper", {"divergence": "log det"}),
     "mtfl": Method("retrained:FeatureLearning", "MTFL", "paper"),
     "trml": Method("retrained:TraceNormLearning", "TRML", "paper"),
     "classes": Method("classes:Classes", "Many classes", role="beyond", target="classes"),
@@ -303,13 +301,15 @@ def upgraded(method: Method, state: State) -> State:
             f"the state of {method.name} has version {version}, this library knows {kind.version} "
             "and older: update romco"
         )
+    copies = {name: dict(state[name]) for name in ("parameters", "arrays")}
+    state = {**state, **copies, "version": kind.version}
     for old in range(version, kind.version):
         if old not in kind.upgrades:
             raise ValueError(
                 f"the state of {method.name} has version {old}, which this library no longer "
                 f"reads; it has version {kind.version}: learn it again, or use an older romco"
             )
-        state = {**kind.upgrades[old](state), "version": old + 1}
+        kind.upgrades[old](state)
     return with_inner_upgraded(state) if "inner_version" in state else state
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.batch.methods import least_trace, logistic_trace, shared_features
-from romco.batch.solver import Solution
+from romco.batch import Solution, low_rank, shared_features
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, Learner, copy_arrays, with_labels
 from romco.learners.capabilities import Start, Started
@@ -214,11 +213,10 @@ class TraceNormLearning(Retrained):
     ) -> None:
         super().__init__(n_features, n_tasks, every, window)
         self._rho1 = not_negative("rho1", rho1)
-        choice("loss", loss, "logistic", "least-squares")
-        self._solve = logistic_trace if loss == "logistic" else least_trace
+        self._loss = choice("loss", loss, "logistic", "least-squares")
 
     def _fit(self, events: Round, theta: NDArray[np.float64], curvature: float) -> Solution:
-        return self._solve(events, self._rho1, theta, TOL, MAX_ITER, curvature)
+        return low_rank(events, self._rho1, self._loss, theta, TOL, MAX_ITER, curvature)
 
 
 def _check_sizes(x: Any, task: NDArray[np.int64]) -> None:

@@ -22,9 +22,8 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import Arrays, State, Upgrade, check_finite, copy_arrays
-from romco.learners.capabilities import ROUNDING, Started
-from romco.learners.shared import DecomposedLearner
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, check_finite, copy_arrays
+from romco.learners.capabilities import ROUNDING, Decomposed, Started
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
 from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
@@ -44,7 +43,7 @@ MAX_COUPLING_ENTRIES = 2**27  # numbers that it may keep
 MAX_ONE_SIDED_TASKS = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
-class Romco(DecomposedLearner):
+class Romco(Decomposed, CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
     In a round with a positive loss (paper eqs. 11 to 21), with G the
@@ -290,14 +289,10 @@ def as_data(name: str, value: Any) -> Any:
     return data(name, listed, value) if listed and is_dataclass(value) else value
 
 
-def without_shares(state: State) -> State:
-    """A state from before it was kept when each task last took part: shares began later."""
-    never = np.zeros(state["n_tasks"], dtype=np.int64)
-    return {
-        **state,
-        "parameters": {**state["parameters"], "shrinkage": "round"},
-        "arrays": {**state["arrays"], "last_round": never},
-    }
+def without_shares(state: State) -> None:
+    """Upgrade a state from before it was kept when each task last took part: shares began later."""
+    state["parameters"]["shrinkage"] = "round"
+    state["arrays"]["last_round"] = np.zeros(state["n_tasks"], dtype=np.int64)
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.scales import aligned_zeros
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import Decomposed, Numbers, personal_of, shared_of
-from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
+from romco.learners.capabilities import Decomposed, Numbers
+from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps, stored_pairs
 from romco.parameters import positive
 
 if TYPE_CHECKING:
@@ -18,21 +20,6 @@ if TYPE_CHECKING:
 
     from romco.kernels.auto.auto import AutoKernel
     from romco.kernels.auto.numbers import AutoNumberKernel
-
-
-class DecomposedLearner(CompiledLearner, Decomposed):
-    """A compiled learner of W = U + V (abstract)."""
-
-    def weights(self) -> Numbers:
-        return self.shared() + self.personal()
-
-    def shared(self) -> Numbers:
-        """U (d, m), what tasks have in common."""
-        return shared_of(self)
-
-    def personal(self) -> Numbers:
-        """V (d, m), what is personal to single tasks."""
-        return personal_of(self)
 
 
 OWN = PerPair("personal", "personal_keys")
@@ -51,17 +38,20 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
     arrays = store.arrays()
-    values, keys = arrays["personal"], arrays.get("personal_keys")
-    if keys is None:
-        task, feature = np.nonzero(values.any(axis=2))
-        values = values[task, feature]
-    else:
-        task, feature = keys >> 32, keys & 0xFFFFFFFF
+    task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
     numbers = (values[:, : lanes.shape[1]] * lanes[task]).sum(axis=1)
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class PairLearner(DecomposedLearner):
+def add_second_side(arrays: Arrays, directions: str, at: int) -> None:
+    """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
+    array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
+    progress[4:8] = array[:, at : at + 4].any(axis=0)
+    arrays[directions] = np.hstack([array, np.zeros((len(array), 4))])
+    arrays |= {"factor": np.hstack([factor, np.zeros_like(factor)]), "progress": progress}
+
+
+class PairLearner(Decomposed, CompiledLearner):
     """U + V, where V is in ``pair_store`` (abstract).
 
     Other arrays with a row per task, as ``shapes`` has them, begin with zeros.
@@ -98,6 +88,19 @@ class BaseAuto(PairLearner):
     def units(self) -> Numbers:
         """Factors (d,) that bring each feature to the learners' units."""
 
+    def common_arrays(self) -> Arrays:
+        """Return new arrays of the subspace, the features' scales and the kinds of tasks."""
+        d, m = self.n_features, self.n_tasks
+        return {
+            "factor": np.zeros((m, 8)),  # F, of both sides
+            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
+            "units": aligned_zeros(d, 8),  # count, sum, squares; centre, size, factor; due
+            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
+            "evidence": np.zeros((m, 3)),  # log-likelihood of each kind, 0 for the best
+            "belief": np.zeros((m, 3)),  # chance of each kind; 0 before the first event
+            "kinds": KIND_PRIOR.copy(),  # one task, and the beliefs about all there ever were
+        }
+
     def personal_sparse(self) -> "csc_array":
         found = stored_columns(self.pair_store, self.own_shares())
         found.data *= self.units()[found.indices]
@@ -110,6 +113,14 @@ class BaseAuto(PairLearner):
         lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
         found: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
         return np.asarray(found.toarray())
+
+    def _side(self) -> int:
+        """Return which of the two sides of the subspace is in use, 0 or 1."""
+        return int(self._arrays["progress"][3] == 1.0)
+
+    def _factor(self) -> Numbers:
+        """F (m, 4), of the side of the subspace that is in use."""
+        return self._arrays["factor"][:, 4 * self._side() :][:, :4]
 
     def chances(self) -> Numbers:
         """Probability (m, 3) that each task is related, like all others, on its own."""

@@ -82,6 +82,11 @@ class PerFeature:
         """The live arrays with features as rows."""
         return [arrays[name].reshape(n_features, -1) for name in self.arrays]
 
+    def merged(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
+        """The live columns that parts name, in the order of ``columns``."""
+        every = [column for view in self.view(arrays, n_features) for column in view.T]
+        return [every[column] for column in self.columns]
+
 
 class Whole:
     """A small array that is handed over and merged as a whole; its rows as if all were touched.
@@ -127,6 +132,16 @@ class PerPair:
 
     def __init__(self, values: str, keys: str) -> None:
         self.arrays = (values, keys)
+
+
+def stored_pairs(
+    values: Floats, keys: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return tasks, features and numbers of stored pairs: a table with keys, or dense (m, d, k)."""
+    if keys is not None:
+        return keys >> 32, keys & 0xFFFFFFFF, values
+    task, feature = np.nonzero(values.any(axis=2))
+    return task, feature, values[task, feature]
 
 
 class Fixed:

@@ -16,8 +16,7 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-INPUTS = ("softmax", "margin", "together", "centres", "usual", "common")
-TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs,
+TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs, in the order of the class,
 DOUBT = 1.0  # and their variance,
 RENEWAL = 3e-5  # to which each event adds this
 NARROW = 64  # features up to which centres are known
@@ -131,10 +130,6 @@ class AutoSoftmax(CompiledLearner):
 
     # What it has found
 
-    def trust(self) -> dict[str, float]:
-        """Weight of each model in the conditional logit."""
-        return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
-
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
         """Parts of one event's scores: features (k,), shared (k, K), personal (k, K), rest (K,).
 
@@ -207,38 +202,26 @@ class AutoSoftmax(CompiledLearner):
             raise ValueError(
                 f"state array {name!r} is {list(values.shape)}, which is not of {classes} classes"
             )
-        parts = values.reshape(*values.shape[:-1], lanes, classes)
         more = np.zeros((*values.shape[:-1], lanes, self._room))
-        more[..., :classes] = parts
+        more[..., :classes] = values.reshape(*values.shape[:-1], lanes, classes)
         more = more.reshape(*values.shape[:-1], lanes * self._room)
-        if keys is None and not self._stores[name].dense and values.ndim == 3:
-            task, feature = np.nonzero(more.any(axis=2))
-            keys, more = (task << 32) | feature, more[task, feature]
         return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
 
     def _dense(self, name: str) -> Numbers:
         """Content of a store as a dense array (tasks, d, width)."""
         store = self._stores[name]
-        arrays = store.arrays()
-        if "personal_keys" not in arrays:
-            return np.asarray(arrays["personal"])
-        keys, found = (
-            arrays["personal_keys"],
-            np.zeros((store.n_tasks, store.n_features, store.width)),
-        )
-        found[keys >> 32, keys & 0xFFFFFFFF] = arrays["personal"]
-        return found
+        return np.stack([store.lane(k) for k in range(store.width)], axis=2)
 
     def _rows(self, name: str, task: int, features: NDArray[np.int32]) -> Numbers:
         """Content of a store for some features of a task, (k, width)."""
         arrays = self._stores[name].arrays()
         if "personal_keys" not in arrays:
             return np.asarray(arrays["personal"][task, features])
-        place = {key: n for n, key in enumerate(arrays["personal_keys"].tolist())}
-        nothing = np.zeros(self._stores[name].width)
-        found = [place.get((task << 32) | f) for f in features.tolist()]
-        rows = [nothing if n is None else arrays["personal"][n] for n in found]
-        return np.array(rows).reshape(len(features), -1)
+        asked = (task << 32) | features.astype(np.int64)
+        _, at, places = np.intersect1d(asked, arrays["personal_keys"], return_indices=True)
+        rows = np.zeros((len(features), self._stores[name].width))
+        rows[at] = arrays["personal"][places]
+        return rows
 
     def _by_centre(self, features: NDArray[np.int32], values: Numbers) -> Numbers:
         """Parts (k, K) of features in the scores of the class means, along the way from 0 to x.

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.mappings import Mappings
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
-    FindsOutliers,
     GivesIntervals,
     LearnsDelayed,
     Newcomer,
-    PreparesUpdate,
     Started,
     StartsAtomically,
     StartsTasks,
@@ -264,15 +261,11 @@ class Engine(Step):
         return self.target.probabilities(margins, self.scale)
 
     def margin_one(self, x: Any, task: Any, offset: float | None = None) -> float:
-        """Return the margin of one event of two classes, or the predicted number.
-
-        ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
-        """
+        """Return the margin of one event of two classes, or the predicted number."""
         margin = self.margin_of_event(x, task, offset)
         if margin is not NotImplemented:
             return float(margin)
-        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
-        return float(self.margins(rows, [task], one_offset(offset))[0])
+        return float(self.margins([x], [task], one_offset(offset))[0])
 
     def probability_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""
@@ -672,7 +665,7 @@ class Engine(Step):
         named = changed or bool(chunk.fresh or batch.names or batch.since)
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
-        if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
+        if not is_compiled(learner) and type(learner).prepare_update is Learner.prepare_update:
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
         round_starts = np.array([0, len(ids)]) if batch.together else np.arange(len(ids) + 1)
@@ -1001,10 +994,11 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not issubclass(type(learner), FindsOutliers):  # isinstance takes long
+    found = learner.personal_tasks()
+    if found is None:
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[cast("FindsOutliers", learner).personal_tasks()] = True
+    personal[found] = True
     return personal
 
 
@@ -1031,10 +1025,10 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:
     margins = learner.predict(round)
-    if isinstance(learner, PreparesUpdate):
-        return margins, learner.prepare_update(round)
-    learner.update(round)
-    return margins, None
+    commit = learner.prepare_update(round)
+    if commit is None:
+        learner.update(round)
+    return margins, commit
 
 
 def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:

@@ -132,7 +132,9 @@ class Columns(Features):
         if self.names is None:
             raise ValueError("these columns have no names: give arrays, or use features=Names()")
         known = {name: column for column, name in enumerate(self.names)}
-        return Sparse(*NamedMappings(known).read(rows))
+        read = NamedMappings(known).read(rows)
+        assert read is not None
+        return Sparse(*read)
 
 
 class NamedFeatures(Features):
@@ -151,23 +153,26 @@ class NamedFeatures(Features):
         """Return sparse rows; where one is refused, the schema stays as it was."""
         if isinstance(rows, Sparse):
             return rows
-        if not isinstance(rows, Encoded):
-            rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
-        if isinstance(rows, Encoded):
-            return _checked(Sparse(*self.mappings(new).read_encoded(rows, self._of_lexicon)), rows)
+        before, listed = self.cells.schema, isinstance(rows, list | tuple)
+        if before is None and listed and not isinstance(rows, Encoded):  # perhaps plain numbers
+            numbers = self.mappings(new).read(rows)
+            if numbers is not None:
+                return Sparse(*numbers)
+            if new is not None:
+                new.clear()
         try:
-            return Sparse(*self.mappings(new).read(rows))
+            rows = self.encode(rows, new is not None)
+            _check_size(rows)
+            return Sparse(*self.mappings(new).read_encoded(rows, self._of_lexicon))
         except BaseException:
-            self.cells.rollback()
+            self.cells.schema = before
             raise
 
     def encode(self, rows: Any, learning: bool) -> Encoded:
         """Return rows by name, as :meth:`read` takes them."""
         if isinstance(rows, Encoded):
             return rows
-        encoded = self.cells.prepare(_check_named(rows), self._column, learning, always=True)
-        assert isinstance(encoded, Encoded)
-        return encoded
+        return self.cells.prepare(_check_named(rows), self._column, learning)
 
     def mappings(self, new: New | None = None) -> Mappings:
         """Return a reader of mappings; without ``new`` it drops new names, but sees later ones."""
@@ -213,7 +218,7 @@ class Names(NamedFeatures):
         return [(self._column.update, names)] if names else []
 
     def mappings(self, new: New | None = None) -> Mappings:
-        return NamedMappings(self._column, new, self.cells, self._cache)
+        return NamedMappings(self._column, new, True, self._cache)
 
     def name(self, column: int) -> Id:
         return self._listed()[column]
@@ -248,7 +253,7 @@ class Hashed(NamedFeatures):
         self.width = int(size)
 
     def mappings(self, new: New | None = None) -> Mappings:
-        return HashedMappings(self.width, self.cells, new is not None)
+        return HashedMappings(self.width, True)
 
     def name(self, column: int) -> Id:
         """Return the column's number behind a "#": names are not stored."""
@@ -367,8 +372,8 @@ def _check_many(rows: Any) -> None:
         raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
-def _checked(sparse: Sparse, rows: Encoded) -> Sparse:
-    """Return the rows of a file, if their numbers can be learned."""
+def _check_size(rows: Encoded) -> None:
+    """Raise ValueError where a number is too large to be learned."""
     if len(rows.values) and np.abs(rows.values).max() > LARGEST_FEATURE:
         at = int(np.argmax(np.abs(rows.values)))
         place = int(np.searchsorted(rows.starts, at, side="right")) - 1
@@ -376,7 +381,6 @@ def _checked(sparse: Sparse, rows: Encoded) -> Sparse:
             f"row {place}: feature {rows.lexicon.names[rows.names[at]]!r} is {rows.values[at]}: "
             f"features are numbers up to {LARGEST_FEATURE:g} in size; scale or drop it"
         )
-    return sparse
 
 
 def _check_finite(rows: Rows, features: Columns) -> None:

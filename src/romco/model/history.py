@@ -207,8 +207,8 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     >>> import romco
     >>> model = romco.Model("pa-unique", history=["skill"], classes=("wrong", "right"))
     >>> _ = model.learn([{"skill": "sums"}] * 3, ["right"] * 3, ["ann"] * 3)
-    >>> [feature_name(model, column) for column in (1, 2, 11)]
-    ['last labels: none', 'no label so far', 'count of right so far for this skill']
+    >>> [feature_name(model, column) for column in (1, 2, 7)]
+    ['last labels: none', 'skill=sums after none', 'count of right so far for this skill']
     """
     name = model.features.name(column) if name is None else name
     past, target = model.engine.history, model.engine.target
@@ -226,16 +226,16 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     share = "mean" if numeric else f"share of {label}"
     if kind.startswith("mean"):
         return f"recent {share}{where} (half-life {kind[4:]})"
-    excess = f"how much more often {label} than in all tasks"
+    more = f"how much more often {label} than in all tasks"
     words = {
         "count": f"count of {'labels' if numeric else label} so far{where}",
         "last": f"last label{where}" if numeric else f"last label was {label}{where}",
         "gap": f"labels since the last one{where}",
         "time": f"time since the last label{where}",
         "new": f"no label so far{where}",
-        "slope": f"{category} times {f'the recent {share}{where}' if place else excess}",
+        "slope": f"{category} times {more}",
         "all": f"log-odds of {label} in all tasks",
-        "excess": excess,
-        "level": f"recent {share}",
+        "level": f"{more}{where}",
+        "own": more,
     }
     return " times ".join(words[part] for part in kind.split("."))

@@ -15,7 +15,7 @@ from romco.io.schema import Column
 from romco.kernels.io.encoded import Encoded
 from romco.labels import Budget
 from romco.labels.audit import AUDIT_KEY, Audit
-from romco.labels.policy import doubt
+from romco.labels.policies import doubt
 from romco.model import Model
 from romco.model.target import Predictions
 from romco.runs.predict import usable_blocks, write_csv

@@ -22,7 +22,15 @@ from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
-from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
+from romco.server.protocol import (
+    MAX_BODY_BYTES,
+    BusyError,
+    ErrorResponse,
+    RequestError,
+    encode,
+    parse,
+    parse_query,
+)
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -33,6 +41,10 @@ LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
+PAGE_POLICY = (
+    b"default-src 'none'; script-src 'sha256-%b'; style-src 'sha256-%b'; connect-src 'self'; "
+    b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -85,7 +97,7 @@ class Application:
             route, task = self._route(scope, headers)
             label = route.path
             if route.body is not None:
-                events, many = parse(await _read_body(route, headers, receive), route.body)
+                events, many = parse(await _read_body(headers, receive), route.body)
             elif route.query is not None:
                 query = parse_query(scope["query_string"], route.query)
             response = await self._handlers[route.name](Request(task, query, events, many))
@@ -136,8 +148,6 @@ class Application:
         return outcomes if request.many else outcomes[0]
 
     async def _explain(self, request: Request) -> Any:
-        if request.many:
-            raise RequestError("send one event, an object")
         return await asyncio.to_thread(self._served.explain, request.events[0])
 
     async def _tasks(self, request: Request) -> Any:
@@ -225,7 +235,7 @@ def _headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
     return list({**dict(SECURITY_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
 
 
-async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
     """Return the body of a request; RequestError unless it is JSON of an allowed length."""
     if b"content-encoding" in headers:
         raise RequestError("send the body as it is, without Content-Encoding", status=415)
@@ -233,14 +243,14 @@ async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Rece
     if kind != b"application/json":
         raise RequestError("send JSON: Content-Type: application/json", status=415)
     body, size, more = b"", int(headers.get(b"content-length", b"0")), True
-    while more and size <= route.max_bytes:
+    while more and size <= MAX_BODY_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RequestError("the client has gone", status=400)
         body, more = body + message.get("body", b""), message.get("more_body", False)
         size = len(body)
-    if size > route.max_bytes:
-        raise RequestError(f"the body is longer than {route.max_bytes:,} bytes", status=413)
+    if size > MAX_BODY_BYTES:
+        raise RequestError(f"the body is longer than {MAX_BODY_BYTES:,} bytes", status=413)
     return body
 
 
@@ -260,27 +270,17 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
 
 def load_page() -> tuple[bytes, Headers]:
     """Return the page in one file, and headers that let only its own script and style run."""
-    folder = files("romco.server") / "page"
-    style, script, text = (
-        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html")
-    )
-    digests = (
-        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
-        for part in (script, style)
-    )
-    policy = (
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ).format(*digests)
+    page = files("romco.server") / "page"
+    style, script, text = ((page / f"page.{kind}").read_bytes() for kind in ("css", "js", "html"))
+    digests = (base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style))
     headers = _headers(
         "page",
-        (b"content-security-policy", policy.encode()),
+        (b"content-security-policy", PAGE_POLICY % tuple(digests)),
         (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
-    page = text.replace("/*style*/", style).replace("/*script*/", script)
-    return page.encode(), headers
+    return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
 
 
 # The server

@@ -97,27 +97,27 @@ class Client(durable.Closing):
 
     def explain(self, event: Mapping[str, Any]) -> Any:
         """Return what each feature of an event adds to its margin."""
-        return self._call("explain", body=dict(event))
+        return self._call("explain", body=dict(event)).json()
 
     def tasks(self, **query: Any) -> Any:
         """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
-        return self._call("tasks", query=query)
+        return self._call("tasks", query=query).json()
 
     def task(self, task: str | int) -> Any:
         """Return what was learned of a task."""
-        return self._call("task", task=task)
+        return self._call("task", task=task).json()
 
     def forget(self, task: str | int) -> Any:
         """Forget a task; needs the scope admin."""
-        return self._call("forget", task=task)
+        return self._call("forget", task=task).json()
 
     def checkpoint(self) -> int:
         """Write a checkpoint and return its sequence number; needs the scope admin."""
-        return int(self._call("checkpoint")["sequence"])
+        return int(self._call("checkpoint").json()["sequence"])
 
     def model(self, path: str | Path) -> None:
         """Download the model file, for :func:`romco.load`; replaces ``path`` once it is whole."""
-        durable.replace(path, [self._request("model")])
+        durable.replace(path, [self._call("model").data])
 
     def ready(self) -> bool:
         """Return True if the service predicts and learns now."""
@@ -142,25 +142,22 @@ class Client(durable.Closing):
     def _events(self, name: str, events: Events, prepare: Any) -> Any:
         """Send one event, or a list in batches; name a bad event by its place in the list."""
         if isinstance(events, Mapping):
-            return self._call(name, body=prepare(events))
+            return self._call(name, body=prepare(events)).json()
         prepared = [prepare(event) for event in events]
         responses: list[Any] = []
         for begin in range(0, len(prepared), self._batch):
             try:
-                responses += self._call(name, body=prepared[begin : begin + self._batch])
+                responses += self._call(name, body=prepared[begin : begin + self._batch]).json()
             except ServiceError as error:
                 if error.index is None:
                     raise
                 raise ServiceError(error.status, error.reason, begin + error.index) from None
         return responses
 
-    def _call(self, name: str, **given: Any) -> Any:
-        return json.loads(self._request(name, **given))
-
-    def _request(self, name: str, **given: Any) -> bytes:
+    def _call(self, name: str, **given: Any) -> BaseHTTPResponse:
         response = self._send(name, **given)
         if response.status < 400:
-            return response.data
+            return response
         try:
             refusal = response.json()
             reason, index = str(refusal["error"]), refusal.get("index")

@@ -43,10 +43,6 @@ def join_headers(headers: Headers) -> bytes:
 JSON_LINES = join_headers(JSON_HEADERS)
 
 
-class RefusedHeadError(Exception):
-    """Raised within the parser to stop it."""
-
-
 class Connection(HttpToolsProtocol):
     """One connection; a refusal comes after the responses to the requests before it."""
 
@@ -156,7 +152,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, reason: str) -> None:
         self._reason = status, reason
-        raise RefusedHeadError(reason)  # httptools stops, uvicorn calls send_400_response
+        raise ValueError(reason)  # httptools stops, uvicorn calls send_400_response
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what was read last, after the responses to what came before."""

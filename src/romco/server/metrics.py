@@ -1,19 +1,13 @@
 """Metrics of the service: for Prometheus, and for the page."""
 
 import time
-from bisect import bisect_left
 from collections import Counter as Count
 from collections import deque
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from romco.learners.capabilities import Decomposed
 from romco.server.routes import ROUTES
@@ -34,15 +28,15 @@ class Metrics:
         self.predictions, self._service = 0, service
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
-        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
-        self._seconds = dict.fromkeys(paths, 0.0)
+        name, text = "romco_request_seconds", "Time from request to response"
+        self._seconds = Histogram(name, text, ["path"], registry=None, buckets=BUCKETS)
+        self._observe = {path: self._seconds.labels(path).observe for path in paths}
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
         self._requests[path, status] += 1
-        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
-        self._seconds[path] += seconds
+        self._observe[path](seconds)
         self._recent[path].append(seconds)
 
     def latency(self, path: str) -> dict[str, float] | None:
@@ -68,7 +62,7 @@ class Metrics:
             "expired": counts["never answered"],
             "trouble": None if service.trouble is None else trouble,
             "judged": scores.total.events,
-            "curve": scores.total.curve.points(),
+            "curve": scores.total.points(),
             "calibration": scores.calibration(),
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
@@ -84,13 +78,7 @@ class Metrics:
         for (path, status), count in list(self._requests.items()):
             requests.add_metric([path, str(status)], count)
         yield requests
-        text = "Time from request to response"
-        seconds = HistogramMetricFamily("romco_request_seconds", text, labels=["path"])
-        bounds = (*map(str, BUCKETS), "+Inf")
-        for path, counts in self._buckets.items():
-            buckets = list(zip(bounds, accumulate(counts), strict=True))
-            seconds.add_metric([path], buckets, self._seconds[path])
-        yield seconds
+        yield from self._seconds.collect()
         service = self._service
         events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
         for outcome in OUTCOMES:

@@ -250,26 +250,24 @@ decode_pending = msgspec.json.Decoder(PendingEvent).decode
 
 
 _MANY = Meta(min_length=1, max_length=MAX_EVENTS)
-_DECODERS: dict[type[msgspec.Struct], tuple[Any, Any]] = {
-    kind: (msgspec.json.Decoder(kind), msgspec.json.Decoder(Annotated[list[kind], _MANY]))  # type: ignore[valid-type]
-    for kind in (PredictRequest, LearnRequest)
-}
+PREDICT_BODY = msgspec.json.Decoder(PredictRequest | Annotated[list[PredictRequest], _MANY])
+LEARN_BODY = msgspec.json.Decoder(LearnRequest | Annotated[list[LearnRequest], _MANY])
+EVENT_BODY = msgspec.json.Decoder(PredictRequest)
 
 
-def parse(body: bytes, kind: type[msgspec.Struct]) -> tuple[list[Any], bool]:
+def parse(body: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[list[Any], bool]:
     """Return the events of a body, and whether they came as a list; else it is one object.
 
-    >>> parse(b'{"task": "ann", "x": {"a": 1}}', PredictRequest)
+    >>> parse(b'{"task": "ann", "x": {"a": 1}}', PREDICT_BODY)
     ([PredictRequest(task='ann', x={'a': 1.0}, id=None, offset=None)], False)
     """
-    many = body.lstrip()[:1] != b"{"
     try:
-        parsed = _DECODERS[kind][many].decode(body)
+        parsed = decoder.decode(body)
     except msgspec.ValidationError as error:
         raise _invalid(str(error), body) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}", status=400) from None
-    return (parsed, True) if many else ([parsed], False)
+    return (parsed, True) if type(parsed) is list else ([parsed], False)
 
 
 def parse_query(query: bytes, kind: type[msgspec.Struct]) -> Any:

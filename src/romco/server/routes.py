@@ -12,12 +12,11 @@ import msgspec
 
 from romco.io import durable
 from romco.server.protocol import (
-    MAX_BODY_BYTES,
-    MAX_EVENTS,
+    EVENT_BODY,
+    LEARN_BODY,
+    PREDICT_BODY,
     ErrorResponse,
-    LearnRequest,
     LearnResponse,
-    PredictRequest,
     PredictResponse,
     RequestError,
     TaskQuery,
@@ -35,8 +34,7 @@ ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 class Route:
     """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.
 
-    ``body`` and ``response`` are types of JSON. A route with both takes and returns an object, or
-    a list of them.
+    ``body`` decodes JSON, ``response`` is its type; "application/json" without one is any object.
     """
 
     name: str  # of the handler, and of the client's method
@@ -44,11 +42,10 @@ class Route:
     path: str
     scope: str  # "public" or a token's scope
     summary: str
-    body: type[msgspec.Struct] | None = None
-    response: type[msgspec.Struct] | None = None
+    body: msgspec.json.Decoder[Any] | None = None
+    response: Any = None
     media: str = "application/json"  # of the response
     query: type[msgspec.Struct] | None = None
-    max_bytes: int = MAX_BODY_BYTES  # of the body
 
     def __post_init__(self) -> None:
         if self.scope not in ("public", *SCOPES):
@@ -65,6 +62,7 @@ PREDICT = "Predict events; those with an id wait for their answers"
 LEARN = "Learn answers by id, or whole events; each id once"
 EXPLAIN = "What each feature of an event adds to its margin"
 MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
+PREDICTIONS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 LIVE = "State of the service every second (server-sent events)"
 FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -72,9 +70,9 @@ ROUTES = (
     Route("page", "GET", "/", "public", "The page", media=HTML),
     Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
     Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
-    Route("predict", "POST", "/v1/predict", "read", PREDICT, PredictRequest, PredictResponse),
-    Route("learn", "POST", "/v1/learn", "write", LEARN, LearnRequest, LearnResponse),
-    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, PredictRequest),
+    Route("predict", "POST", "/v1/predict", "read", PREDICT, PREDICT_BODY, PREDICTIONS),
+    Route("learn", "POST", "/v1/learn", "write", LEARN, LEARN_BODY, OUTCOMES),
+    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, EVENT_BODY),
     Route("tasks", "GET", "/v1/tasks", "read", "Tasks, page by page", query=TaskQuery),
     Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task"),
     Route("forget", "DELETE", "/v1/tasks/{task}", "admin", "Forget a task, durably"),
@@ -152,18 +150,15 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
 class Access:
     """Decides whether a request is let in; ``hosts`` None accepts any Host.
 
     ``tokens`` are scopes by the SHA-256 of a token; without them no token is needed.
     """
 
-    def __init__(
-        self,
-        tokens: Mapping[str, frozenset[str]] | None = None,
-        hosts: frozenset[str] | None = LOCAL_NAMES,
-    ) -> None:
-        self._tokens, self._hosts = tokens, hosts
+    tokens: Mapping[str, frozenset[str]] | None = None
+    hosts: frozenset[str] | None = LOCAL_NAMES
 
     @classmethod
     def of_host(
@@ -186,15 +181,15 @@ class Access:
         """Raise RequestError where a request for a route of a scope is refused."""
         host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
         name = host[1:].partition("]")[0] if host[:1] == "[" else host.rpartition(":")[0] or host
-        if self._hosts is not None and name.lower() not in self._hosts:
+        if self.hosts is not None and name.lower() not in self.hosts:
             raise RequestError("the service is not known by this Host", status=421)
         foreign = origin is not None and origin.decode("latin-1").partition("://")[2] != host
         if foreign and method not in ("GET", "HEAD"):
             raise RequestError("requests from other sites are refused", status=403)
-        if self._tokens is None or scope == "public":
+        if self.tokens is None or scope == "public":
             return
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        scopes = self._tokens.get(_digest(secret.strip()))
+        scopes = self.tokens.get(_digest(secret.strip()))
         if scopes is None or kind.lower() != "bearer":
             bearer = [(b"www-authenticate", b"Bearer")]
             reason = "a token is needed: Authorization: Bearer TOKEN"
@@ -215,8 +210,10 @@ def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     """Return the OpenAPI document; ``row_width`` is the number of columns of unnamed features."""
-    types = (PredictRequest, LearnRequest, PredictResponse, LearnResponse, ErrorResponse)
-    _, schemas = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
+    paths: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     unwanted = "array" if row_width is None else "object"
     size = {} if row_width is None else {"minItems": row_width, "maxItems": row_width}
     for name in ("PredictRequest", "LearnRequest"):
@@ -225,9 +222,6 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
         row["anyOf"] = [kind | size if kind["type"] == "array" else kind for kind in kinds]
     answer = schemas["LearnRequest"]
     answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
-    paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     text = "Predict, answer later, learn once. An object is one event, a list many"
     info = {"title": "romco", "version": __version__, "description": f"{text}; responses alike."}
     security = {"token": {"type": "http", "scheme": "bearer"}}
@@ -239,13 +233,14 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
-    many = route.body is not None and route.response is not None
-    schema: dict[str, Any] = {"type": "object" if route.media == "application/json" else "string"}
-    if route.response is not None:
-        schema = _schema(route.response, many)
-    responses = {"200": _content("Done", schema, route.media.split(";")[0])}
-    refused = _content("Refused", _schema(ErrorResponse))
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a route; adds the types it names to ``schemas``."""
+
+    def content(text: str, kind: Any, media: str = "application/json") -> dict[str, Any]:
+        (schema,), named = msgspec.json.schema_components([kind], ref_template=SCHEMA_REF)
+        schemas.update(named)
+        return {"description": text, "content": {media: {"schema": schema}}}
+
     parameters: list[dict[str, Any]] = []
     if route.query is not None:
         fields = msgspec.json.schema_components([route.query])[1][route.query.__name__]
@@ -254,29 +249,20 @@ def _operation(route: Route) -> dict[str, Any]:
     if "{task}" in route.path:
         task = {"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.append(task)
+    response = route.response or (dict if route.media == "application/json" else str)
+    refused = content("Refused", ErrorResponse)
     operation = {
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": responses | {str(status): refused for status in route.errors},
+        "responses": {"200": content("Done", response, route.media.split(";")[0])}
+        | {str(status): refused for status in route.errors},
         "security": [] if route.scope == "public" else [{}, {"token": [route.scope]}],
     }
     if route.body is not None:
-        sent = _schema(route.body, many, {"minItems": 1, "maxItems": MAX_EVENTS})
-        operation["requestBody"] = {"required": True} | _content("One event, or many", sent)
+        body = content("One event, or many", route.body.type)
+        operation["requestBody"] = {"required": True} | body
     return operation
-
-
-def _content(text: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
-    return {"description": text, "content": {media: {"schema": schema}}}
-
-
-def _schema(
-    kind: type[msgspec.Struct], many: bool = False, size: dict[str, int] | None = None
-) -> dict[str, Any]:
-    """Return the schema of an object or, with ``many``, of a list of them too."""
-    one = {"$ref": SCHEMA_REF.format(name=kind.__name__)}
-    return {"anyOf": [one, {"type": "array", "items": one, **(size or {})}]} if many else one
 
 
 def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from romco.server.protocol import LearnRequest, RequestError, StoppedError, parse
+from romco.server.protocol import LEARN_BODY, RequestError, StoppedError, parse
 
 if TYPE_CHECKING:
     from romco.server.writer import Service
@@ -104,7 +104,7 @@ class SourceReader:
             self._source.acknowledge(messages)
 
     def _learn(self, messages: Sequence[Message]) -> None:
-        lessons = [lesson for m in messages for lesson in parse(m.body, LearnRequest)[0]]
+        lessons = [lesson for m in messages for lesson in parse(m.body, LEARN_BODY)[0]]
         if messages:
             self._service.learn(lessons, self._source.name, messages[-1].position).result()
             self.learned += len(messages)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
-from msgspec.structs import astuple
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
@@ -37,8 +36,9 @@ from romco.server.protocol import (
     name_key,
 )
 
-Predictions = tuple[list[Any], list[Any], list[float]]  # labels, probabilities, margins
+Predictions = tuple[list[Any], list[Any], list[Any]]  # labels, probabilities, margins
 
+PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
@@ -52,52 +52,43 @@ MIN_PROBABILITY = 1e-15
 Bins = Annotated[list[int | float], Meta(min_length=CALIBRATION_BINS, max_length=CALIBRATION_BINS)]
 
 
-class ErrorCurve(msgspec.Struct, array_like=True):
-    """Sum of errors among each ``width`` events, in at most CURVE_POINTS points."""
-
-    width: int = 1
-    filled: int = 0  # events of the last point
-    errors: list[float] = msgspec.field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.filled <= self.width or len(self.errors) > CURVE_POINTS:
-            points = len(self.errors)
-            raise ValueError(f"a curve of {points} points, {self.width} events each")
-
-    def add(self, error: float) -> None:
-        if not self.errors or self.filled == self.width:
-            if len(self.errors) == CURVE_POINTS:
-                pairs = zip(self.errors[::2], self.errors[1::2], strict=True)
-                self.errors = [a + b for a, b in pairs]
-                self.width *= 2
-            self.errors.append(0.0)
-            self.filled = 0
-        self.errors[-1] += error
-        self.filled += 1
-
-    def points(self) -> list[tuple[int, float]]:
-        """Return events so far and the mean error since the point before, per point."""
-        sums, width, filled = list(self.errors), self.width, self.filled  # another thread may add
-        sizes = [width] * (len(sums) - 1) + [filled]
-        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
-
-
 class ErrorCount(msgspec.Struct, array_like=True):
-    """Mean error and its curve: share of wrong labels, or mean absolute error of numbers."""
+    """Mean error, share of wrong labels or mean absolute error of numbers, and its curve.
+
+    The curve has at most CURVE_POINTS points, each the sum of errors among as many events.
+    """
 
     events: int = 0
     errors: float = 0.0
-    curve: ErrorCurve = msgspec.field(default_factory=ErrorCurve)
+    curve: tuple[int, int, list[float]] = (1, 0, [])  # events per point, of the last one, sums
+
+    def __post_init__(self) -> None:
+        width, filled, sums = self.curve
+        if not 0 <= filled <= width or len(sums) > CURVE_POINTS:
+            raise ValueError(f"a curve of {len(sums)} points, {width} events each")
 
     def add(self, error: float) -> None:
         self.events += 1
         self.errors += error
-        self.curve.add(error)
+        width, filled, sums = self.curve
+        if not sums or filled == width:
+            if len(sums) == CURVE_POINTS:
+                sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+                width *= 2
+            filled, sums = 0, [*sums, 0.0]  # a new list: another thread may read the old one
+        sums[-1] += error
+        self.curve = width, filled + 1, sums
 
     @property
     def mean(self) -> float | None:
         """Mean error; None before any event."""
         return self.errors / self.events if self.events else None
+
+    def points(self) -> list[tuple[int, float]]:
+        """Return events so far and the mean error since the point before, per point."""
+        width, filled, sums = self.curve
+        sizes = [width] * (len(sums) - 1) + [filled]
+        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
 
 
 class Scores(msgspec.Struct):
@@ -185,19 +176,20 @@ class ServedModel:
 
     def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict requests; those with an id are to be kept until their answers come."""
-        tasks, cells, ids, offsets = zip(*map(astuple, events), strict=True)
+        tasks = [event.task for event in events]
         if not PLAIN_TASKS.issuperset(map(type, tasks)):
             return self.respond([self.with_task(event, k) for k, event in enumerate(events)])
-        rows, known = self.encode(cells), _offsets(offsets)
-        with_id = [k for k, identity in enumerate(ids) if identity is not None] if any(ids) else []
-        responses, contexts, complete = self._predict(rows, tasks, known, bool(with_id))
+        rows = self.encode([event.x for event in events])
+        offsets = _offsets([event.offset for event in events])
+        with_id = [k for k, event in enumerate(events) if event.id is not None]
+        responses, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
         if self._known_names and not complete:
-            for response, given, row in zip(responses, cells, rows, strict=True):
+            for response, event, row in zip(responses, events, rows, strict=True):
                 if not row.keys() <= self._known_names:
-                    response.unknown = self._unknown(given, row)
+                    response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
-                some = None if known is None else [known[k] for k in with_id]
+                some = None if offsets is None else [offsets[k] for k in with_id]
                 given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
                 asked = self.model.ask(*given, offset=some)
             for k, ask in zip(with_id, asked.tolist(), strict=True):
@@ -207,7 +199,8 @@ class ServedModel:
             made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
             context = contexts[k].tolist() if usable else None
             prediction = Prediction(made.label, made.probability, made.margin, context)
-            pending.append(PendingEvent(ids[k], tasks[k], cells[k], prediction, offsets[k]))
+            event = events[k]
+            pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
     def _predict(
@@ -218,27 +211,23 @@ class ServedModel:
         Returns responses; the learner's context (n, k), for late answers; and whether all
         features are sure to be known.
         """
-        engine, read, contexts = self.model.engine, self.model.features.read, None
-        given: Any = rows
-        version = self.sequence
+        engine, version, contexts, complete = self.model.engine, self.sequence, None, False
+        columns: Any
         try:
-            if len(rows) == 1 and not with_context:  # compiled, without arrays
-                made = engine.predict_event(rows[0], tasks[0], offsets[0] if offsets else None)
-                if made is not NotImplemented:
-                    label, chance, margin = made
-                    return [PredictResponse(label, chance, margin, version)], None, False
-            if self._known_names and engine.history is None:
-                given = read(rows)  # names that are not known are left out
             if with_context:
-                margins, contexts = engine.margins_and_context(given, tasks, offsets)
+                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
+            elif (found := engine.predict_events(rows, tasks, offsets)) is not NotImplemented:
+                labels, *columns, sizes = zip(*found, strict=True)  # without arrays
+                columns, margins = (map(_plain, labels), *columns), None
+                complete = engine.history is None and sizes == tuple(map(len, rows))
             else:
-                margins = engine.margins(given, tasks, offsets)
+                margins = engine.margins(rows, tasks, offsets)
         except ValueError as error:
-            check_each(read, rows)
+            check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        complete = given is not rows and len(given.values) == sum(map(len, rows))
-        chances = margins if self.target == "number" else engine.probability_of(margins)
-        columns = self._predictions(margins, chances)
+        if margins is not None:
+            chances = margins if self.target == "number" else engine.probability_of(margins)
+            columns = self._predictions(margins, chances)
         return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
 
     def with_task(self, event: Any, index: int) -> Any:
@@ -277,15 +266,18 @@ class ServedModel:
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
-        return check_each(lambda some: [self._encode(row, schema, learning) for row in some], rows)
-
-    def _encode(self, row: Row, schema: Schema, learning: bool) -> dict[str, float]:
-        if not isinstance(row, dict):
-            raise ValueError("expected an object with a value for each name")
-        unknown = schema.unknown(row) if learning and schema.complete else []
-        if unknown:
-            raise ValueError(f"the model has no column {', '.join(unknown)}")
-        return schema.encode(row)
+        encoded = []
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict):
+                raise RequestError("expected an object with a value for each name", index)
+            unknown = schema.unknown(row) if learning and schema.complete else []
+            if unknown:
+                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
+            try:
+                encoded.append(schema.encode(row))
+            except ValueError as error:
+                raise RequestError(str(error), index) from None
+        return encoded
 
     def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -301,16 +293,14 @@ class ServedModel:
 
     def _predictions(self, margins: Any, probabilities: Any) -> Predictions:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
+        labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
         if self.target == "number":
-            return margins.tolist(), [None] * len(margins), margins.tolist()
+            return labels, [None] * len(labels), labels
         if self.target == "classes":
-            labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
             largest = margins.max(axis=1, initial=-np.inf)
-            largest = np.where(np.isfinite(largest), largest, 0.0)
-            return labels, probabilities.max(axis=1, initial=0.0).tolist(), largest.tolist()
-        classes = self.model.classes or (None,)
-        below, above, numbers = _plain(classes[0]), _plain(classes[-1]), margins.tolist()
-        return [above if m >= 0.0 else below for m in numbers], probabilities.tolist(), numbers
+            margins = np.where(np.isfinite(largest), largest, 0.0)
+            probabilities = probabilities.max(axis=1, initial=0.0)
+        return labels, probabilities.tolist(), margins.tolist()
 
     # Applying changes
 
@@ -423,7 +413,7 @@ class ServedModel:
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],
             "features": [{"feature": _plain(f), "weight": w} for f, w in insight.features],
-            "curve": [] if score is None else score.curve.points(),
+            "curve": [] if score is None else score.points(),
             "version": self.sequence,
         }
 
@@ -524,7 +514,7 @@ def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
 
 def _plain(label: Any) -> Answer | None:
     """Return a label or a name as JSON has it; those of other types come with model files."""
-    return label if label is None or isinstance(label, str | int | float) else str(label)
+    return label if isinstance(label, PLAIN_LABELS) else str(label)
 
 
 def _sort_key(value: Any) -> tuple[bool, bool, Any]:

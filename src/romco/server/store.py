@@ -47,7 +47,10 @@ FORMAT = 2  # 1 was a format of its own, without SQLite
 OLD_FORMAT = ("checkpoint-*", "log-*", "pending-*")
 TRIM_ROWS = 200  # rows that one transaction removes at most
 REPLAY_ROWS = 100
-SCHEMA = """
+# "secure_delete" overwrites what is forgotten
+PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", "busy_timeout=2000", "synchronous=FULL")
+SCHEMA = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE change (
     sequence INTEGER PRIMARY KEY, count INTEGER NOT NULL, crc32 INTEGER NOT NULL, body BLOB NOT NULL
@@ -64,6 +67,8 @@ CREATE TABLE checkpoint (
     one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, file TEXT NOT NULL,
     scores BLOB NOT NULL
 );
+PRAGMA user_version={FORMAT};
+COMMIT;
 """
 
 
@@ -121,19 +126,12 @@ class Store(durable.Closing):
         path = self.folder / DATABASE
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        execute = self._db.execute
-        execute("PRAGMA journal_mode=WAL")
-        execute("PRAGMA secure_delete=ON")  # what is forgotten is overwritten
-        execute("PRAGMA busy_timeout=2000")
-        execute("PRAGMA synchronous=FULL")
+        for pragma in PRAGMAS:
+            self._db.execute(f"PRAGMA {pragma}")
         self._level = "FULL"
         version = self._value("PRAGMA user_version")
         if version == 0:
-            execute("BEGIN IMMEDIATE")
-            for statement in SCHEMA.split(";"):
-                execute(statement)
-            execute(f"PRAGMA user_version={FORMAT}")
-            execute("COMMIT")
+            self._db.executescript(SCHEMA)
         elif version != FORMAT:
             raise DamagedError(f"{self.folder.name} has format {version}: update romco")
         self._count()
@@ -228,14 +226,12 @@ class Store(durable.Closing):
             if level != self._level:
                 self._db.execute(f"PRAGMA synchronous={level}")
                 self._level = level
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield
-                self._db.execute("COMMIT")
+                with self._db:  # commits or rolls back
+                    self._db.execute("BEGIN IMMEDIATE")
+                    yield
             except BaseException:
                 with suppress(sqlite3.Error):
-                    if self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
                     self._count()
                 raise
 

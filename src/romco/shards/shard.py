@@ -12,7 +12,7 @@ from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import ChunkStep
 from romco.learners import restore
-from romco.learners.capabilities import SubspaceRows, UpdatesSubspace
+from romco.learners.auto import Auto, SubspaceRows
 from romco.learners.merging import (
     Change,
     Merged,
@@ -142,7 +142,7 @@ class Shard:
         self._events = 0  # since the last barrier
         self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
-        if n > 1 and isinstance(self.model.engine.learner, UpdatesSubspace):
+        if n > 1 and isinstance(self.model.engine.learner, Auto):
             self.model.engine.learner.disable_subspace_updates()
 
     # Learning and predicting
@@ -355,9 +355,9 @@ class Shard:
         round = as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
         self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
-    def _subspace_learner(self) -> UpdatesSubspace:
+    def _subspace_learner(self) -> Auto:
         learner = self.model.engine.learner
-        assert isinstance(learner, UpdatesSubspace)
+        assert isinstance(learner, Auto)
         return learner
 
 

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
-from romco.learners.capabilities import UpdatesSubspace
+from romco.learners.auto import Auto
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
 from romco.model.engine import (
@@ -82,7 +82,6 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
-        self._has_subspace = isinstance(state.front.engine.learner, UpdatesSubspace)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reading: Arguments | None = None  # of Shard.open, while shards read files
@@ -255,10 +254,8 @@ class Coordinator:
 
     def _update_subspace(self) -> None:
         """Recompute the shared subspace from all tasks, if it is due."""
-        if not self._has_subspace:
-            return
-        common = cast("UpdatesSubspace", self.front.engine.learner)
-        if common.subspace_update_due():
+        common = self.front.engine.learner
+        if isinstance(common, Auto) and common.subspace_update_due():
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.merge_subspace(sums))
 

@@ -3,17 +3,17 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Units
+from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
-FORGETTING: float
 GLOBAL_PRIOR: float
 TRACKING_FORGETTING: float
 TRACKING_PRIOR: float
 
 class AutoKernel(Kernel):
-    subspace_slice: int
+    subspace: Subspace
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 Four of the learners are two losses (squared hinge, as AROW; logistic) by two
 degrees of sharing (*global*: one vector for all tasks; *alone*: one for each
 task). The fifth learns a shared and a personal vector *together* on the squared
-hinge, and forgets. Each believes in weights with a Gaussian of diagonal
+hinge. Each believes in weights with a Gaussian of diagonal
 covariance, part of whose prior variance is spent as events come in. From the
 alone logistic vectors a low-rank U = B F' is drawn from time to time.
 
@@ -28,15 +28,15 @@ together:
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, isfinite, log, tanh
+from libc.math cimport NAN, exp, fabs, isfinite, log, log1p, tanh
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
-from romco.kernels.auto.combiners cimport Combination, Combiner
+from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
 from romco.kernels.auto.covariances cimport Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
+from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
@@ -55,8 +55,6 @@ cdef enum:
     SETTLED = 1                                # and places of the margins of combiners,
     FORGETFUL = 2                              # and of the learner that forgets
     OWN_LEVEL = 2                              # place of a task's level in own_intercept
-    KINDS = 3                                  # of tasks: related, like all others, on their own
-    LIKE_ALL = 1
     FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
     DIRECTIONS = 2 * WIDTH                     # places of a row of B, on either side
     OTHER_DIRECTIONS = 2 * WIDTH + 6
@@ -69,23 +67,17 @@ GLOBAL_PRIOR = 10.0                            # prior variance of the global lo
                                                # where features are too many for covariances, 1
 cdef double global_prior = GLOBAL_PRIOR
 cdef double OWN_PRIOR = 0.3                    # prior variance of its personal vector, not 1
-FORGETTING = 3e-4                              # share of its variance that comes back
-cdef double forgetting = FORGETTING
-TRACKING_FORGETTING = 1e-2                     # the same of the learner that forgets,
+TRACKING_FORGETTING = 1e-2                     # share by which the learner that forgets regains variance,
 cdef double tracking_forgetting = TRACKING_FORGETTING
 TRACKING_PRIOR = 0.2                           # how likely it is to be right before any event,
 cdef double tracking_prior = TRACKING_PRIOR
 cdef double TRACKING_SHARE = 1e-2              # and the chance per event that this is open again
+cdef double MAX_GAIN = 500.0                    # log-odds of it that one event may tell
 cdef double DRIFT_PACE = 3e-3                  # of its mean: it is heard while that is above the prior
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is heard
-cdef double EVIDENCE_RANGE = 20.0              # evidence is kept within this: a task may change
-cdef double MIN_KIND_COUNT = 1e-300            # least number of tasks of a kind, for rounding
 cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
-cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many times as many;
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
-cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
-cdef double LONG_STREAM_GROWTH = 2.0           # less often
-SUBSPACE_SLICE = 4096                          # pairs or rows of which one event takes care
+cdef double MIN_PROBABILITY = 1e-290           # of an answer, below which only its logarithm is used
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
 cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
@@ -119,14 +111,17 @@ cdef struct StreamState:
 
 
 cdef struct Opinions:
-    double x2                      # |x|^2 in units of the stream
+    double unit                    # one over the size of a row so far
+    double x2                      # |x|^2 in that unit
     double p[5]                    # margins of the learners
     double v[5]                    # their variances
     double z[10]                   # what the combiners hear
     Combination said[KINDS]            # what they say
-    double missed[KINDS][2]        # their loss where the answer is no, and where it is yes
+    double margin[KINDS]           # as log-odds,
+    double tail[KINDS]             # and the exponential of its size, which is below 1
     double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
+    double share                   # how much of the task is a newcomer
     double forgets, forgets_variance   # margin of the learner that forgets, and its variance
     double offset                  # known part of the log-odds, of which nothing is learned
 
@@ -134,8 +129,8 @@ cdef struct Opinions:
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, level, own_intercept, evidence, belief, change
-    cdef double[::1] kinds, clock, turn
+    cdef double[:, ::1] shared, factor, intercept, level, own_intercept, change
+    cdef double[::1] clock, turn
     cdef StreamState* stream       # `turn`
     cdef Py_ssize_t unanswered     # predictions since an answer was learned
     cdef Pairs personal
@@ -146,11 +141,11 @@ cdef class AutoKernel(Kernel):
     cdef void* coming_of           # and whose it is
     cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own
-    cdef Subspace subspace
-    cdef public Py_ssize_t subspace_slice
+    cdef Kinds kinds
+    cdef readonly Subspace subspace
     cdef Units scales
     cdef Covariances covariances
-    cdef Opinions noted_opinions   # of an event that is alone in its round
+    cdef Opinions opinions         # of the event that was read last
     cdef Events late               # events that come late, or None,
     cdef const double[:, ::1] said     # and what was said of them
 
@@ -162,7 +157,7 @@ cdef class AutoKernel(Kernel):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
-        self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
+        self.kinds, self.clock = Kinds(evidence, belief, kinds), clock
         self.scales, self.change, self.turn = scales, change, turn
         self.stream, self.unanswered = <StreamState*> &self.turn[0], 0
         self.places = np.empty(len(shared), np.intp)
@@ -175,7 +170,6 @@ cdef class AutoKernel(Kernel):
         self.subspace = Subspace(
             shared, DIRECTIONS, OTHER_DIRECTIONS, factor, personal, LOGISTIC, progress
         )
-        self.subspace_slice = SUBSPACE_SLICE
 
     # --- units -------------------------------------------------------------------------------
 
@@ -221,7 +215,7 @@ cdef class AutoKernel(Kernel):
                 if pair >= 0:  # else it is zeros
                     hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
-        o.x2, o.offset = x2, offset
+        o.unit, o.x2, o.offset = unit, x2, offset
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
@@ -256,46 +250,15 @@ cdef class AutoKernel(Kernel):
             o.z[c] = o.p[c]
             o.z[c + LOGISTIC] = moderate(o.p[c + LOGISTIC], o.v[c + LOGISTIC])
         o.z[BOTH], o.z[LEVEL] = o.p[BOTH], self.own_intercept[task, OWN_LEVEL]
-        self.conclude(task, o)
-
-    cdef void conclude(self, long long task, Opinions* o) noexcept nogil:
-        """What the combiners make of what they hear."""
-        cdef int c
-        self.related.combine(o.z, &o.said[0])
-        self.like_all.combine(o.z + GLOBAL, &o.said[1])
-        self.on_its_own.combine(o.z + ALONE, &o.said[2])
+        self.related.combine(0.0, o.z, &o.said[0])
+        self.like_all.combine(0.0, o.z + GLOBAL, &o.said[1])
+        self.on_its_own.combine(0.0, o.z + ALONE, &o.said[2])
         for c in range(KINDS):
-            o.said[c].margin += o.offset
-            softplus_both(o.said[c].margin, o.missed[c])
-        self.find_odds(task, o.odds)
-        self.chances(0.0, o.odds, o.chance)
-
-    cdef void find_odds(self, long long task, double* odds) noexcept nogil:
-        """How likely a kind is by the evidence alone."""
-        cdef int k
-        for k in range(KINDS):
-            odds[k] = exp(self.evidence[task, k])
-
-    cdef void chances(self, double share, const double* odds, double* chance) noexcept nogil:
-        """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one.
-
-        In a share of the prior the task is a newcomer, who is like all.
-        """
-        cdef double total = 0.0
-        cdef int k
-        for k in range(KINDS):
-            chance[k] = self.kinds[k]
-            total += self.kinds[k]
-        if share > 0.0:
-            for k in range(KINDS):
-                chance[k] *= (1.0 - share) / total
-            chance[LIKE_ALL] += share
-        total = 0.0
-        for k in range(KINDS):
-            chance[k] = max(MIN_KIND_COUNT, chance[k]) * odds[k]
-            total += chance[k]
-        for k in range(KINDS):
-            chance[k] /= total
+            o.margin[c] = moderate(o.said[c].mean, o.said[c].variance) + o.offset
+            o.tail[c] = exp(-fabs(o.margin[c]))
+        self.kinds.find_odds(task, o.odds)
+        self.kinds.find_chances(0.0, o.odds, o.chance)
+        o.share = self.newcomer_share(task)
 
     cdef inline TaskChange* change_of(self, long long task) noexcept nogil:
         return <TaskChange*> &self.change[task, 0]
@@ -305,16 +268,17 @@ cdef class AutoKernel(Kernel):
         cdef double c = NEWCOMER_EVENTS * exp(self.stream.newness)
         return max(0.0, c / (self.change_of(task).seen + c))
 
-    cdef double settled(self, double share, const Opinions* o) noexcept nogil:
+    cdef double settled(self, const Opinions* o) noexcept nogil:
         """Log-odds of the mixture of kinds; a newcomer's are multiplied by a factor.
 
         Only what is found out may be less sure of a newcomer, not what is known, the offset.
         """
-        return o.offset + (mixed(o) - o.offset) * exp(share * self.stream.newcomer_log_factor)
+        cdef double[KINDS] chance
+        self.kinds.find_chances(o.share, o.odds, chance)
+        return o.offset \
+            + (mixed(o, chance) - o.offset) * exp(o.share * self.stream.newcomer_log_factor)
 
-    cdef void learn_newcomers(
-        self, long long task, double y, double h, Opinions* o
-    ) noexcept nogil:
+    cdef void learn_newcomers(self, double y, double h, const Opinions* o) noexcept nogil:
         """Steps on the log-likelihood of a young task's answer.
 
         A Newton step of the logarithm of the newcomers' factor; then one up the gradient by the
@@ -322,16 +286,12 @@ cdef class AutoKernel(Kernel):
         is a newcomer like all, rather than of the kind that tasks in general are.
         """
         cdef StreamState* stream = self.stream
-        cdef double share = self.newcomer_share(task), like_all, by_kind = 0.0, total = 0.0
+        cdef double share = o.share, like_all, by_kind = 0.0, total = 0.0
         cdef double told = 0.0, before, z, miss
-        cdef double[KINDS] chance
         cdef int k
         if share < NEWCOMER_MIN_SHARE:
             return
-        memcpy(chance, o.chance, sizeof(chance))
-        self.chances(share, o.odds, o.chance)
-        z = y * (self.settled(share, o) - o.offset)
-        memcpy(o.chance, chance, sizeof(chance))
+        z = y * (self.settled(o) - o.offset)
         miss = 1.0 / (1.0 + exp(z + y * o.offset))
         stream.newcomer_curvature = max(
             1.0, stream.newcomer_curvature + h * share * share * z * z * miss * (1.0 - miss)
@@ -342,35 +302,32 @@ cdef class AutoKernel(Kernel):
         if share >= 1.0:  # nothing tells a newcomer from others yet
             return
         for k in range(KINDS):
-            total += self.kinds[k]
-            by_kind += self.kinds[k] * o.odds[k]
-            told += o.chance[k] * exp(-o.missed[k][y > 0.0])
+            total += self.kinds.count[k]
+            by_kind += self.kinds.count[k] * o.odds[k]
+            told += o.chance[k] * likelihood(o, k, y)
         like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
         before = like_all / (like_all + by_kind)
-        like_all, by_kind = like_all * exp(-o.missed[LIKE_ALL][y > 0.0]), by_kind * told
+        like_all, by_kind = like_all * likelihood(o, LIKE_ALL, y), by_kind * told
         share = stream.newness + h * NEWCOMER_RATE * (like_all / (like_all + by_kind) - before)
         stream.newness = max(-NEWCOMER_LOG_RANGE, min(NEWCOMER_LOG_RANGE, share))
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        cdef Opinions o
+        cdef Opinions* o = &self.opinions
         cdef Py_ssize_t e
-        cdef double unit = self.unit(), share
+        cdef double unit = self.unit()
         cdef bint late = not self.followed and self.is_late(end - begin)
         if not self.followed:
             self.unanswered += end - begin
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
-            self.combine(events.tasks[e], &o)
-            if self.followed and end - begin == 1:  # `learn` need not read it all again
-                self.noted_opinions = o
-                self.keep_notes(events, begin, end)
-            share = self.newcomer_share(events.tasks[e])
-            self.chances(share, o.odds, o.chance)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, o)
+            self.combine(events.tasks[e], o)
             # Features whose squares overflow must be refused before they are learned.
-            margins[e] = self.margin(late, share, &o) if isfinite(o.x2) else NAN
+            margins[e] = self.margin(late, o) if isfinite(o.x2) else NAN
+        if self.followed and end - begin == 1:  # `learn` need not read it all again
+            self.keep_notes(events, begin, end)
         if not self.followed:
             self.coming.n = 0  # the events may be gone before the next row is read
         return 0
@@ -423,9 +380,7 @@ cdef class AutoKernel(Kernel):
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
                     events.shift(e), noted, then,
                 )
-        if self.clock[1] >= self.clock[2] or self.subspace.phase():
-            if self.subspace.advance(self.subspace_slice * (end - begin)):
-                self.wait()
+        self.subspace.keep_up(self.clock[1], &self.clock[2], end - begin)
         self.coming.n = 0
         return 0
 
@@ -436,49 +391,43 @@ cdef class AutoKernel(Kernel):
             self.count(self.scales.count(events.row(e)).x2, 1.0)
         return 0
 
-    cdef void wait(self) noexcept nogil:
-        """Set when to draw next."""
-        self.clock[2] = self.clock[1] * (
-            SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH
-        )
-
     cdef int learn_one(
         self, Row x, long long task, double y, double h, double offset, bint noted,
         const double* then,
     ) except -1 nogil:
         """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
-        cdef Opinions o
-        cdef double unit, margin, common = self.scales.common()
+        cdef Opinions* o = &self.opinions
+        cdef double unit, margin, missed, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
+        if not self.personal.dense:
+            self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
-        unit = self.unit()
+        unit = o.unit if noted and not first else self.unit()
         if self.is_shard():
             self.covariances.distrust()
         else:
             self.covariances.settle()
             if self.covariances.choose(row, self.scales):
                 noted = False
-        if noted and not first and self.scales.common() == common:  # no unit has changed since
-            o = self.noted_opinions
-        else:
-            self.read(row, task, offset, unit, &o)
-            self.combine(task, &o)
-        self.move_learners(row, task, y, h, unit, &o)
-        margin = mixed(&o)
+        if not noted or first or self.scales.common() != common:  # else no unit has changed since
+            self.read(row, task, offset, unit, o)
+            self.combine(task, o)
+        self.move_learners(row, task, y, h, unit, o)
+        margin = mixed(o, o.chance)
+        missed = softplus(-y * margin)
         if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
             self.stream.lateness = self.clock[1] - then[0]
-            self.weigh_tracking(y, h, then[SETTLED], then[FORGETFUL])
+            self.weigh_tracking(h, softplus(-y * then[SETTLED]), softplus(-y * then[FORGETFUL]))
         else:
             self.stream.lateness = 0.0
-            self.weigh_tracking(y, h, margin, o.forgets)
-        self.learn_newcomers(task, y, h, &o)
-        self.move_combiners(task, y, h, &o)
+            self.weigh_tracking(h, missed, softplus(-y * o.forgets))
+        self.learn_newcomers(y, h, o)
+        self.move_combiners(task, y, h, o)
         self.move_level(task, y, h, margin)
-        self.watch(task, y, h, margin, offset)
+        self.watch(task, y, h, margin, missed, offset)
         if not first:
             self.count(row.x2, h)
         return 0
@@ -565,25 +514,20 @@ cdef class AutoKernel(Kernel):
         self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        self.related.learn(y, h * o.chance[0], h, &o.said[0])
-        self.like_all.learn(y, h, h, &o.said[1])
-        self.on_its_own.learn(y, h, h, &o.said[2])
-        self.weigh(task, y, h, o)
-
-    cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
-        """How well each combiner did is evidence of the task's kind, and of kinds in general."""
-        cdef double best = -1e300
+        cdef double[KINDS] loss
         cdef int k
         for k in range(KINDS):
-            self.evidence[task, k] -= h * o.missed[k][y > 0.0]
-            best = max(best, self.evidence[task, k])
-        for k in range(KINDS):
-            self.evidence[task, k] = max(-EVIDENCE_RANGE, self.evidence[task, k] - best)
-        self.find_odds(task, o.odds)
-        self.chances(0.0, o.odds, o.chance)
-        for k in range(KINDS):
-            self.kinds[k] = max(MIN_KIND_COUNT, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
-            self.belief[task, k] = o.chance[k]
+            loss[k] = h * (log1p(o.tail[k]) + max(0.0, -y * o.margin[k]))
+        self.move_combiner(self.related, y, h * o.chance[0], h, 0, o)
+        self.move_combiner(self.like_all, y, h, h, 1, o)
+        self.move_combiner(self.on_its_own, y, h, h, 2, o)
+        self.kinds.learn(task, loss)
+
+    cdef void move_combiner(
+        self, Combiner combiner, double y, double share, double h, int k, const Opinions* o
+    ) noexcept nogil:
+        combiner.move(logistic(y, o.margin[k], o.said[k].variance, share), &o.said[k])
+        combiner.renew(h)
 
     # --- answers at once, and answers that come late -------------------------------------------
 
@@ -594,13 +538,13 @@ cdef class AutoKernel(Kernel):
         """
         return self.stream.lateness > LIVE_EVENTS or self.unanswered + n > LIVE_EVENTS
 
-    cdef double margin(self, bint late, double share, const Opinions* o) noexcept nogil:
+    cdef double margin(self, bint late, const Opinions* o) noexcept nogil:
         """Log-odds of an event whose answer comes at once, or late.
 
         At once the learner that forgets may know better than the combiners: it knows the last
         answers best.
         """
-        cdef double settled = self.settled(share, o), weight = self.tracking_weight(late)
+        cdef double settled = self.settled(o), weight = self.tracking_weight(late)
         return with_other(settled, weight, o.forgets) if weight > 0.0 else settled
 
     cdef double tracking_weight(self, bint late) noexcept nogil:
@@ -613,12 +557,10 @@ cdef class AutoKernel(Kernel):
         """Mean probability, over the last events, that the learner that forgets is right."""
         return self.stream.drift
 
-    cdef void weigh_tracking(
-        self, double y, double h, double margin, double forgets
-    ) noexcept nogil:
-        """Learn who was right, the combiners or the learner that forgets."""
+    cdef void weigh_tracking(self, double h, double missed, double forgets) noexcept nogil:
+        """Learn who was right, the combiners or the learner that forgets, from their losses."""
         cdef StreamState* stream = self.stream
-        stream.tracking = reweighted(stream.tracking, y, h, margin, forgets)
+        stream.tracking = reweighted(stream.tracking, h * (missed - forgets))
         stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
 
     def prediction_context(self, Events events not None):
@@ -628,15 +570,13 @@ cdef class AutoKernel(Kernel):
         self.coming.n = 0
         cdef Py_ssize_t e
         cdef Opinions o
-        cdef double unit = self.unit(), share
+        cdef double unit = self.unit()
         cdef double[:, ::1] said = np.empty((events.n, CONTEXT))
         for e in range(events.n):
             self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
-            share = self.newcomer_share(events.tasks[e])
-            self.chances(share, o.odds, o.chance)
             said[e, 0], said[e, SETTLED], said[e, FORGETFUL] = \
-                self.clock[1], self.settled(share, &o), o.forgets
+                self.clock[1], self.settled(&o), o.forgets
         return np.asarray(said)
 
     def set_context(self, Events events not None, const double[:, ::1] said not None):
@@ -664,7 +604,7 @@ cdef class AutoKernel(Kernel):
     # --- tasks whose answers turn -------------------------------------------------------------
 
     cdef int watch(
-        self, long long task, double y, double h, double margin, double offset
+        self, long long task, double y, double h, double margin, double missed, double offset
     ) except -1 nogil:
         """Add up evidence that a task, or all of them, answers the opposite of what was said.
 
@@ -677,15 +617,14 @@ cdef class AutoKernel(Kernel):
         cdef StreamState* all_ = self.stream
         cdef double own = margin - offset, wrong = -y * own, told
         if offset != 0.0:
-            wrong = softplus(-y * margin) - softplus(-y * (offset - own))
+            wrong = missed - softplus(-y * (offset - own))
         wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, wrong))
         one.seen += h
         all_.seen += h
         if one.seen > TURN_MIN_TASK_EVENTS:
             one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
         if all_.seen > TURN_MIN_EVENTS and not self.is_shard():
-            told = softplus(-y * margin)
-            told -= softplus(-y * (2.0 * all_.mean_margin - own + offset))
+            told = missed - softplus(-y * (2.0 * all_.mean_margin - own + offset))
             all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, told)))
         all_.mean_wrong += TURN_MEAN_RATE * (wrong - all_.mean_wrong)
         all_.mean_margin += TURN_MEAN_RATE * (own - all_.mean_margin)
@@ -701,7 +640,7 @@ cdef class AutoKernel(Kernel):
         self.personal.clear(task)
         self.factor[task, :] = 0.0
         self.own_intercept[task, :] = 0.0
-        self.evidence[task, :] = 0.0
+        self.kinds.evidence[task, :] = 0.0
         self.change[task, :TIMES] = 0.0
         self.change[task, TIMES] += 1.0
 
@@ -721,7 +660,7 @@ cdef class AutoKernel(Kernel):
         self.intercept[:, :] = 0.0
         self.level[:, :] = 0.0
         self.own_intercept[:, :] = 0.0
-        self.evidence[:, :] = 0.0
+        self.kinds.evidence[:, :] = 0.0
         self.change[:, :TIMES] = 0.0
         times = self.stream.times + 1.0
         memset(self.stream, 0, sizeof(StreamState))
@@ -758,9 +697,9 @@ cdef class AutoKernel(Kernel):
                     <double*> cnp.PyArray_DATA(own) + k * 2 * WIDTH,
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
-            self.find_odds(events.tasks[e], o.odds)
+            self.kinds.find_odds(events.tasks[e], o.odds)
             share = self.newcomer_share(events.tasks[e])
-            self.chances(share, o.odds, &chances[e, 0])
+            self.kinds.find_chances(share, o.odds, &chances[e, 0])
             chances[e, KINDS] = other
             chances[e, KINDS + 1] = exp(share * self.stream.newcomer_log_factor)
             self.read(x, events.tasks[e], 0.0, self.unit(), &o)
@@ -820,7 +759,7 @@ cdef class AutoKernel(Kernel):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
         make_orthonormal(values)
-        self.wait()
+        self.clock[2] = next_update(self.clock[1])
 
 
 cdef Steps prepared(
@@ -831,30 +770,37 @@ cdef Steps prepared(
     Where covariances are known, they move the global logistic learner.
     """
     cdef Steps t
-    t.a_all[0] = both(step[GLOBAL + MARGIN].a, step[GLOBAL + LOGISTIC].a)
-    t.b_all[0] = both(step[GLOBAL + MARGIN].b, step[GLOBAL + LOGISTIC].b / scale)
+    t.a_all[0] = both(step[GLOBAL + MARGIN].a, step[GLOBAL + LOGISTIC].a * scale)
+    t.b_all[0] = both(step[GLOBAL + MARGIN].b, step[GLOBAL + LOGISTIC].b * scale)
     t.a_all[1] = both(step[GLOBAL + MARGIN].a, 0.0)
     t.b_all[1] = both(step[GLOBAL + MARGIN].b, 0.0)
     t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
-    t.scale = both(1.0, scale)
     t.prior_all, t.prior_own = both(1.0, global_prior), both(1.0, 1.0)
-    t.prior_both, t.rate = both(1.0, OWN_PRIOR), both(h * forgetting, h * forgetting)
+    t.prior_both = both(1.0, OWN_PRIOR)
     t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting
     return t
 
 
-cdef double mixed(const Opinions* o) noexcept nogil:
+cdef inline double likelihood(const Opinions* o, int k, double y) noexcept nogil:
+    """Probability that a combiner gives to an answer."""
+    return (1.0 if y * o.margin[k] > 0.0 else o.tail[k]) / (1.0 + o.tail[k])
+
+
+cdef double mixed(const Opinions* o, const double* chance) noexcept nogil:
     """Log-odds of an answer that comes from one of the combiners, by chance."""
-    cdef double yes, no
+    cdef double yes = 0.0, no = 0.0
     cdef int k
-    cdef double chance = log(o.chance[0])
-    yes, no = chance - o.missed[0][1], chance - o.missed[0][0]
+    for k in range(KINDS):
+        yes += chance[k] * likelihood(o, k, 1.0)
+        no += chance[k] * likelihood(o, k, -1.0)
+    if yes > MIN_PROBABILITY and no > MIN_PROBABILITY:
+        return log(yes / no)
+    yes, no = log(chance[0]) - softplus(-o.margin[0]), log(chance[0]) - softplus(o.margin[0])
     for k in range(1, KINDS):
-        chance = log(o.chance[k])
-        yes = log_sum(yes, chance - o.missed[k][1])
-        no = log_sum(no, chance - o.missed[k][0])
+        yes = log_sum(yes, log(chance[k]) - softplus(-o.margin[k]))
+        no = log_sum(no, log(chance[k]) - softplus(o.margin[k]))
     return yes - no
 
 
@@ -867,10 +813,10 @@ cdef double with_other(double margin, double weight, double other) noexcept nogi
     )
 
 
-cdef double reweighted(double weight, double y, double h, double margin, double other) noexcept nogil:
-    """Probability that the other is right, after an answer: Bayes' rule with a fixed share."""
-    cdef double settled = exp(-h * softplus(-y * margin)), better = exp(-h * softplus(-y * other))
+cdef double reweighted(double weight, double gain) noexcept nogil:
+    """Probability that the other is right, whose loss is less by this: Bayes' rule, fixed share."""
+    cdef double right = weight * exp(min(gain, MAX_GAIN))
     if weight <= 0.0:
         return 0.0
-    weight = weight * better / (weight * better + (1.0 - weight) * settled)
+    weight = right / (right + 1.0 - weight)
     return weight + TRACKING_SHARE * (tracking_prior - weight)

@@ -150,6 +150,24 @@ cdef class ClassesKernel(Kernel):
     def __dealloc__(self):
         free(self.member)
 
+    def scores_of(self, double[:, ::1] margins):
+        """Return scores (n, K) of events from the margins (P, n) of all members."""
+        cdef Py_ssize_t e, n = margins.shape[1]
+        cdef double[:, ::1] scores = np.empty((n, self.width))
+        self.check_idle()
+        if np.isnan(margins).any():
+            raise FloatingPointError("a margin is not a number: the weights have overflowed")
+        self.offsets = NULL
+        for e in range(n):
+            self.combine(None, e, n, &margins[0, e], &scores[e, 0])
+        return np.asarray(scores)
+
+    cdef int combine(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* scores
+    ) except -1 nogil:
+        """Scores (K,) of an event, of which member i has the margin ``own[i * n]``."""
+        return 0
+
     cdef inline double shift(self, Py_ssize_t i, Py_ssize_t e) noexcept nogil:
         """Known log-odds of a member's +1."""
         if self.offsets == NULL:
@@ -233,21 +251,28 @@ cdef class RestKernel(ClassesKernel):
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        cdef Py_ssize_t e, i, n = end - begin
+        cdef Py_ssize_t e, n = end - begin
         cdef double* own = self.margins.take(self.n * n)
-        cdef double z
         self.offsets = events.offsets
         try:
             self.ask(events, begin, end, own, self.followed)
         finally:
             events.offsets = self.offsets
         self.keep_notes(events, begin, end)
-        for e in range(n):
-            for i in range(self.n):
-                z = (<Member> self.member[i]).odds(own[i * n + e], self.shift(i, begin + e))
-                z = z if (<Member> self.member[i]).high >= 0 else -z
-                margins[(begin + e) * self.width + i] = 1.0 + exp(-z)
-            self.couple(margins + (begin + e) * self.width, self.all_, self.width)
+        for e in range(begin, end):
+            self.combine(events, e, n, own + e - begin, margins + e * self.width)
+        return 0
+
+    cdef int combine(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* scores
+    ) except -1 nogil:
+        cdef Py_ssize_t i
+        cdef double z
+        for i in range(self.n):
+            z = (<Member> self.member[i]).odds(own[i * n], self.shift(i, e))
+            z = z if (<Member> self.member[i]).high >= 0 else -z
+            scores[i] = 1.0 + exp(-z)
+        self.couple(scores, self.all_, self.width)
         return 0
 
     cdef int ask(
@@ -368,8 +393,7 @@ cdef class PairsKernel(ClassesKernel):
             for e in range(begin, end):
                 if not self.many:
                     self.hold(events, e)
-                    self.meet(events, e, n, own + e - begin, margins + e * K, self.all_, K)
-                    self.couple(margins + e * K, self.all_, K)
+                    self.combine(events, e, n, own + e - begin, margins + e * K)
                 else:
                     self.mix(
                         events, e, n, own + e - begin, soft + (e - begin) * K,
@@ -380,6 +404,13 @@ cdef class PairsKernel(ClassesKernel):
             events.offsets = self.offsets
         self.let_go()
         self.keep_notes(events, begin, end)
+        return 0
+
+    cdef int combine(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* scores
+    ) except -1 nogil:
+        self.meet(events, e, n, own, scores, self.all_, self.width)
+        self.couple(scores, self.all_, self.width)
         return 0
 
     cdef double* score_softmax(

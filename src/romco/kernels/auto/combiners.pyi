@@ -6,6 +6,6 @@ class Combiner:
         self,
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
-        renewal: NDArray[np.float64],
         prior: float,
+        renewal: NDArray[np.float64] | None = None,
     ) -> None: ...

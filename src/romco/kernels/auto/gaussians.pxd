@@ -1,6 +1,6 @@
 """Gaussians over weights: one step on a loss, and what their variance does to log-odds."""
 
-from libc.math cimport M_PI, exp, fabs, log1p, sqrt
+from libc.math cimport M_PI, exp, log1p, sqrt
 
 
 cdef struct Step:
@@ -15,13 +15,6 @@ cdef inline double moderate(double mean, double variance) noexcept nogil:
 cdef inline double softplus(double z) noexcept nogil:
     """log(1 + exp(z))."""
     return z + log1p(exp(-z)) if z > 0.0 else log1p(exp(z))
-
-
-cdef inline void softplus_both(double z, double* both) noexcept nogil:
-    """softplus of z and of -z, the same bits as one by one."""
-    cdef double more = log1p(exp(-fabs(z)))
-    both[0] = z + more if z > 0.0 else more
-    both[1] = more - z if z < 0.0 else more
 
 
 cdef inline double log_sum(double a, double b) noexcept nogil:
@@ -63,4 +56,4 @@ cdef inline double move(
 
 cdef inline void forget(double* spent, double prior, double rate) noexcept nogil:
     """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
-    spent[0] = max(0.0, spent[0] - rate * (prior - spent[0]))
+    spent[0] = max(0.0, spent[0] - rate * max(0.0, prior - spent[0]))

@@ -65,11 +65,11 @@ cdef extern from *:
         for (int i = 0; i < 9; i++) romco_store(out + 2 * i, t->s[i]);
     }
 
-    /* The steps of the five learners: all margin and logistic, own margin and logistic, together
-       of all and of own, and what comes back of the variances. */
+    /* The steps of the learners: all margin and logistic, own margin and logistic, together of all
+       and of own, and the one that forgets. */
     typedef struct {
         romco_two a_all[2], b_all[2];  /* of a feature without covariances, and of one with them */
-        romco_two a_own, b_own, a_both, b_both, scale, prior_all, prior_own, prior_both, rate;
+        romco_two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both;
         double a_forgets, b_forgets, forgetting;
         romco_two f[2];
     } romco_steps;
@@ -83,7 +83,7 @@ cdef extern from *:
         romco_two mean, spent, sx, change;
         double left;
         spent = romco_load(all + 3);
-        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_all, spent), ROMCO_TIMES(t->scale, v));
+        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_all, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all[joint], sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_all[joint], sx), sx);
         romco_store(all, mean);
@@ -104,11 +104,10 @@ cdef extern from *:
         sx = ROMCO_TIMES(ROMCO_LESS(t->prior_both, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_both(all[2], own[2]), t->a_both, sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_both, sx), sx);
-        spent = ROMCO_LESS(spent, ROMCO_TIMES(t->rate, ROMCO_LESS(t->prior_both, spent)));
         all[2] = ROMCO_FIRST(mean);
         own[2] = ROMCO_SECOND(mean);
-        all[5] = ROMCO_FIRST(spent) > 0.0 ? ROMCO_FIRST(spent) : 0.0;
-        own[5] = ROMCO_SECOND(spent) > 0.0 ? ROMCO_SECOND(spent) : 0.0;
+        all[5] = ROMCO_FIRST(spent);
+        own[5] = ROMCO_SECOND(spent);
         left = (1.0 - all[11]) * value;
         all[10] += t->a_forgets * left;
         left = all[11] + t->b_forgets * left * left;
@@ -133,7 +132,7 @@ cdef extern from *:
     ctypedef struct Steps "romco_steps":
         Two a_all[2]
         Two b_all[2]
-        Two a_own, b_own, a_both, b_both, scale, prior_all, prior_own, prior_both, rate
+        Two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both
         double a_forgets, b_forgets, forgetting
         Two f[2]
     void go "romco_go" (

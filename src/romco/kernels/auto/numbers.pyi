@@ -1,21 +1,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
-class NumberCombiner:
-    def __init__(
-        self,
-        weight: NDArray[np.float64],
-        covariance: NDArray[np.float64],
-        prior: float,
-    ) -> None: ...
-
 class AutoNumberKernel(Kernel):
-    subspace_slice: int
+    subspace: Subspace
 
     def __init__(
         self,
@@ -27,10 +21,10 @@ class AutoNumberKernel(Kernel):
         noise: NDArray[np.float64],
         factor: NDArray[np.float64],
         directions: NDArray[np.float64],
-        related: NumberCombiner,
-        like_all: NumberCombiner,
-        on_its_own: NumberCombiner,
-        drift: NumberCombiner,
+        related: Combiner,
+        like_all: Combiner,
+        on_its_own: Combiner,
+        drift: Combiner,
         scales: Scales,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],

@@ -29,7 +29,8 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
-from romco.kernels.auto.gaussians cimport Step, move
+from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
+from romco.kernels.auto.gaussians cimport Step, forget, move
 from romco.kernels.auto.columns cimport FAR, SMALLEST, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace
@@ -45,7 +46,7 @@ cdef enum:
     DIRECTION = 3                              # stacking inputs after GLOBAL, ALONE and LEVEL
     INPUTS = 7
     RELATED = 0                                # kinds of tasks; each has a regression
-    LIKE_ALL, ON_ITS_OWN, KINDS
+    ON_ITS_OWN = 2
     DRIFT = 7                                  # after the models and the kinds: the correction
     ESTIMATORS = 8                             # that track their noise
     SHARED = 2                                 # models with a shared vector
@@ -58,12 +59,6 @@ cdef double FORGETTING = 3e-4                  # share of its variance that toge
 cdef double NOISE_PACE = 1e-3                  # least weight of an event in the noise estimate
 cdef double DRIFT_PACE = 0.05                  # weight of an event in the mean residual
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer that still track drift
-cdef double MAX_EVIDENCE = 20.0                # log-odds of a task's kind: a task may change
-cdef double LEAST_TASKS = 1e-300               # of a kind, against rounding
-cdef double DRAWING_GROWTH = 1.25              # directions are drawn when events grew by this,
-cdef Py_ssize_t SUBSPACE_SLICE = 4096          # pairs or rows of which one event takes care
-cdef double MANY_EVENTS = 10000.0              # and beyond so many events
-cdef double SLOW_DRAWING_GROWTH = 2.0          # by this
 cdef double INTERVAL_MEMORY = 0.993            # of residuals, per event
 cdef double MAX_VALUE = 1e4                    # of a feature, in units of the usual row
 cdef double SETTLED_SHIFT = 0.25               # sizes by which a centre may be off,
@@ -93,11 +88,6 @@ cdef struct Noise:
     double variance, events        # in units of the answers' variance
 
 
-cdef struct Combination:
-    double Sz[INPUTS]              # the regression's covariance times its inputs
-    double mean, variance
-
-
 cdef struct Prediction:
     double x2
     double p[MODELS]               # predictions from the origin
@@ -116,57 +106,19 @@ cdef struct Plan:                  # of what an event will change
     double noise[ESTIMATORS]
 
 
-cdef class NumberCombiner:
-    """Bayesian linear regression: views of ``weight`` (n,), ``covariance`` (n, n)."""
-
-    cdef double[::1] weight
-    cdef double[:, ::1] covariance
-    cdef double prior
-
-    def __init__(self, weight, covariance, double prior):
-        self.weight, self.covariance, self.prior = weight, covariance, prior
-
-    cdef void combine(self, double offset, const double* z, Combination* out) noexcept nogil:
-        """Mean offset + w . z, and its variance."""
-        cdef Py_ssize_t c, k, n = self.weight.shape[0]
-        out.mean, out.variance = offset, 0.0
-        for c in range(n):
-            out.Sz[c] = 0.0
-            for k in range(n):
-                out.Sz[c] += self.covariance[c, k] * z[k]
-            out.mean += self.weight[c] * z[c]
-            out.variance += z[c] * out.Sz[c]
-        out.variance = max(out.variance, 0.0)
-
-    cdef void learn(self, double a, double b, const Combination* out) noexcept nogil:
-        """Step by a, spend by b."""
-        cdef Py_ssize_t c, k, n = self.weight.shape[0]
-        for c in range(n):
-            self.weight[c] += a * out.Sz[c]
-            for k in range(n):
-                self.covariance[c, k] -= b * out.Sz[c] * out.Sz[k]
-            self.covariance[c, c] = max(self.covariance[c, c], 0.0)
-
-    cdef void doubt(self, Py_ssize_t first) noexcept nogil:
-        """Raise the variances of weights from the first on to the prior: their inputs are new."""
-        cdef Py_ssize_t c
-        for c in range(first, self.weight.shape[0]):
-            self.covariance[c, c] = self.prior
-
-
 cdef class AutoNumberKernel(Kernel):
     """Views of the learner's arrays and the two verbs."""
 
-    cdef double[:, ::1] mean, own, common, noise, factor, evidence, belief
+    cdef double[:, ::1] mean, own, common, noise, factor
     cdef double[:, :, ::1] full    # spent covariances, or nothing
     cdef double[:, ::1] diagonal   # spent variances, or nothing
-    cdef double[::1] kinds, clocks, residuals
+    cdef double[::1] clocks, residuals
     cdef Clock* clock
     cdef Pairs personal
-    cdef NumberCombiner related, like_all, on_its_own, drift
+    cdef Combiner related, like_all, on_its_own, drift
+    cdef Kinds kinds
     cdef Scales scales
-    cdef Subspace subspace
-    cdef public Py_ssize_t subspace_slice
+    cdef readonly Subspace subspace
     cdef Scratch room, columns
     cdef Prediction noted_prediction  # of the event that was looked at last,
     cdef Scaled row                # and its features
@@ -176,8 +128,8 @@ cdef class AutoNumberKernel(Kernel):
 
     def __init__(
         self, mean, spent, Pairs personal, own, common, noise, factor, directions,
-        NumberCombiner related, NumberCombiner like_all, NumberCombiner on_its_own,
-        NumberCombiner drift, Scales scales, evidence, belief, kinds, clock, residuals, progress,
+        Combiner related, Combiner like_all, Combiner on_its_own, Combiner drift, Scales scales,
+        evidence, belief, kinds, clock, residuals, progress,
     ):
         self.mean, self.own, self.common, self.noise = mean, own, common, noise
         self.dense = spent.ndim == 3
@@ -188,11 +140,10 @@ cdef class AutoNumberKernel(Kernel):
         self.personal, self.factor, self.scales = personal, factor, scales
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.drift = drift
-        self.evidence, self.belief, self.kinds = evidence, belief, kinds
+        self.kinds = Kinds(evidence, belief, kinds)
         self.clocks, self.residuals = clock, residuals
         self.clock = <Clock*> &self.clocks[0]
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
-        self.subspace_slice = SUBSPACE_SLICE
         self.k, self.unanswered = mean.shape[1], 0
         self.room, self.columns = Scratch(), Scratch()
 
@@ -463,13 +414,15 @@ cdef class AutoNumberKernel(Kernel):
         """Regressions, the chance that each fits the task, and their mixture."""
         cdef const Task* own = <const Task*> &self.own[task, 0]
         cdef double other, variance = 0.0
+        cdef double[KINDS] odds
         cdef int k
         self.related.combine(o.p[TOGETHER] - self.clock.mean, o.z, &o.combined[RELATED])
         other = o.everybody - o.p[GLOBAL]
         self.like_all.combine(o.p[GLOBAL] - self.clock.mean, &other, &o.combined[LIKE_ALL])
         other = o.p[LEVEL] - o.p[ALONE]
         self.on_its_own.combine(o.p[ALONE] - self.clock.mean, &other, &o.combined[ON_ITS_OWN])
-        self.chances(task, o.chance)
+        self.kinds.find_odds(task, odds)
+        self.kinds.find_chances(0.0, odds, o.chance)
         o.mean = 0.0
         for k in range(KINDS):
             o.mean += o.chance[k] * o.combined[k].mean
@@ -483,16 +436,6 @@ cdef class AutoNumberKernel(Kernel):
                 + (o.combined[k].mean - o.mean) * (o.combined[k].mean - o.mean)
             )
         o.spread = sqrt(variance)
-
-    cdef void chances(self, long long task, double* chance) noexcept nogil:
-        """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one."""
-        cdef double total = 0.0
-        cdef int k
-        for k in range(KINDS):
-            chance[k] = self.kinds[k] * exp(self.evidence[task, k])
-            total += chance[k]
-        for k in range(KINDS):
-            chance[k] /= total
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -560,12 +503,9 @@ cdef class AutoNumberKernel(Kernel):
             if events.count(e) > 0.0:
                 self.learn_one(events, e, noted)
         # As many features as directions: nothing is of low rank.
-        if (self.clock.rows >= self.clock.next_drawing or self.subspace.phase()) \
-                and self.k - 1 > RANK and self.subspace.advance(self.subspace_slice * (end - begin)):
+        if self.k - 1 > RANK \
+                and self.subspace.keep_up(self.clock.rows, &self.clock.next_drawing, end - begin):
             self.related.doubt(DIRECTION)
-            self.clock.next_drawing = self.clock.rows * (
-                DRAWING_GROWTH if self.clock.rows < MANY_EVENTS else SLOW_DRAWING_GROWTH
-            )
         return 0
 
     cdef int learn_one(self, Events events, Py_ssize_t e, bint noted) except -1 nogil:
@@ -641,39 +581,35 @@ cdef class AutoNumberKernel(Kernel):
         self, long long task, double t, double h, double V, Prediction* o, const Plan* plan
     ) noexcept nogil:
         """Learn the answer t, from the mean, and of which kind the task is."""
-        cdef double e, total, best = -1e300
-        cdef Step[KINDS] step
+        cdef double e, total
+        cdef double[KINDS] loss
+        cdef Step[KINDS + 1] step
         cdef int k
         self.remember(fabs(t - o.mean - o.correction.mean) / o.spread, h)
         for k in range(KINDS):
             e = t - o.combined[k].mean
             total = o.combined[k].variance / V + self.noise[MODELS + k, 0]
-            self.evidence[task, k] -= h * (
+            loss[k] = h * (
                 0.5 * log(total) + 0.5 * (DEGREES_OF_FREEDOM + 1.0)
                 * log1p(e * e / V / (DEGREES_OF_FREEDOM * total))
             )
-            best = max(best, self.evidence[task, k])
+        for k in range(KINDS + 1):
             step[k].a, step[k].b = plan.step[MODELS + k].a / V, plan.step[MODELS + k].b / V
         for k in range(ESTIMATORS):
             self.noise[k, 0] = plan.noise[k]
             self.noise[k, 1] += h
-        self.related.learn(step[RELATED].a, step[RELATED].b, &o.combined[RELATED])
-        self.like_all.learn(step[LIKE_ALL].a, step[LIKE_ALL].b, &o.combined[LIKE_ALL])
-        self.on_its_own.learn(step[ON_ITS_OWN].a, step[ON_ITS_OWN].b, &o.combined[ON_ITS_OWN])
-        self.drift.learn(plan.step[DRIFT].a / V, plan.step[DRIFT].b / V, &o.correction)
-        for k in range(KINDS):
-            self.evidence[task, k] = max(-MAX_EVIDENCE, self.evidence[task, k] - best)
-        self.chances(task, o.chance)
-        for k in range(KINDS):
-            self.kinds[k] = max(LEAST_TASKS, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
-            self.belief[task, k] = o.chance[k]
+        self.related.move(step[RELATED], &o.combined[RELATED])
+        self.like_all.move(step[LIKE_ALL], &o.combined[LIKE_ALL])
+        self.on_its_own.move(step[ON_ITS_OWN], &o.combined[ON_ITS_OWN])
+        self.drift.move(step[KINDS], &o.correction)
+        self.kinds.learn(task, loss)
 
     cdef void move_models(
         self, long long task, double h, const Plan* plan, const double* Sx
     ) noexcept nogil:
         """Learn the event that was looked at last."""
         cdef double value, change, unit = self.clock.unit
-        cdef const Step* step = plan.step
+        cdef const Step* step = &plan.step[0]
         cdef Task* own = <Task*> &self.own[task, 0]
         cdef double* pair
         cdef Py_ssize_t k, j
@@ -685,19 +621,19 @@ cdef class AutoNumberKernel(Kernel):
             change = move(pair, pair + 1, 1.0, step[ALONE], value)
             self.follow(task, j, pair, change)
             move(pair + 2, pair + 3, PERSONAL_PRIOR, step[TOGETHER], value)
-            renew(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
+            forget(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
         move(&self.common[0, 0], &self.common[0, 1], 1.0, step[ALONE], 1.0)
         move(&own.alone, &own.alone_spent, 1.0, step[ALONE], 1.0)
         move(&self.common[1, 0], &self.common[1, 1], 1.0, step[LEVEL], 1.0)
         move(&own.level, &own.level_spent, 1.0, step[LEVEL], 1.0)
         move(&own.together, &own.together_spent, 1.0, step[TOGETHER], 1.0)
-        renew(&own.together_spent, 1.0, h * FORGETTING)
+        forget(&own.together_spent, 1.0, h * FORGETTING)
         self.move_shared(0, step[GLOBAL], Sx)
         self.move_shared(1, step[TOGETHER], Sx + self.k)
-        renew(self.spent_of(0), 1.0, h * FORGETTING)
+        forget(self.spent_of(0), 1.0, h * FORGETTING)
         for k in range(self.row.n):
             if self.row.value[k] != 0.0:
-                renew(self.spent_of(self.row.index[k] + 1), 1.0, h * FORGETTING)
+                forget(self.spent_of(self.row.index[k] + 1), 1.0, h * FORGETTING)
 
     cdef void move_shared(self, int c, Step step, const double* Sx) noexcept nogil:
         """w += a S x, S -= b (S x)(S x)'."""
@@ -769,10 +705,3 @@ cdef inline Py_ssize_t bin_of(double u, Py_ssize_t n) noexcept nogil:
 cdef inline void move_one(double* mean, double* spent, Step step, double sx) noexcept nogil:
     mean[0] += step.a * sx
     spent[0] += step.b * sx * sx
-
-
-cdef inline void renew(double* spent, double prior, double rate) noexcept nogil:
-    """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
-    cdef double more = min(rate * (prior - spent[0]), spent[0])
-    if more > 0.0:
-        spent[0] -= more

@@ -65,7 +65,6 @@ cdef class Scales(Units):
     cdef void meet(self, int j) noexcept nogil
     cdef void list_size(self, int j) noexcept nogil
     cdef void put_fresh(self) noexcept nogil
-    cdef void tally(self, Row x) noexcept nogil
     cdef bint find_common(self) noexcept nogil
     cdef double median(self) noexcept nogil
     cdef Py_ssize_t gather(

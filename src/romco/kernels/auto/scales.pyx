@@ -24,6 +24,7 @@ from libc.math cimport INFINITY, exp, fabs, log
 from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )
+from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
@@ -140,28 +141,14 @@ cdef class Scales(Units):
         for k in range(n_fresh):
             j = self.fresh_at[k]
             self.value[j] = scaled(self.fresh + k, self.value[j])
-        for k in range(n):
-            x2 += self.value[k] * self.value[k]
+        x2 += dot_product(n, self.value, self.value)
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, self.index, self.value, x2)
 
     cdef Scaled count(self, Row x) noexcept nogil:
         """Count a row; gives it in the units that are then known."""
-        cdef Column* c
-        cdef Py_ssize_t k, j, n = 0
-        cdef double x2 = 0.0
-        self.tally(x)
-        for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
-                continue
-            j = column(x, k)
-            c = <Column*> &self.columns[j, 0]
-            if c.factor == 0.0:
-                weigh(c, self.typical[COMMON])
-            self.index[n], self.value[n] = <int> j, scaled(c, x.value[k])
-            x2 += self.value[n] * self.value[n]
-            n += 1
-        return found(n, self.index, self.value, x2)
+        self.look(x)
+        return self.count_seen(x)
 
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         """`count` of the row that was last looked at, in the same state: less is left to do."""
@@ -170,7 +157,7 @@ cdef class Scales(Units):
         cdef double x2 = 0.0, common = self.typical[COMMON]
         self.begin_count()
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
+            if not SMALLEST <= fabs(x.value[k]) <= LARGEST:
                 continue
             if at < self.n_fresh and self.fresh_at[at] == n:
                 at += 1
@@ -184,7 +171,7 @@ cdef class Scales(Units):
             weigh(<Column*> &self.columns[self.index[self.fresh_at[k]], 0], self.typical[COMMON])
         n = 0
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
+            if not SMALLEST <= fabs(x.value[k]) <= LARGEST:
                 continue
             c = <Column*> &self.columns[self.index[n], 0]
             self.value[n] = scaled(c, x.value[k])
@@ -237,27 +224,6 @@ cdef class Scales(Units):
             c[0] = self.fresh[k]
             self.list_size(j)
         self.typical[FOUND] += <double> self.n_fresh
-
-    cdef void tally(self, Row x) noexcept nogil:
-        """Count a row's values; features whose factor is out of date have none afterwards."""
-        cdef Column* c
-        cdef Py_ssize_t k, j
-        self.begin_count()
-        for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
-                continue
-            j = column(x, k)
-            self.typical[WIDTH] = max(self.typical[WIDTH], j + 1.0)
-            c = <Column*> &self.columns[j, 0]
-            add(c, x.value[k])
-            if due(c, c.count, self.typical[EVENTS]):
-                if c.size == 0.0:
-                    self.meet(<int> j)
-                measure(c, self.typical[EVENTS])
-                self.list_size(<int> j)
-                c.factor = 0.0
-                self.typical[FOUND] += 1.0
-        self.find_common()
 
     cdef bint find_common(self) noexcept nogil:
         """Find the common size anew if it is time, and say so."""

@@ -18,6 +18,7 @@ cdef struct Progress:              # of a recomputation
 
 
 cdef class Subspace:
+    cdef public Py_ssize_t slice   # pairs or rows of which one event takes care
     cdef double* B                 # (d, RANK) twice, in rows of a wider array,
     cdef Py_ssize_t n, stride      # of n rows and so many columns,
     cdef Py_ssize_t apart          # with the second side so many columns after the first
@@ -29,6 +30,7 @@ cdef class Subspace:
 
     cdef int side(self) noexcept nogil
     cdef int phase(self) noexcept nogil
+    cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil
     cdef Py_ssize_t work(self, int phase, int side, Py_ssize_t budget) noexcept nogil
     cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil
@@ -62,4 +64,5 @@ cdef class Subspace:
             self.F[task, side * RANK + c] += change * b[c]
 
 
+cdef double next_update(double events) noexcept nogil
 cdef void make_orthonormal(double[:, ::1] values) noexcept nogil

@@ -6,6 +6,7 @@ from romco.kernels.core.pairs import Pairs
 PROGRESS: int
 
 class Subspace:
+    slice: int
     def __init__(
         self,
         array: NDArray[np.float64],

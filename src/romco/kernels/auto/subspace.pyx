@@ -29,6 +29,9 @@ cdef Py_ssize_t PREFETCH_PAIRS = 24  # by then a row of B that is asked for is t
 cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
 cdef Py_ssize_t ZEROS = 16          # entries that are zero take so much less time than others
 cdef Py_ssize_t UNLIMITED = 1 << 56
+cdef double SUBSPACE_GROWTH = 1.25             # of the stream between recomputations;
+cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
+cdef double LONG_STREAM_GROWTH = 2.0           # less often
 PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
@@ -47,6 +50,7 @@ cdef class Subspace:
         self.F, self.pairs, self.lane = F, pairs, lane
         self.arrays = array, progress
         self.progress = <Progress*> &progress[0]
+        self.slice = 4096
 
     cdef int side(self) noexcept nogil:
         """The side that is in use."""
@@ -54,6 +58,13 @@ cdef class Subspace:
 
     cdef int phase(self) noexcept nogil:
         return <int> self.progress.phase if 0.0 < self.progress.phase < PHASES else IDLE
+
+    cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil:
+        """Work n slices on a recomputation that is due; true when it is complete."""
+        if not (events >= due[0] or self.phase()) or not self.advance(self.slice * n):
+            return False
+        due[0] = next_update(events)
+        return True
 
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil:
         """Go on with a recomputation, or begin one; true when the sides have changed places."""
@@ -235,6 +246,11 @@ cdef class Subspace:
             fits = fits and 0 <= rows[i] < self.n
         if not fits:
             raise ValueError(f"expected rows of directions ({self.n}, {RANK})")
+
+
+cdef double next_update(double events) noexcept nogil:
+    """Events at which to recompute next."""
+    return events * (SUBSPACE_GROWTH if events < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
 
 
 cdef void make_orthonormal(double[:, ::1] values) noexcept nogil:

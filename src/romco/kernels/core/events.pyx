@@ -22,6 +22,14 @@ cdef bint ready(object array, int kind, int ndim):
     )
 
 
+cdef one_per_event(str name, values, Py_ssize_t n):
+    """Return numbers (n,)."""
+    values = values if ready(values, cnp.NPY_FLOAT64, 1) else _numbers(values)
+    if cnp.PyArray_DIM(<cnp.ndarray> values, 0) != n:
+        raise ValueError(f"{name} has {len(values)} entries but task has {n}; give one per event")
+    return values
+
+
 cdef class Events:
     """The events of one round or of many, checked: ``Events(round, n_features, n_tasks)``.
 
@@ -184,9 +192,7 @@ cdef class Events:
         )
 
     cdef take_labels(self, y):
-        self.y = y if ready(y, cnp.NPY_FLOAT64, 1) else _numbers(y)
-        if cnp.PyArray_DIM(<cnp.ndarray> self.y, 0) != self.n:
-            raise ValueError(f"y has {len(self.y)} labels but task has {self.n} entries; give one label per event")
+        self.y = one_per_event("y", y, self.n)
         self.labels = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.y)
 
     cdef check_labels(self, Py_ssize_t answers):
@@ -211,11 +217,7 @@ cdef class Events:
 
     cdef take_weights(self, weight):
         cdef Py_ssize_t e
-        self.weight = weight if ready(weight, cnp.NPY_FLOAT64, 1) else _numbers(weight)
-        if cnp.PyArray_DIM(<cnp.ndarray> self.weight, 0) != self.n:
-            raise ValueError(
-                f"weight has {len(self.weight)} entries but task has {self.n}; give one per event"
-            )
+        self.weight = one_per_event("weight", weight, self.n)
         self.weights = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.weight)
         for e in range(self.n):
             if not 0.0 <= self.weights[e] <= HEAVIEST:
@@ -224,14 +226,9 @@ cdef class Events:
                     f"0 or a positive number up to {HEAVIEST:g}"
                 )
 
-
     cdef take_offsets(self, offset, bint numbers):
         cdef Py_ssize_t e
-        self.offset = offset if ready(offset, cnp.NPY_FLOAT64, 1) else _numbers(offset)
-        if cnp.PyArray_DIM(<cnp.ndarray> self.offset, 0) != self.n:
-            raise ValueError(
-                f"offset has {len(self.offset)} entries but task has {self.n}; give one per event"
-            )
+        self.offset = one_per_event("offset", offset, self.n)
         self.offsets = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.offset)
         for e in range(self.n):
             if not fabs(self.offsets[e]) <= LARGEST:  # nor NaN

@@ -14,7 +14,6 @@ import sys
 import numpy as np
 cimport numpy as cnp
 from libc.string cimport memcpy, memset
-from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.arenas cimport Arena
 from romco.kernels.core.memory cimport release, zeros
 

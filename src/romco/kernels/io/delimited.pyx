@@ -10,6 +10,7 @@ cdef enum:
 cdef enum:
     OF_TASK = -2
     OF_LABEL = -3
+    MAX_NAMES = 1000000  # of tasks and labels, remembered by a reader
 UNUSED, TASK, LABEL = -1, OF_TASK, OF_LABEL  # parts that a column may play beside that of a feature
 
 
@@ -19,12 +20,11 @@ cdef struct Cell:
 
 
 cdef class Delimited:
-    """Reads rows: ``roles`` has for each column its number in the encoder, or its part.
+    """Reads rows, as cells or into an encoder.
 
     Quotes are as in RFC 4180: a cell that begins with one ends with one, may hold line ends,
     and has "" for ". Lines end with \\n, \\r\\n or \\r; empty ones are passed over.
 
-    Where ``owns(name)`` is false only the task of a row is read; None is a task that cannot be.
     ``passed`` are the rows of the last call, of all tasks and bad ones.
     """
 
@@ -33,7 +33,7 @@ cdef class Delimited:
     cdef long long[::1] roles
     cdef unsigned char mark
     cdef bint labelled
-    cdef object owns
+    cdef readonly object owns
     cdef Cell* cells
     cdef char* scratch
     cdef char* own  # whether rows of a name are read, for the first ``n_own`` names
@@ -41,39 +41,27 @@ cdef class Delimited:
     cdef public Py_ssize_t line  # of the next row
     cdef public Py_ssize_t passed
 
-    def __init__(
-        self, Encoder encoder, Lexicon names, roles, bytes delimiter, bint labelled, owns=None
-    ):
-        self.encoder, self.names, self.labelled, self.owns = encoder, names, labelled, owns
+    def __init__(self, bytes delimiter):
+        self.names, self.mark, self.line = Lexicon(), delimiter[0], 1
+
+    def encode_into(self, Encoder encoder not None, roles, bint labelled, owns=None):
+        """Prepare :meth:`read`: ``roles`` has each column's number in the encoder, or its part.
+
+        Where ``owns(name)`` is false only the task of a row is read; None is a task that cannot be.
+        """
+        self.encoder, self.labelled, self.owns = encoder, labelled, owns
         self.roles = np.array(roles, dtype=np.int64)
-        self.mark, self.line = delimiter[0], 1
 
     def __dealloc__(self):
         release(self.cells)
         release(self.scratch)
         release(self.own)
 
-    def header(self, const unsigned char[::1] data, bint last):
-        """Cells of the first row and where the next begins; None if more bytes are needed.
-
-        Raises ValueError if it cannot be read.
-        """
-        cdef Py_ssize_t at = 0
-        cdef int how = self.split(&data[0], data.shape[0], &at, last)
-        if how == CUT:
-            return None
-        if how != COMPLETE:
-            raise ValueError(reason(how, self.mark))
-        self.line = self.next_line
-        raw = bytes(data)
-        found = [self.cell_bytes(raw, k) for k in range(self.n_cells)]
-        return found, at
-
     def split_rows(self, bytes data, Py_ssize_t at, bint last, Py_ssize_t most):
         """Split up to ``most`` rows from byte ``at`` on, without encoding them.
 
-        Gives line and cells of each, the next byte, and (line, None, reason) of a bad row, at
-        which splitting stops, or None.
+        Gives line and cells of each, the next byte, and (line, reason) of a bad row, at which
+        splitting stops, or None.
         """
         cdef const unsigned char* text = <const unsigned char*> <const char*> data
         cdef int how
@@ -84,7 +72,7 @@ cdef class Delimited:
                 break
             self.begun, self.line = self.line, self.next_line
             if how != COMPLETE:
-                return rows, at, (self.begun, None, reason(how, self.mark))
+                return rows, at, (self.begun, reason(how, self.mark))
             if self.n_cells:
                 rows.append((self.begun, [self.cell_bytes(data, k) for k in range(self.n_cells)]))
         self.passed = len(rows)
@@ -93,9 +81,11 @@ cdef class Delimited:
     def read(self, const unsigned char[::1] data, Py_ssize_t at, bint last, Py_ssize_t most):
         """Up to ``most`` rows from byte ``at`` on, and where the next one begins.
 
-        Gives tasks, labels and lines (n,), ends of the rows among the encoder's entries, the
-        next byte, and (line, column, reason) of a bad row, at which reading stops, or None.
+        Gives lists of tasks, labels and lines, and of the rows' ends among the encoder's entries;
+        the next byte; and (line, reason or error) of a bad row, at which reading stops, or None.
         """
+        if len(self.names) > MAX_NAMES:
+            self.names, self.n_own = Lexicon(), 0
         tasks, labels = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
         lines, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         cdef int[::1] task = tasks, label = labels
@@ -115,15 +105,17 @@ cdef class Delimited:
                 bad = (self.begun, refused)
         if how == UNEVEN:
             told = f"has {self.n_cells} cells where the header has {self.roles.shape[0]}"
-            bad = (self.begun, None, told)
+            bad = (self.begun, told)
         elif how == MISQUOTED or how == UNCLOSED:
-            bad = (self.begun, None, reason(how, self.mark))
+            bad = (self.begun, reason(how, self.mark))
         self.names.tell()
         n = self.done
         self.passed += bad is not None
         if bad is not None and (how != COMPLETE or task[n] < 0) and not self.is_own(-1):
             bad = None
-        return tasks[:n], labels[:n], lines[:n], ends[:n], at, bad
+        cdef list names = self.names.names
+        named = [[names[k] if k >= 0 else None for k in one[:n].tolist()] for one in (tasks, labels)]
+        return *named, lines[:n].tolist(), ends[:n].tolist(), at, bad
 
     cdef int rows(
         self, const unsigned char* data, Py_ssize_t size, Py_ssize_t* at, bint last,

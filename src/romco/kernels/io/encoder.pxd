@@ -22,7 +22,7 @@ cdef class Encoder:
     cdef public Lexicon lexicon
     cdef object plain
     cdef list kept, names, kinds
-    cdef dict place
+    cdef dict place, known
     cdef Column* columns
     cdef int* ids
     cdef double* values
@@ -30,9 +30,10 @@ cdef class Encoder:
     cdef char* letters  # of a text, in lower case
     cdef Word* word  # of the text, one after the other
     cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_letters, room_word, row
-    cdef readonly Py_ssize_t rows_added
 
-    cdef int add_row(self, row, roles, features) except -1
+    cpdef Py_ssize_t column(self, str name, str kind=*) except -1
+    cdef int add(self, str name, value) except -1
+    cpdef Py_ssize_t add_row(self, row, roles, features=*) except -1
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int plainly(self, Py_ssize_t column, value) except -1

@@ -7,8 +7,10 @@ the Python function of its kind, so both give the same.
 from collections.abc import Mapping
 
 import numpy as np
+from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_Check
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
 from libc.string cimport memcpy
@@ -36,10 +38,11 @@ cdef class Encoder:
     """Turns cells into entries of rows; names are numbers in its lexicon.
 
     ``plain(kind, column, value)`` gives the features of a cell that is not plain, by name.
+    ``known`` has a tuple for each column, its kind first; columns that it lacks are "free".
     """
 
-    def __init__(self, plain, Lexicon lexicon not None):
-        self.plain, self.lexicon = plain, lexicon
+    def __init__(self, plain, Lexicon lexicon not None, dict known=None):
+        self.plain, self.lexicon, self.known = plain, lexicon, {} if known is None else known
         self.kept, self.names, self.kinds, self.place = [], [], [], {}
 
     def __dealloc__(self):
@@ -50,12 +53,15 @@ cdef class Encoder:
         release(self.letters)
         release(self.word)
 
-    def column(self, str name not None, str kind="free"):
-        """The number of a column, which is made if it is new."""
+    cpdef Py_ssize_t column(self, str name, str kind=None) except -1:
+        """The number of a column, which is made if it is new, of this kind or as it is known."""
         cdef Py_ssize_t n
+        cdef Column* column
         found = self.place.get(name)
         if found is not None:
             return found
+        if kind is None:
+            kind = self.known[name][0] if name in self.known else "free"
         reserve(<void**> &self.columns, &self.room_columns, self.n_columns + 1, sizeof(Column))
         column = &self.columns[self.n_columns]
         texts = (name, name + "=", name + ":")
@@ -74,79 +80,53 @@ cdef class Encoder:
         self.n_columns += 1
         return self.n_columns - 1
 
-    def name(self, Py_ssize_t column):
-        """What a column is called."""
-        return self.names[column]
-
-    def begin(self):
-        """Begin a row."""
-        self.row = self.n
-
-    def undo(self):
-        """Drop what the row has so far."""
-        self.n = self.row
-
-    def add(self, str name not None, value):
+    cdef int add(self, str name, value) except -1:
         """Add a cell that is a Python object."""
         cdef Py_ssize_t n, column = self.column(name)
         cdef int kind = self.columns[column].kind
         cdef double number
         if kind == IGNORED or value is None:
-            return
+            return 0
         if type(value) is str:
             try:
                 text = PyUnicode_AsUTF8AndSize(value, &n)
             except UnicodeEncodeError:  # told in the words of the plain way
-                self.plainly(column, value)
-                return
-            self.cell(column, text, n)
-        elif (type(value) is float or type(value) is int) and (kind == FREE or kind == NUMBER or kind == TIME):
+                return self.plainly(column, value)
+            return self.cell(column, text, n)
+        if (type(value) is float or type(value) is int) and (kind == FREE or kind == NUMBER or kind == TIME):
             try:
                 number = value
             except OverflowError:
-                self.plainly(column, value)
-                return
+                return self.plainly(column, value)
             if isfinite(number):
                 at = &self.columns[column]
-                self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
-            elif not isnan(number):
-                self.plainly(column, value)
-        else:
-            self.plainly(column, value)
+                return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
+            if isnan(number):
+                return 0
+        return self.plainly(column, value)
 
-    def add_rows(self, rows, roles, features=None):
-        """Add rows that are mappings; return where each ends, 0 first.
+    cpdef Py_ssize_t add_row(self, row, roles, features=None) except -1:
+        """Add a row that is a mapping; return where it ends. Where it is refused, nothing is added.
 
         Columns among ``roles`` are left out, and all but ``features`` if these are given.
-        ``rows_added`` is the number of the row that an error comes from.
         """
-        cdef list ends = [0]
-        self.rows_added = 0
-        for row in rows:
-            self.add_row(row, roles, features)
-            ends.append(self.n)
-            self.rows_added += 1
-        return np.array(ends, dtype=np.int64)
-
-    cdef int add_row(self, row, roles, features) except -1:
         cdef dict cells
-        if type(row) is dict and features is None:
-            cells = row
-            for name, value in cells.items():
-                if name not in roles:
-                    self.add(name if type(name) is str else str(name), value)
-        elif isinstance(row, Mapping):
-            for name in row if features is None else features:
-                if name not in roles:
-                    self.add(str(name), row.get(name))
-        else:
-            raise ValueError(
-                f"row {self.rows_added}: expected a mapping of names to values; got {row!r}"
-            )
-        return 0
-
-    def count(self):
-        """Entries so far: where a row that is done ends."""
+        self.row = self.n
+        try:
+            if type(row) is dict and features is None:
+                cells = row
+                for name, value in cells.items():
+                    if name not in roles:
+                        self.add(name if type(name) is str else str(name), value)
+            elif isinstance(row, Mapping):
+                for name in row if features is None else features:
+                    if name not in roles:
+                        self.add(str(name), row.get(name))
+            else:
+                raise ValueError(f"expected a mapping of names to values; got {row!r}")
+        except BaseException:
+            self.n = self.row
+            raise
         return self.n
 
     def take(self):
@@ -257,10 +237,14 @@ cdef class Encoder:
 
 def only_numbers(rows):
     """Whether all values of mappings are numbers or None."""
+    cdef Py_ssize_t at
+    cdef PyObject* cell
     for row in rows:
         if not hasattr(row, "values"):
             return True  # refused by whoever reads it
-        for value in row.values():
+        values, at = row if type(row) is dict else dict(row.items()), 0
+        while PyDict_Next(values, &at, NULL, &cell):
+            value = <object> cell
             if not (value is None or PyFloat_Check(value) or PyLong_Check(value)):
                 return False
     return True

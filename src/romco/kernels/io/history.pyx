@@ -2,14 +2,14 @@
 
 A slot belongs to a task, or to a pair of a task and a category such as ``skill=7``. It keeps counts
 of past labels, decayed means, the last label and when it came. A category also has a slot that all
-tasks share. The features of an event are computed before its label is added, so a label is never
-visible to its own prediction.
+tasks share. For classes, slots have levels: the log-odds of an event is the sum of the levels of its
+slots, of all tasks and of its own, each with a Gaussian posterior of diagonal covariance. The
+features of an event are computed before its label is added, so a label is never visible to its own
+prediction.
 """
 
-from itertools import combinations_with_replacement
-
 import numpy as np
-from libc.math cimport fabs, fmax, fmin, isnan, log, log1p
+from libc.math cimport exp, fabs, fmax, fmin, isnan, log1p
 from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.io.encoder cimport Encoder
@@ -20,13 +20,13 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
 
 HALF_LIVES = (2.0, 8.0, 32.0)  # of decayed means, in events of the slot
-TERMS = ("all", "excess", "level")  # squares and products of these are features
+PRODUCTS = ("all.all", "all.own", "own.own")  # of levels: of all tasks, and of the event's own
 PREFIX = "history."  # of the features' names, and of the arrays in a model file
 MAX_NAMES = 2**20  # names kept of rows; beyond it they are found again, so that memory is bounded
 
 cdef enum:
     LIVES = 3
-    SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
+    FIRST_LIFE = 1         # of features of classes: recent labels tell more of the shortest one
     NOBODY = -1
     FIRST_BUCKETS = 64
     ONE_LABEL = 3          # bits of a code
@@ -36,7 +36,8 @@ cpdef enum:                # callers split and join histories
     EVERYBODY = -2         # task of the slots that all tasks share
     LABEL_CODES = 64       # codes of three labels
 cdef double EFFECT = 0.5   # value of a category's own effects: they are smaller than common ones
-cdef double PRIOR_LABELS = 4.0  # that shrink a category's mean towards that of the column before
+cdef double LEVEL_PRIOR = 1.0   # variance of a level before its first label
+cdef double LEVEL_DRIFT = 0.003  # growth of it with each label; levels of all tasks stay
 cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
     LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
@@ -44,7 +45,8 @@ cdef enum:                 # numbers of a slot; for each class a count and decay
     RECENT                 # code of the last three labels, two bits of each: 1, 2 for the first
                            # two classes, 3 for all others, 0 where there is none; in a task's
                            # slot plus LABEL_CODES times (1 + the last category of the first column)
-    EXCESS                 # decayed sum, of a task, of labels less their means among all tasks
+    LEVEL                  # what the slot adds to the log-odds of the second class
+    SURE                   # variance of it that labels took away
     WEIGHT                 # decayed number of observations, one for each half-life
     SUMS = WEIGHT + LIVES
     PER_CLASS = 1 + LIVES
@@ -63,16 +65,29 @@ cdef struct Link:
     int older, newer       # neighbours by the time of the last observation
 
 
+cdef struct Found:         # a category of the row that was scanned
+    int category           # index in `categories`, NOBODY - its place where it was never observed
+    int own                # index in `lexicon`
+    int place
+
+
+cdef int[::1] grown(int[::1] array, Py_ssize_t n):
+    """An array of at least n entries: the old one, or a larger one with NOBODY where it is new."""
+    if n <= array.shape[0]:
+        return array
+    return np.concatenate([array, np.full(max(n - len(array), len(array)), NOBODY, dtype=np.int32)])
+
+
 cdef class HistoryFeatures:
     """Compute history features of events and observe their labels.
 
     A task is its index in the caller's table, -1 where it is not known. Labels are classes 0, 1, ...
     or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
-    go from coarse to fine: for classes, each category of the last one has its own slopes for the
-    excess of the task and the means of the columns before it, and its own effect of the last label
-    there. Each category of the others has its own effects of its last two labels. A category of the
-    first column also has one of the category and label before it, if another column follows. When
-    ``limit`` slots are in use, a new one takes the place of the one that was observed longest ago.
+    go from coarse to fine: for classes, each category of the last one has its own slope for the
+    event's own levels, and its own effect of the last label of the column before. Each category of
+    the others has its own effects of its last two labels. A category of the first column also has
+    one of the category and label before it, if another column follows. When ``limit`` slots are in
+    use, a new one takes the place of the one that was observed longest ago.
 
     >>> from romco.kernels.io.lexicon import Lexicon
     >>> names = Lexicon()
@@ -81,7 +96,7 @@ cdef class HistoryFeatures:
     >>> history = HistoryFeatures(["skill"])
     >>> wide = history.expand(np.zeros(2, "i8"), rows, np.array([1.0, 0.0]))
     >>> [wide.lexicon.names[k] for k in wide.rows(0, 1).names]
-    ['skill=7', 'history.task.recent[]', 'history.task.new', 'history.skill.new']
+    ['skill=7', 'history.task.recent[]', 'history.skill=7.recent[]']
 
     Parameters
     ----------
@@ -105,9 +120,9 @@ cdef class HistoryFeatures:
     cdef object lexicon, source        # names of expanded rows; the lexicon of the rows last read
     cdef set taken                     # indices in `source` of names that features have
     cdef int[::1] own                  # index in `lexicon` by index in `source`
-    cdef int[::1] category_at          # by index in `lexicon`; NOBODY where it is no category,
-                                       # NOBODY - its place where it was never observed
-    cdef int[:, ::1] slope_at          # indices in `lexicon` of a category's slopes
+    cdef Py_ssize_t n_own              # names of `source` that were looked up
+    cdef int[::1] category_at          # by index in `lexicon`, as in `Found`, or NOBODY
+    cdef int[::1] slope_at             # index in `lexicon` of a category's slope
     cdef int[::1] place_of             # place of a category
     cdef int[::1] feature_at           # index in `lexicon` of each feature
     cdef dict recent_at                # and of recent labels, by category and code,
@@ -129,8 +144,9 @@ cdef class HistoryFeatures:
     cdef double* value                 # entries of expanded rows
     cdef int* name
     cdef double* feature               # of one event: code of recent labels by place, features
-    cdef int* found                    # its categories: index in `categories`, in `lexicon`, place
-    cdef Py_ssize_t room_value, room_name, room_feature, room_found, n, n_found
+    cdef Found* found                  # its categories
+    cdef int* slots                    # those that its label moves: of all tasks, its own
+    cdef Py_ssize_t room_value, room_name, room_feature, room_found, room_slots, n, n_found
     cdef double at_time
 
     def __init__(self, columns, *, numeric=False, time=None, limit=1_000_000):
@@ -160,22 +176,24 @@ cdef class HistoryFeatures:
         release(self.name)
         release(self.feature)
         release(self.found)
+        release(self.slots)
 
     # Names
 
     cdef lay_out(self, Py_ssize_t classes):
         """Set the width of slots and the names of features for so many classes."""
-        means = [f"mean{life:g}" for life in HALF_LIVES]
-        kinds = [("count", k) for k in range(1 if self.numeric else 2)]
-        kinds += [(kind, 1) for kind in (*means, "last", "gap")]
-        kinds += [("time", 1)] * (self.time is not None) + [("new", 1)]
+        means = [f"mean{life:g}" for life in HALF_LIVES[0 if self.numeric else FIRST_LIFE :]]
+        kinds = [("count", k) for k in range(1 if self.numeric else 2)] + [(kind, 1) for kind in means]
+        kinds += [("last", 1)] * self.numeric + [("gap", 1)] + [("time", 1)] * (self.time is not None)
+        kinds += [("new", 1)] * self.numeric
         self.features = {}
         self.add_features(kinds)
-        self.base = len(kinds)
+        self.base, self.common = len(kinds), 0
         if self.columns and not self.numeric:
-            for kind in (*TERMS[:2], *map(".".join, combinations_with_replacement(TERMS, 2))):
+            self.add_features([("level", 1)])
+            for kind in ("all", *PRODUCTS):
                 self.features[f"{PREFIX}task.{kind}"] = 0, kind, 1, None
-        self.common = len(self.features) - (1 + len(self.columns)) * self.base
+            self.common = len(self.columns) + 2 + len(PRODUCTS)
         for k in range(2, classes):  # behind the others, whose places stay
             self.add_features([(kind, k) for kind in ("count", *means, "last")])
         self.classes, self.places = classes, 1 + len(self.columns)
@@ -197,20 +215,13 @@ cdef class HistoryFeatures:
         """
         if name in self.features or not name.startswith(PREFIX) or self.numeric:
             return self.features.get(name)
-        category, _, labels = name[len(PREFIX):].rpartition(".recent[")
+        category, _, kind = name[len(PREFIX):].rpartition(".")
         place = self.place(category)
-        if labels.strip("012") == "]" and (category == "task" or place):
-            return place, "recent", [int(k) for k in labels if k != "]"], category if place else None
-        fits = [level for level in self.levels() if name.endswith("." + level)]
-        level = max(fits, key=len, default="")
-        category = name[len(PREFIX) : -len(level) - 1]
-        if level and 0 < self.place(category) == len(self.columns):
-            return self.levels().index(level), "slope", 1, category
+        if kind[:7] == "recent[" and kind[7:].strip("012") == "]" and (category == "task" or place):
+            return place, "recent", [int(k) for k in kind[7:] if k != "]"], category if place else None
+        if kind == "own" and 0 < place == len(self.columns):
+            return 0, "slope", 1, category
         return None
-
-    cdef levels(self):
-        """Names of the places whose means a category of the last column has slopes for."""
-        return ("task", *self.columns)[: max(1, len(self.columns))]
 
     def make_classes(self, Py_ssize_t classes):
         """Make room for so many classes; all labels that were observed stay."""
@@ -230,11 +241,10 @@ cdef class HistoryFeatures:
     cdef renew_names(self):
         """Begin a new lexicon of expanded rows."""
         self.lexicon, self.source = Lexicon(), None
-        self.category_at = self.own = np.empty(0, dtype=np.int32)
-        self.slope_at = np.empty((0, len(self.levels())), dtype=np.int32)
+        self.category_at = self.own = self.slope_at = self.cached = np.empty(0, dtype=np.int32)
         self.feature_at = np.array([self.lexicon.number(name) for name in self.features], dtype=np.int32)
         self.time_name = NOBODY if self.time is None else self.lexicon.number(self.time)
-        self.recent_at, self.cached = {}, np.empty(0, dtype=np.int32)
+        self.recent_at = {}
 
     cdef Py_ssize_t read(self, rows) except -1:
         """Begin to read a block of rows, look up its new names, and return its length."""
@@ -254,49 +264,37 @@ cdef class HistoryFeatures:
         if len(self.lexicon) > MAX_NAMES:
             self.renew_names()
         if lexicon is not self.source:
-            self.source, self.own, self.taken = lexicon, np.empty(0, dtype=np.int32), set()
-        if len(self.source) > len(self.own):
-            self.look_up(self.source.names[len(self.own):])
+            self.source, self.n_own, self.taken = lexicon, 0, set()
+        if len(self.source) > self.n_own:
+            self.look_up(self.source.names[self.n_own:])
 
     cdef look_up(self, names):
-        self.taken |= {k for k, name in enumerate(names, len(self.own)) if self.feature_of(name)}
-        own = [self.lexicon.number(name) for name in names]
-        self.own = np.concatenate([self.own, np.array(own, dtype=np.int32)])
-        levels, places, slopes = self.levels(), {}, {}
-        for k, name in zip(own, names):
-            places[k] = self.place(name)
-            if 0 < places[k] == len(self.columns) and not self.numeric:
-                slopes[k] = [self.lexicon.number(f"{PREFIX}{name}.{level}") for level in levels]
-        more = np.full((len(self.lexicon) - len(self.category_at), 1 + len(levels)), NOBODY, dtype=np.int32)
-        category_at = np.concatenate([self.category_at, more[:, 0]])
-        slope_at = np.concatenate([self.slope_at, more[:, 1:]])
-        for k, name in zip(own, names):
-            if places[k]:
-                category_at[k] = self.category_of.get(name, NOBODY - places[k])
-                slope_at[k] = slopes.get(k, NOBODY)
-        self.category_at, self.slope_at = category_at, slope_at
+        cdef int own, place
+        self.own = grown(self.own, self.n_own + len(names))
+        for name in names:
+            if self.feature_of(name):
+                self.taken.add(self.n_own)
+            own, place = self.lexicon.number(name), self.place(name)
+            self.own[self.n_own] = own
+            self.n_own += 1
+            self.category_at = grown(self.category_at, own + 1)
+            self.slope_at = grown(self.slope_at, own + 1)
+            if place:
+                self.category_at[own] = self.category_of.get(name, NOBODY - place)
+                if place == len(self.columns) and not self.numeric:
+                    self.slope_at[own] = self.lexicon.number(f"{PREFIX}{name}.own")
 
     cdef int place(self, name) except -1:
         """The place of the column that a category is of; 0 if it is no category of one."""
         fits = [column for column in self.columns if name.startswith(column + "=")]
         return 1 + self.columns.index(max(fits, key=len)) if fits else 0
 
-    cdef int scanned_category(self, Py_ssize_t at) except -1:
-        """Index of a category of the row that was scanned; it gets one if it has none."""
-        cdef int category = self.found[at], own = self.found[at + 1]
-        if category < 0:
-            category = self.category(self.lexicon.names[own], NOBODY - category)
-            self.found[at] = self.category_at[own] = category
-        return category
-
     cdef int category(self, name, int place) except -1:
         """Index of a category; it gets one if it has none."""
         cdef Py_ssize_t index = self.category_of.setdefault(name, len(self.categories))
         if index == len(self.categories):
             self.categories.append(name)
-            if index >= len(self.place_of):
-                more = np.zeros(max(64, index), dtype=np.int32)
-                self.place_of = np.concatenate([self.place_of, more])
+            self.place_of = grown(self.place_of, index + 1)
             self.place_of[index] = place
         return index
 
@@ -363,7 +361,7 @@ cdef class HistoryFeatures:
     def context_sizes(self):
         """Return the lengths that rows of :meth:`describe` had, for two classes and for more."""
         return [
-            self.places * (1 + self.base + k * (LIVES + 2)) + self.common
+            self.places * (1 + self.base + k * (LIVES + 1)) + self.common
             for k in range(max(1, self.classes - 1))
         ]
 
@@ -406,9 +404,9 @@ cdef class HistoryFeatures:
         """Find time and categories of the row from ``begin`` to ``end``, and copy its entries."""
         cdef Py_ssize_t k
         cdef int own, category
-        cdef int* found
+        cdef Found* found
         self.n_found, self.at_time = 0, 0.0
-        reserve(<void**> &self.found, &self.room_found, 3 * (end - begin) + 1, sizeof(int))
+        reserve(<void**> &self.found, &self.room_found, end - begin, sizeof(Found))
         if copy:
             self.make_room(end - begin)
         for k in range(begin, end):
@@ -421,9 +419,9 @@ cdef class HistoryFeatures:
                 self.n += 1
             category = self.category_at[own]
             if category != NOBODY:
-                found = &self.found[3 * self.n_found]
-                found[0], found[1] = category, own
-                found[2] = self.place_of[category] if category >= 0 else NOBODY - category
+                found = &self.found[self.n_found]
+                found.category, found.own = category, own
+                found.place = self.place_of[category] if category >= 0 else NOBODY - category
                 self.n_found += 1
         return 0
 
@@ -438,31 +436,31 @@ cdef class HistoryFeatures:
             self.n += 1
 
     cdef int push_features(self) except -1:
-        """Add recent labels, the features that are not zero, and slopes of the last category."""
-        cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
+        """Add recent labels, the features that are not zero, and the slope of the last category."""
+        cdef Py_ssize_t k, n = self.feature_at.shape[0]
         cdef const double* feature = self.feature + self.places
-        cdef double mean, code = self.feature[0]
+        cdef double code = self.feature[0], slope = 0.0
         cdef long long task = <long long> code if 0.0 <= code < LABEL_CODES * (1.0 + len(self.categories)) else 0
         cdef long long before = task >> 6
         cdef long long labels
-        cdef int own, place, last
-        self.make_room(1 + n + self.n_found * (2 + levels))
+        cdef const Found* found
+        cdef bint last
+        self.make_room(1 + n + self.n_found * 3)
         if not self.numeric:
             self.push(1.0, self.recent_of(NOBODY, NOBODY, task & THREE_LABELS))
         for k in range(n):
             self.push(feature[k], self.feature_at[k])
-        for k in range(self.n_found):
-            own, place = self.found[3 * k + 1], self.found[3 * k + 2]
-            last = place == self.places - 1
-            if self.numeric:
-                continue
-            labels = <long long> self.feature[place - last] & (ONE_LABEL if last else TWO_LABELS)
-            self.push(EFFECT, self.recent_of(own, self.found[3 * k], labels))
-            if place == 1 and not last and before and before != self.found[3 * k] + 1:
-                self.push(EFFECT, self.recent(own, task & ~(THREE_LABELS - ONE_LABEL)))
-            for level in range(levels if last else 0):
-                mean = self.level(level) if level else feature[self.places * self.base + 1]
-                self.push(EFFECT * mean, self.slope_at[own, level])
+        for k in range(self.places if self.common else 0):
+            slope += EFFECT * feature[self.places * self.base + k]
+        for k in range(0 if self.numeric else self.n_found):
+            found = &self.found[k]
+            last = found.place == self.places - 1
+            labels = <long long> self.feature[found.place - last] & (ONE_LABEL if last else TWO_LABELS)
+            self.push(EFFECT, self.recent_of(found.own, found.category, labels))
+            if last:
+                self.push(slope, self.slope_at[found.own])
+            elif found.place == 1 and before and before != found.category + 1:
+                self.push(EFFECT, self.recent(found.own, task & ~(THREE_LABELS - ONE_LABEL)))
         return 0
 
     cdef int recent_of(self, int own, int category, int code) except -1:
@@ -470,9 +468,7 @@ cdef class HistoryFeatures:
         cdef Py_ssize_t at = code if own < 0 else THREE_LABELS + 1 + category * (TWO_LABELS + 1) + code
         if own >= 0 and category < 0:  # never observed
             return self.recent(own, code)
-        if at >= self.cached.shape[0]:
-            more = np.full(at + 1, NOBODY, dtype=np.int32)
-            self.cached = np.concatenate([self.cached, more])
+        self.cached = grown(self.cached, at + 1)
         if self.cached[at] < 0:
             self.cached[at] = self.recent(own, code)
         return self.cached[at]
@@ -492,50 +488,21 @@ cdef class HistoryFeatures:
         """Compute the history features of the event that was scanned."""
         cdef int slot, whole = self.find(task, NOBODY)
         cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
-        cdef Py_ssize_t k, j
-        cdef double mean
-        cdef double[3] term
-        cdef double* to = self.feature + self.places * (1 + self.base)
+        cdef Py_ssize_t k
+        cdef double common = 0.0, own = 0.0
+        cdef double* level = self.feature + self.places * (1 + self.base)
         memset(self.feature, 0, (self.places + self.feature_at.shape[0]) * sizeof(double))
         self.add_slot(whole, 0, event)
         for k in range(self.n_found):
-            slot = NOBODY if self.found[3 * k] < 0 else self.find(task, self.found[3 * k])
-            self.add_slot(slot, self.found[3 * k + 2], event)
+            self.add_slot(self.find(task, self.found[k].category), self.found[k].place, event)
+            slot = self.find(EVERYBODY, self.found[k].category) if self.common else NOBODY
+            if slot >= 0:
+                common += self.table[slot * self.width + LEVEL]
         if self.common:
-            mean = self.common_mean()
-            to[0] = log((1.0 + mean) / (1.0 - mean))
-            if whole >= 0:
-                to[1] = self.table[whole * self.width + EXCESS] / (
-                    1.0 + self.table[whole * self.width + WEIGHT + SLOPE_LIFE]
-                )
-            term[:] = [to[0], to[1], self.level(self.places - 2)]
-            for k in range(3):
-                for j in range(k, 3):
-                    to[2 + k * (5 - k) // 2 + j] = term[k] * term[j]
-
-    cdef double level(self, Py_ssize_t place) noexcept:
-        """Recent share of the second class less that of the first, at a place."""
-        return self.feature[self.places + place * self.base + 2 + SLOPE_LIFE]
-
-    cdef double common_mean(self) noexcept:
-        """Share of the second class less that of the first, of all tasks, for the event's categories.
-
-        The mean of a column is shrunk towards that of the column before.
-        """
-        cdef Py_ssize_t k, place
-        cdef double mean = 0.0
-        cdef const double* sums
-        cdef int slot
-        for place in range(1, self.places):
-            for k in range(self.n_found):
-                slot = NOBODY
-                if self.found[3 * k + 2] == place and self.found[3 * k] >= 0:
-                    slot = self.find(EVERYBODY, self.found[3 * k])
-                if slot >= 0:
-                    sums = self.table + slot * self.width + SUMS
-                    mean = sums[PER_CLASS] - sums[0] + PRIOR_LABELS * mean
-                    mean /= sums[PER_CLASS] + sums[0] + PRIOR_LABELS
-        return mean
+            for k in range(self.places):
+                own += level[k]
+            level += self.places
+            level[0], level[1], level[2], level[3] = common, common * common, common * own, own * own
 
     cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
         """Add the features of a slot at a place: 0 for the task, else a column."""
@@ -544,7 +511,8 @@ cdef class HistoryFeatures:
         cdef const double* old
         cdef const double* sums
         if slot < 0:
-            to[self.base - 1] += 1.0
+            if self.numeric:
+                to[self.base - 1] += 1.0
             return
         old = self.table + slot * self.width
         sums = old + SUMS
@@ -554,55 +522,87 @@ cdef class HistoryFeatures:
             for h in range(LIVES):
                 to[1 + h] += sums[1 + h] / (1.0 + old[WEIGHT + h])
             to[1 + LIVES] += old[LAST_LABEL]
-        else:
             to += 1
-            to[0] += log1p(sums[PER_CLASS])
-            for h in range(LIVES):
+        else:
+            to[1] += log1p(sums[PER_CLASS])
+            for h in range(FIRST_LIFE, LIVES):
                 to[1 + h] += (sums[PER_CLASS + 1 + h] - sums[1 + h]) / (1.0 + old[WEIGHT + h])
-            to[1 + LIVES] += (old[LAST_LABEL] == 1.0) - <double> (old[LAST_LABEL] == 0.0)
-        to[2 + LIVES] += log1p(fmax(event - old[LAST_EVENT], 0.0))
+        to[1 + LIVES] += log1p(fmax(event - old[LAST_EVENT], 0.0))
         if self.time is not None:
-            to[3 + LIVES] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
+            to[2 + LIVES] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
+        if self.common:
+            self.feature[self.places * (1 + self.base) + place] += old[LEVEL]
         for k in range(2, self.classes):
-            to = self.feature + self.common + self.places * (1 + self.base + (k - 2) * (LIVES + 2))
-            to += place * (LIVES + 2)
+            to = self.feature + self.common + self.places * (1 + self.base + (k - 2) * (LIVES + 1))
+            to += place * (LIVES + 1)
             to[0] += log1p(sums[k * PER_CLASS])
-            for h in range(LIVES):
-                to[1 + h] += sums[k * PER_CLASS + 1 + h] / (1.0 + old[WEIGHT + h])
-            to[1 + LIVES] += old[LAST_LABEL] == k
+            for h in range(FIRST_LIFE, LIVES):
+                to[h] += sums[k * PER_CLASS + 1 + h] / (1.0 + old[WEIGHT + h])
+            to[LIVES] += old[LAST_LABEL] == k
 
     # Labels
 
     cdef int observe_row(self, long long task, double y, bint learned) except -1:
         """Observe the label of the row that was scanned, if it is known."""
-        cdef Py_ssize_t k
-        cdef int whole, category
+        cdef Py_ssize_t k, n, shared = 0
+        cdef int slot
+        cdef Found* found
         cdef long long before = 0
-        cdef double event, excess = 0.0
+        cdef double event
         if not isnan(y) and task >= 0:
             if not self.numeric and not 0.0 <= y < self.classes:
                 raise ValueError(f"no class {y:g}: there are {self.classes}")
-            whole = self.find(task, NOBODY)
-            event = 1.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT] + 1.0
-            if self.common:
-                excess = (y == 1.0) - <double> (y == 0.0) - self.common_mean()
+            reserve(<void**> &self.slots, &self.room_slots, 2 * self.n_found + 1, sizeof(int))
             for k in range(self.n_found):
-                category = self.scanned_category(3 * k)
-                self.add_label(self.slot_of(task, category), y, event)
-                if self.common and learned:
-                    self.add_label(self.slot_of(EVERYBODY, category), y, 1.0)
-                if self.found[3 * k + 2] == 1:
-                    before = 1 + category
-            whole = self.slot_of(task, NOBODY)  # last: it is evicted after these
-            self.add_label(whole, y, event)
+                found = &self.found[k]
+                if found.category < 0:
+                    found.category = self.category(self.lexicon.names[found.own], found.place)
+                    self.category_at[found.own] = found.category
+                if found.place == 1:
+                    before = 1 + found.category
+                if self.common:
+                    slot = (
+                        self.slot_of(EVERYBODY, found.category) if learned
+                        else self.find(EVERYBODY, found.category)
+                    )
+                    if slot >= 0:
+                        self.slots[shared] = slot
+                        shared += 1
+            n = shared
+            for k in range(self.n_found):
+                self.slots[n] = self.slot_of(task, self.found[k].category)
+                n += 1
+            slot = self.slots[n] = self.slot_of(task, NOBODY)  # last: it is evicted after these
+            n += 1
+            event = self.table[slot * self.width + LAST_EVENT] + 1.0
+            if self.common:
+                self.move_levels(n, shared, y == 1.0, learned)
+            for k in range(0 if learned else shared, n):
+                self.add_label(self.slots[k], y, event)
             if not self.numeric:
-                self.table[whole * self.width + RECENT] += before << 6
-                self.table[whole * self.width + EXCESS] *= DECAY[SLOPE_LIFE]
-                self.table[whole * self.width + EXCESS] += excess
+                self.table[slot * self.width + RECENT] += before << 6
         reserve(<void**> &self.ends, &self.room_ends, self.n_rows + 1, sizeof(Py_ssize_t))
         self.ends[self.n_rows] = self.n_undo
         self.n_rows += 1
         return 0
+
+    cdef void move_levels(self, Py_ssize_t n, Py_ssize_t shared, bint second, bint learned) noexcept:
+        """Take one logistic step with the levels of `slots`; the first `shared` are of all tasks."""
+        cdef Py_ssize_t k
+        cdef double log_odds = 0.0, variance = 0.0, own, p, scale
+        cdef double* slot
+        for k in range(n):
+            slot = self.table + self.slots[k] * self.width
+            log_odds += slot[LEVEL]
+            variance += LEVEL_PRIOR - slot[SURE]
+        p = 1.0 / (1.0 + exp(-log_odds))
+        scale = 1.0 / (1.0 + p * (1.0 - p) * variance)
+        for k in range(0 if learned else shared, n):
+            slot = self.table + self.slots[k] * self.width
+            own = LEVEL_PRIOR - slot[SURE]
+            slot[LEVEL] += own * (second - p) * scale
+            slot[SURE] += own * own * p * (1.0 - p) * scale
+            slot[SURE] = fmax(slot[SURE] - (LEVEL_DRIFT if k >= shared else 0.0), 0.0)
 
     cdef void add_label(self, int slot, double y, double event) noexcept:
         cdef double* old = self.table + slot * self.width
@@ -801,9 +801,11 @@ cdef class HistoryFeatures:
         Raises ValueError where no history could have given them.
         """
         tasks, indices, table = arrays["task"], arrays["category"], arrays["table"]
-        for column in (RECENT, EXCESS):  # older: without it
+        for column in (RECENT, LEVEL, SURE):  # older: without it
             if table.ndim == 2 and (table.shape[1] - column) % PER_CLASS == LIVES:
                 table = np.insert(table, column, 0.0, axis=1)
+        if table is not arrays["table"]:
+            table[:, LEVEL] = 0.0  # older: something else
         n, classes = tasks.size, (table.shape[1] - SUMS) // PER_CLASS if table.ndim == 2 else 0
         if (
             tasks.dtype != np.int64 or indices.dtype != np.int64 or table.dtype != np.float64
@@ -837,7 +839,8 @@ cdef class HistoryFeatures:
         """Return whether all is finite, counts are not negative and classes are known."""
         sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
         fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
-        fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
+        fine = fine and (table[:, SURE:SUMS] >= 0.0).all() and (sums >= 0.0).all()
+        fine = fine and (table[:, SURE] <= LEVEL_PRIOR).all()
         codes, limit = table[:, RECENT], LABEL_CODES * (1 + len(self.categories))
         fine = fine and ((codes >= 0.0) & (codes < limit) & (codes == np.floor(codes))).all()
         return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())

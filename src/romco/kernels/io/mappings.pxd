@@ -9,23 +9,19 @@ cdef struct Entry:
     double value
 
 
-# Sort n entries by column, stably; `spare` has room for as many.
-cdef void sort_entries(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil
-
-
 cdef class Mappings:
     cdef Entry* entries
     cdef Entry* spare  # to sort by
     cdef int* ends  # of each row, among the entries
     cdef Py_ssize_t n, room, rows, room_ends, room_spare
     cdef Py_ssize_t width  # columns that are final: those of known names
-    cdef object cells  # encoder of values that are no plain numbers; None: there are only numbers
-    cdef dict plain  # of the encoder: whether numbers of a column are features; None: all are
-    cdef bint learning  # columns that are not known yet are added, not reported
-    cdef bint single, unread  # one event: a column that must be added is left unread
+    cdef bint raw  # cells as users give them: NaN is absent, and what is no number is left unread
+    cdef bint unread  # something was
+    cdef dict kinds  # of one raw event: a tuple for each column, its kind first; None: all are numbers
 
     # Begin anew; then entries of a row; then its end, where they are sorted, those of the same
     # column added.
+    cdef arrays(self)
     cdef void clear(self) noexcept
     cdef int put(self, name, double value) except -1
     cdef int end_row(self) except -1
@@ -34,15 +30,13 @@ cdef class Mappings:
     cdef int prefetch_names(self, dict row) except -1
     cdef bint put_known(self, PyObject* name, PyObject* value) noexcept
     cdef int read_cell(self, name, value, Py_ssize_t i) except -1
-    cdef int read_by_schema(self, name, value, Py_ssize_t i) except -1
+    cdef bint takes_numbers(self, name) except -1
 
-    # One event: begin anew, where `growing` keeps names that are not known; whether all was read and
-    # they are plain text, which any file can hold; and make them known.
+    # One event: begin anew, where `growing` keeps names that are not known; whether they are plain
+    # text, which any file can hold; and make them known.
     cdef void begin(self, bint growing)
     cdef bint adopts(self) except -1
     cdef int commit(self) except -1
-
-    cdef names_known(self)
 
     cdef inline int push(self, int column, double value) except -1:
         if self.n == self.room:

@@ -48,11 +48,16 @@ cdef class Mappings:
         raise NotImplementedError
 
     def read(self, rows):
-        """Values, columns and row starts; each row sorted, entries of the same column added."""
+        """Values, columns and row starts; each row sorted, entries of the same column added.
+
+        None where a cell is left unread.
+        """
         cdef Py_ssize_t i
         self.clear()
         for i, row in enumerate(rows):
             self.read_row(row, i)
+            if self.unread:
+                return None
             self.end_row()
         return self.arrays()
 
@@ -97,7 +102,7 @@ cdef class Mappings:
         self.n = n
         return self.entries[n]
 
-    def arrays(self):
+    cdef arrays(self):
         """Values, columns and row starts of the rows that were read last."""
         cdef Py_ssize_t i
         values, columns = np.empty(self.n), np.empty(self.n, dtype=np.int32)
@@ -112,6 +117,7 @@ cdef class Mappings:
 
     cdef void clear(self) noexcept:
         self.n = self.rows = 0
+        self.unread = False
 
     cdef int end_row(self) except -1:
         cdef Py_ssize_t begin = self.ends[self.rows - 1] if self.rows else 0
@@ -123,24 +129,22 @@ cdef class Mappings:
 
     cdef void begin(self, bint growing):
         self.clear()
-        self.single, self.unread = growing, False
 
     cdef int commit(self) except -1:
         return 0
 
     cdef bint adopts(self) except -1:
-        return not self.unread
+        return True
 
     cdef int read_row(self, row, Py_ssize_t i) except -1:
-        """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
+        """Read all cells of a mapping."""
         cdef Py_ssize_t at = 0
         cdef PyObject* key
         cdef PyObject* value
-        self.plain = None if self.cells is None else self.cells.columns
         if type(row) is dict:
             self.prefetch_names(row)
             reserve(<void**> &self.entries, &self.room, self.n + len(row), sizeof(Entry))
-            while PyDict_Next(row, &at, &key, &value):
+            while not self.unread and PyDict_Next(row, &at, &key, &value):
                 if not self.put_known(key, value):
                     self.read_cell(<object> key, <object> value, i)
             return 0
@@ -162,34 +166,25 @@ cdef class Mappings:
         """Read one raw cell of row i."""
         if value is None:
             return 0
-        if self.cells is None:
-            if isinstance(value, str):
-                name, value = f"{name}={value}", 1.0
-        elif not (PyFloat_Check(value) or PyLong_Check(value)) or not (
-            self.plain is None or self.plain.get(name) is True
-        ):
-            return self.read_by_schema(name, value, i)
-        elif value != value:
-            return 0  # NaN is absent
+        if self.raw:
+            if not (PyFloat_Check(value) or PyLong_Check(value)) or not (
+                self.kinds is None or self.takes_numbers(name)
+            ):
+                self.unread = True
+                return 0
+            if value != value:
+                return 0  # NaN is absent
+        elif isinstance(value, str):
+            name, value = f"{name}={value}", 1.0
         return self.put(name, as_number(name, value, i))
 
-    cdef int read_by_schema(self, name, value, Py_ssize_t i) except -1:
-        """Read a cell that is no plain number of a column of numbers."""
-        if self.single and (self.plain is None or name not in self.plain):
-            self.unread = True
-            return 0
-        try:
-            encoded = self.cells.encode(name, value, self.names_known(), self.learning)
-        except ValueError as error:
-            raise ValueError(f"row {i}: {error}") from None
-        self.plain = self.cells.columns  # may have grown
-        for name, value in encoded.items():
-            self.put(name, as_number(name, value, i))
-        return 0
-
-    cdef names_known(self):
-        """Names of known features."""
-        return ()
+    cdef bint takes_numbers(self, name) except -1:
+        """Return whether numbers of a column are features as they are."""
+        column = self.kinds.get(name)
+        if column is None:
+            return False
+        kind = (<tuple> column)[0]
+        return kind == "number" or kind == "free"
 
     cdef Py_ssize_t tidy(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t to) except -1 nogil:
         """Sort a row, add up entries of the same column, and move it; return where it ends then."""
@@ -352,13 +347,9 @@ cdef class NamedMappings(Mappings):
     cdef dict known, new
     cdef NameCache cache
 
-    def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
-        self.known, self.new, self.width = known, new, len(known)
-        self.cells, self.learning = cells, new is not None
+    def __init__(self, dict known not None, dict new=None, bint raw=False, NameCache cache=None):
+        self.known, self.new, self.width, self.raw = known, new, len(known), raw
         self.cache = NameCache() if cache is None else cache
-
-    cdef names_known(self):
-        return self.known
 
     cdef void begin(self, bint growing):
         Mappings.begin(self, growing)
@@ -376,8 +367,6 @@ cdef class NamedMappings(Mappings):
         return 0
 
     cdef bint adopts(self) except -1:
-        if self.unread:
-            return False
         for name in self.new:
             if type(name) is not str or not (<str> name).isascii():
                 return False
@@ -396,7 +385,7 @@ cdef class NamedMappings(Mappings):
     cdef bint put_known(self, PyObject* name, PyObject* value) noexcept:
         cdef double number
         cdef int column
-        if self.plain is not None or not is_float(value) or not fits(name):
+        if self.kinds is not None or not is_float(value) or not fits(name):
             return False
         number, column = float_of(value), self.cache.find(name)
         if column < 0 or not fabs(number) <= LARGEST or self.n == self.room:
@@ -433,9 +422,8 @@ cdef class HashedMappings(Mappings):
 
     cdef unsigned long long mask
 
-    def __init__(self, unsigned long long size, cells=None, bint learning=False):
-        self.mask, self.width = size - 1, size
-        self.cells, self.learning = cells, learning
+    def __init__(self, unsigned long long size, bint raw=False):
+        self.mask, self.width, self.raw = size - 1, size, raw
 
     cdef int put(self, name, double value) except -1:
         cdef unsigned long long h

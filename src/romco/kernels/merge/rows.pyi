@@ -21,9 +21,6 @@ class FeatureCounts:
 def take_rows(
     array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], out: Floats
 ) -> None: ...
-def add_sorted(
-    rows: NDArray[np.int32], values: Floats, others: NDArray[np.int32], more: Floats
-) -> tuple[NDArray[np.int32], Floats]: ...
 def put_rows(
     array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: Floats
 ) -> None: ...

@@ -181,26 +181,6 @@ def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1
                 out[i, c] = array[rows[i], columns[c]]
 
 
-def add_sorted(const int[::1] rows, const double[:, ::1] values, const int[::1] others, const double[:, ::1] more):
-    """Return the union of two sorted lists of rows; values of a row in both are added."""
-    cdef Py_ssize_t i = 0, j = 0, n = 0, c, width = values.shape[1]
-    if values.shape[0] != rows.shape[0] or more.shape[0] != others.shape[0] or more.shape[1] != width:
-        raise ValueError("there are not as many numbers as rows")
-    found, sums = np.empty(len(rows) + len(others), dtype=np.int32), np.empty((len(rows) + len(others), width))
-    cdef int[::1] row = found
-    cdef double[:, ::1] total = sums
-    cdef bint left, right              # whether the next row is in the one list, in the other
-    with nogil:
-        while i < rows.shape[0] or j < others.shape[0]:
-            left = i < rows.shape[0] and (j == others.shape[0] or rows[i] <= others[j])
-            right = j < others.shape[0] and (i == rows.shape[0] or others[j] <= rows[i])
-            row[n] = rows[i] if left else others[j]
-            for c in range(width):
-                total[n, c] = (values[i, c] if left else 0.0) + (more[j, c] if right else 0.0)
-            i, j, n = i + left, j + right, n + 1
-    return found[:n], sums[:n]
-
-
 def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
     """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
     cdef Py_ssize_t i, c
