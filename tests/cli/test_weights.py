@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused_before_anything(tmp_path):
     source, file = table(tmp_path / "f.csv", rows(Y)), tmp_path / "m.romco"
     given = ("learn", source, "--model", file, *COLUMNS)
     assert "no column 'g'" in run(*given, "--weight", "g", fails=True)
-    assert "cannot be the weight too" in run(*given, "--weight", "who", fails=True)
+    assert "cannot be both the task and the weight" in run(*given, "--weight", "who", fails=True)
     said = run(*given, "--weight", "h", "--labels", "5%", fails=True)
     assert "does not learn weights or offsets of a file yet" in said
     file.unlink(missing_ok=True)

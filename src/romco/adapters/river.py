@@ -32,7 +32,6 @@ class TaskStream:
     """A model, and tasks beside x or among its features (abstract)."""
 
     target: Any = "two classes"
-    rounds = False
 
     def __init__(
         self,
@@ -40,6 +39,7 @@ class TaskStream:
         parameters: dict[str, Any] | None = None,
         hashed: int | None = None,
         new_task: Any = "mean",
+        rounds: bool = False,
         task_column: Any = None,
         history: list[str] | None = None,
         time: str | None = None,
@@ -48,6 +48,7 @@ class TaskStream:
         self.parameters = parameters
         self.hashed = hashed
         self.new_task = new_task
+        self.rounds = rounds
         self.task_column = task_column
         self.history = history
         self.time = time
@@ -178,20 +179,6 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
     Accuracy: 97.77%
     """
-
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        parameters: dict[str, Any] | None = None,
-        hashed: int | None = None,
-        new_task: str = "mean",
-        rounds: bool = False,
-        task_column: Any = None,
-        history: list[str] | None = None,
-        time: str | None = None,
-    ) -> None:
-        super().__init__(learner, parameters, hashed, new_task, task_column, history, time)
-        self.rounds = rounds
 
     file_kind = "river"  # in a file of :func:`romco.save`
 

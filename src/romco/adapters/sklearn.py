@@ -37,6 +37,7 @@ from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
 from romco.model.engine import predict
 from romco.model.features import Sparse
+from romco.model.names import as_array
 from romco.parameters import whole
 
 if TYPE_CHECKING:
@@ -47,15 +48,112 @@ ONLY_TASK = "all"  # the one task of a model that was fitted without tasks
 PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
 
 
-class FittedAttributes:
-    """Attributes read off ``model_`` between two steps of the learner (abstract)."""
+class TaskEstimator(BaseEstimator):  # type: ignore[misc]
+    """Rows of tasks, beside X or among its columns (abstract)."""
 
     model_: Model
+    n_features_in_: int
+    _numeric: ClassVar[bool]  # whether answers are numbers
+    _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
+    _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
+    _new: Callable[..., Model]  # for answers, and tasks known from the beginning
+    reads_table_: bool  # whether rows are frames with text, dates or gaps
+    feature_names_in_: Any
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | list[str] | None = None,
+        history: Sequence[str] | None = None,
+        time: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.task_column = task_column
+        self.history = history
+        self.time = time
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
+        """Learn rows from scratch."""
+        X, y, task = self._read_labelled(X, y, task, first=True)
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(y, list(dict.fromkeys(task)))
+        shuffled = self.shuffle and self.history is None  # a history has an order
+        random = check_random_state(self.random_state) if shuffled else None
+        if isinstance(model.features, Names):
+            X = model.features.cells.prepare(X, (), learning=True)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
+        self.model_ = model
+        return self
+
+    def _partial_fit(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any, classes: Any = None
+    ) -> Self:
+        """Learn rows in the order given; of the first ones ``classes`` names all labels."""
+        unweighted = sample_weight is None and self.class_weight is None
+        plain = unweighted and classes is None and offset is None
+        if plain and self._learn_row(X, y, task):
+            return self
+        first = not hasattr(self, "model_")
+        by_position = first and task is None and classes is not None and len(classes) == len(y)
+        X, y, task = self._read_labelled(X, y, task, first)
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(y if classes is None else classes) if first else self.model_
+        if not self._numeric:
+            _check_known(y, model.classes, by_position)
+        passes(model, X, y, task, weight, 1, None, offset)
+        self.model_ = model
+        return self
+
+    def explain(self, top: int = 10) -> "Explanation":
+        """Explain what was learned, see :func:`romco.explain`.
+
+        ``top`` features are named of each part.
+        """
+        from romco.explanations import explain
+
+        return explain(self.fitted_model(), top=top)
+
+    def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
+        """Return for each row what its features add to the answer; see :func:`romco.reasons`.
+
+        Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
+        classes they add up to the log-odds of one against the rest, the predicted or ``label``.
+        """
+        from romco.explanations import reasons
+
+        model = self.fitted_model()
+        X, task = self._read_rows(X, task)
+        rows: Any
+        if hasattr(X, "columns"):
+            rows = rows_of(X)
+        elif isinstance(X, np.ndarray):
+            rows = X
+        else:
+            rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
+        return [reasons(model, x, t, label) for x, t in zip(rows, task, strict=True)]
+
+    # Fitted attributes, read between two steps of the learner
 
     @property
     def tasks_(self) -> NDArray[Any]:
         """Names of the tasks (m,)."""
-        return _listed(self.fitted_model().tasks)
+        return as_array(self.fitted_model().tasks)
 
     @property
     def coef_(self) -> Numbers:
@@ -115,114 +213,6 @@ class FittedAttributes:
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
-
-
-def _linear(learner: Learner) -> Learner:
-    if not learner.linear:
-        parts = (
-            "; shared_ and personal_ for what was learned"
-            if isinstance(learner, Decomposed)
-            else ""
-        )
-        raise AttributeError(
-            f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
-            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{parts}"
-        )
-    return learner
-
-
-def _decomposed(learner: Learner) -> Decomposed:
-    if not isinstance(learner, Decomposed):
-        raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
-    return learner
-
-
-def _listed(names: list[Any]) -> NDArray[Any]:
-    """Names as an array of their own kind, or of objects if they are mixed."""
-    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
-        return np.array(names)
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array
-
-
-class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
-    """Rows of tasks, beside X or among its columns (abstract)."""
-
-    n_features_in_: int
-    _numeric: ClassVar[bool]  # whether answers are numbers
-    _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
-    _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
-    _new: Callable[..., Model]  # for answers, and tasks known from the beginning
-    reads_table_: bool  # whether rows are frames with text, dates or gaps
-    feature_names_in_: Any
-    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
-
-    def __init__(
-        self,
-        learner: str = "romco-auto",
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        epochs: int | None = None,
-        shuffle: bool = True,
-        new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | list[str] | None = None,
-        history: Sequence[str] | None = None,
-        time: str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.parameters = parameters
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.new_task = new_task
-        self.task_column = task_column
-        self.history = history
-        self.time = time
-        self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
-    ) -> Self:
-        """Learn rows from scratch."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y, list(dict.fromkeys(task)))
-        shuffled = self.shuffle and self.history is None  # a history has an order
-        random = check_random_state(self.random_state) if shuffled else None
-        if isinstance(model.features, Names):
-            X = model.features.cells.prepare(X, (), learning=True)
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
-        self.model_ = model
-        return self
-
-    def explain(self, top: int = 10) -> "Explanation":
-        """Explain what was learned, see :func:`romco.explain`.
-
-        ``top`` features are named of each part.
-        """
-        from romco.explanations import explain
-
-        return explain(self.fitted_model(), top=top)
-
-    def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
-        """Return for each row what its features add to the answer; see :func:`romco.reasons`.
-
-        Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
-        classes they add up to the log-odds of one against the rest, the predicted or ``label``.
-        """
-        from romco.explanations import reasons
-
-        model = self.fitted_model()
-        X, task = self._read_rows(X, task)
-        rows: Any
-        if hasattr(X, "columns"):
-            rows = rows_of(X)
-        elif isinstance(X, np.ndarray):
-            rows = X
-        else:
-            rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
-        return [reasons(model, x, t, label) for x, t in zip(rows, task, strict=True)]
 
     # In a file
 
@@ -396,6 +386,26 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return [ONLY_TASK] * n
 
 
+def _linear(learner: Learner) -> Learner:
+    if not learner.linear:
+        parts = (
+            "; shared_ and personal_ for what was learned"
+            if isinstance(learner, Decomposed)
+            else ""
+        )
+        raise AttributeError(
+            f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
+            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{parts}"
+        )
+    return learner
+
+
+def _decomposed(learner: Learner) -> Decomposed:
+    if not isinstance(learner, Decomposed):
+        raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
+    return learner
+
+
 class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
@@ -527,25 +537,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
         ``classes`` names all labels; needed in the first call if it does not show them.
         """
-        plain = classes is None and sample_weight is None and self.class_weight is None
-        plain = plain and offset is None
-        if plain and self._learn_row(X, y, task):
-            return self
-        first = not hasattr(self, "model_")
-        task_by_position = task is None and classes is not None and len(classes) == len(y)
-        X, y, task = self._read_labelled(X, y, task, first)
-        if not first and classes is not None and classes_of(classes) != tuple(self.classes_):
-            raise ValueError(
-                f"classes={list(classes)} but the first call had {list(self.classes_)}"
-            )
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y if classes is None else classes) if first else self.model_
-        _check_known(y, model.classes, by_position=first and task_by_position)
-        passes(model, X, y, task, weight, 1, None, offset)
-        self.model_ = model
-        return self
+        again = classes is not None and hasattr(self, "model_")
+        if again and classes_of(classes) != self.model_.classes:
+            had = list(self.model_.classes)
+            raise ValueError(f"classes={list(classes_of(classes))} but the first call had {had}")
+        return self._partial_fit(X, y, task, sample_weight, offset, classes)
 
     # Predicting
 
@@ -646,15 +642,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new."""
-        if sample_weight is None and offset is None and self._learn_row(X, y, task):
-            return self
-        first = not hasattr(self, "model_")
-        X, y, task = self._read_labelled(X, y, task, first)
-        weight = weights_of_rows(sample_weight, len(y))
-        model = self._new(y) if first else self.model_
-        passes(model, X, y, task, weight, 1, None, offset)
-        self.model_ = model
-        return self
+        return self._partial_fit(X, y, task, sample_weight, offset)
 
     def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return the number of each row (n,)."""

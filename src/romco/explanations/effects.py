@@ -58,15 +58,9 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
     """Return the effects of tasks and groupings with standard errors, and their variances.
 
     Estimates are log-odds, or in the target's unit; of two classes they are predictions at the
-    means of the features. Raises ValueError for other learners than romco-auto, and for many
-    classes.
-
-    Parameters
-    ----------
-    model:
-        A :class:`romco.Model`, or an estimator or layer around one.
-    slopes:
-        Names of features; by default those of most rows, if they are at most ten.
+    means of the features. ``model`` is a :class:`romco.Model`, or an estimator or layer around
+    one; ``slopes`` are names of features, by default those of most rows, if they are at most ten.
+    Raises ValueError for other learners than romco-auto, and for many classes.
 
     >>> import romco
     >>> rng = np.random.default_rng(0)

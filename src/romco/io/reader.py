@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -174,10 +173,8 @@ class Source:
     def _with_roles(self, known: Schema) -> Schema:
         """Return a copy of the model's schema with the columns that the user names instead."""
         schema = known.copy()
-        schema.task, schema.label = self.task or known.task, self.label or known.label
-        schema.offset = self.offset or known.offset
-        schema.one_task = self.one_task or known.one_task
-        schema.groupings = self.groupings or known.groupings
+        for part in ("task", "label", "offset", "one_task", "groupings"):
+            setattr(schema, part, getattr(self, part) or getattr(known, part))
         if self.features is not None:
             schema.features = self.features
         return schema
@@ -234,9 +231,9 @@ class Reader(Closing):
         self._ahead: Future[_Read] | None = None
         self._thread = ThreadPoolExecutor(1, "romco-ahead")  # starts with the first block
         try:
-            if owns is not None and schema.one_task:
-                owns = partial(_constant, owns(ONLY_TASK))
-            self._rows = _rows_of(self.file, schema, labelled, owns)
+            own = owns(ONLY_TASK) if owns is not None and schema.one_task else None
+            chosen = owns if own is None else lambda _: own
+            self._rows = _rows_of(self.file, schema, labelled, chosen)
             self._weight, self._offset = schema.weight, schema.offset
             self._regular = self.file.raw is not None and stat.S_ISREG(
                 os.fstat(self.file.raw.fileno()).st_mode
@@ -343,10 +340,6 @@ class Reader(Closing):
         return _Read(replace(block, weights=weights, offsets=offsets), trouble, skipped, passed)
 
 
-def _constant(value: bool, _: object) -> bool:
-    return value
-
-
 def _rows_of(
     file: OpenFile, schema: Schema, labelled: bool, owns: Owns | None
 ) -> _TableRows | _MappingRows:
@@ -360,7 +353,7 @@ def _rows_of(
     task = schema.task or kind.task
     parts = () if schema.one_task or task is None else schema.task_columns or (task,)
     label = schema.label or kind.label
-    columns = _Columns(schema, parts, label, labelled)
+    columns = schema, parts, label, labelled
     if not parts and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
     needed = [*parts, label if labelled else None, *schema.number_roles, *(schema.features or ())]
@@ -376,13 +369,9 @@ def _rows_of(
     return _MappingRows(rows, file.name, columns)
 
 
-class _Columns(NamedTuple):
-    """The schema, the columns of task and label, and whether each row must have a label."""
-
-    schema: Schema
-    task: tuple[str, ...]  # none for one task, two for a nested one
-    label: str | None
-    labelled: bool
+# The schema, the columns of the task (none for one task, two for a nested one) and of the label,
+# and whether each row must have a label.
+_Columns = tuple[Schema, tuple[str, ...], str | None, bool]
 
 
 class _TableRows:

@@ -106,16 +106,11 @@ class Schema:
         self.warnings: tuple[str, ...] = ()  # what is suspicious in the sample; not stored
         for name, column in (columns or {}).items():
             self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
-        if task is not None and task == label:
-            raise ValueError(f"column {task!r} cannot be both the task and the label")
-        if weight is not None and weight in (task, label):
-            raise ValueError(
-                f"column {weight!r} is the task or the label: it cannot be the weight too"
-            )
-        if offset is not None and offset in (task, label, weight):
-            raise ValueError(
-                f"column {offset!r} is the task, label or weight: it cannot be the offset too"
-            )
+        named: dict[str, str] = {}
+        for role in ROLES:
+            name = getattr(self, role)
+            if name is not None and named.setdefault(name, role) != role:
+                raise ValueError(f"column {name!r} cannot be both the {named[name]} and the {role}")
 
     @classmethod
     def infer(

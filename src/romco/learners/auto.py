@@ -12,7 +12,6 @@ from romco.kernels.auto.auto import (
     TRACKING_PRIOR,
     AutoKernel,
 )
-from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, State, Upgrade
@@ -39,7 +38,6 @@ SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior wei
 LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must not become it
 DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
-COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
@@ -232,30 +230,14 @@ class Auto(BaseAuto):
             "joint": np.zeros((places, places)),  # spent covariances, global logistic,
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
-            "turn": np.array(
-                [0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4
-            ),  # a StreamState of the kernel
+            "turn": np.array([0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4),  # the kernel's StreamState
             **self.common_arrays(),
         }
         arrays["covariance"][-1, -1] = LEVEL_DOUBT
         self._keep(6, arrays)
         self._lent: tuple[str, ...] = ()  # arrays that are another's
-        self.kernel = self._kernel(Scales(arrays["units"], arrays["typical"]))
-
-    def _kernel(self, units: Units) -> AutoKernel:
-        a = self._arrays
-        like_all, on_its_own = (
-            Combiner(a["pair_weight"][k], a["pair_covariance"][k], DOUBT, a["pair_renewal"][k])
-            for k in range(2)
-        )
-        return AutoKernel(
-            personal=self.pair_store,
-            scales=units,
-            related=Combiner(a["weight"], a["covariance"], DOUBT, a["renewal"]),
-            like_all=like_all,
-            on_its_own=on_its_own,
-            **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
-        )
+        units = Scales(arrays["units"], arrays["typical"])
+        self.kernel = AutoKernel(scales=units, **self.kernel_parts(DOUBT))
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         related, like_all, _ = self.chances().T[:, :, None]
@@ -429,7 +411,7 @@ class Auto(BaseAuto):
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
-        self.kernel = self._kernel(units)
+        self.kernel = AutoKernel(scales=units, **self.kernel_parts(DOUBT))
 
     # In shards
 

@@ -17,7 +17,7 @@ from romco.learners.capabilities import Contributions, Decomposed, Numbers, Post
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.shared import PAIRS, SCALED, BaseAuto, add_second_side, stored_columns
+from romco.learners.shared import PAIRS, BaseAuto, add_second_side, stored_columns
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
@@ -133,23 +133,10 @@ class AutoNumber(BaseAuto):
             **self.common_arrays(),
         }
         self._keep(4, a)
-        related, like_all, on_its_own, drift = (
-            Combiner(weight, covariance, WEIGHT_VARIANCE)
-            for weight, covariance in (
-                (a["weight"], a["covariance"]),
-                *zip(a["pair_weight"], a["pair_covariance"], strict=True),
-                (a["drift_weight"], a["drift_covariance"]),
-            )
-        )
-        apart = ("weight", "covariance", "pair_", "drift_", *SCALED)
         self.kernel = AutoNumberKernel(
-            personal=self.pair_store,
             scales=Scales(a["units"], a["typical"]),
-            related=related,
-            like_all=like_all,
-            on_its_own=on_its_own,
-            drift=drift,
-            **{name: a[name] for name in a if not name.startswith(apart)},
+            drift=Combiner(a["drift_weight"], a["drift_covariance"], WEIGHT_VARIANCE),
+            **self.kernel_parts(WEIGHT_VARIANCE),
         )
 
     def intervals(self, round: Round, level: float) -> Numbers:

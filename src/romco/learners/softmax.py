@@ -100,8 +100,9 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._arrays["seen"][: self.answers])
 
     def load(self, arrays: Arrays) -> None:
-        if "seen" not in arrays:
-            raise ValueError(f"state holds arrays {sorted(arrays)}, 'seen' is missing")
+        missing = [name for name in ("seen", *STORES) if name not in arrays]
+        if missing:
+            raise ValueError(f"state holds arrays {sorted(arrays)}, {missing[0]!r} is missing")
         classes = len(np.atleast_1d(arrays["seen"]))
         if classes > self._room:
             raise ValueError(f"state holds {classes} classes, this learner {self._room}")
@@ -194,8 +195,6 @@ class AutoSoftmax(CompiledLearner):
 
     def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
         """Arrays of a store, padded to the classes of this learner."""
-        if name not in arrays:
-            raise ValueError(f"state holds arrays {sorted(arrays)}, {name!r} is missing")
         lanes = SHARED if name == "shared" else OWN
         values, keys = np.asarray(arrays[name]), arrays.get(f"{name}_keys")
         if values.ndim < 2 or values.shape[-1] != lanes * classes:

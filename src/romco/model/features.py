@@ -4,7 +4,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 :mod:`romco.kernels.io.mappings`, which all rows by name go through.
 """
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ class Columns(Features):
             raise ValueError(
                 f"expected rows of {self.width} features; got an array of shape {shape}"
             )
-        _check_finite(rows, self)
+        _check_numbers(rows, self.name)
         return rows
 
     def _in_order(self, frame: Any) -> Any:
@@ -162,7 +162,7 @@ class NamedFeatures(Features):
                 new.clear()
         try:
             rows = self.encode(rows, new is not None)
-            _check_size(rows)
+            _check_numbers(rows, rows.lexicon.names.__getitem__)
             return Sparse(*self.mappings(new).read_encoded(rows, self._of_lexicon))
         except BaseException:
             self.cells.schema = before
@@ -372,31 +372,21 @@ def _check_many(rows: Any) -> None:
         raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
-def _check_size(rows: Encoded) -> None:
-    """Raise ValueError where a number is too large to be learned."""
-    if len(rows.values) and np.abs(rows.values).max() > LARGEST_FEATURE:
-        at = int(np.argmax(np.abs(rows.values)))
-        place = int(np.searchsorted(rows.starts, at, side="right")) - 1
-        raise ValueError(
-            f"row {place}: feature {rows.lexicon.names[rows.names[at]]!r} is {rows.values[at]}: "
-            f"features are numbers up to {LARGEST_FEATURE:g} in size; scale or drop it"
-        )
-
-
-def _check_finite(rows: Rows, features: Columns) -> None:
-    values = rows.values if isinstance(rows, Sparse) else rows
+def _check_numbers(rows: Rows | Encoded, name_of: Callable[[int], Any]) -> None:
+    """Raise ValueError where a number is not finite, or too large to be learned."""
+    values = rows if isinstance(rows, np.ndarray) else rows.values
     if np.vdot(values, values) <= LARGEST_FEATURE**2:  # one look at all of them, mostly enough
         return
     bad = ~(np.abs(values) <= LARGEST_FEATURE)  # NaN is bad, too
     if not bad.any():
         return
-    if isinstance(rows, Sparse):
-        at = int(np.flatnonzero(bad)[0])
-        place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, rows.columns[at]
-    else:
+    if isinstance(rows, np.ndarray):
         place, column = (int(i) for i in np.argwhere(bad)[0])
+    else:
+        at = int(np.flatnonzero(bad)[0])
+        place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, int(rows[1][at])
     what = "is not finite" if not np.isfinite(values[bad]).all() else "is too large"
     raise ValueError(
-        f"row {place}: feature {features.name(int(column))!r} {what}: features are numbers up to "
+        f"row {place}: feature {name_of(column)!r} {what}: features are numbers up to "
         f"{LARGEST_FEATURE:g} in size; scale, impute or drop it"
     )

@@ -52,6 +52,15 @@ def identities(what: str, values: Iterable[Any]) -> list[Id]:
     return [identity(what, value) for value in given]
 
 
+def as_array(names: Sequence[Id]) -> NDArray[Any]:
+    """Return names as an array of their own kind, or of objects if they are mixed or tuples."""
+    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
+
+
 def canonical_name(value: Id) -> Id:
     """Return the one form of a task or label, however it was typed or written.
 

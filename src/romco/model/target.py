@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.model.names import Id, canonical_name, from_json, identity, to_json
+from romco.model.names import Id, as_array, canonical_name, from_json, identity, to_json
 
 Numbers = NDArray[np.float64]
 Known = dict[Id, float]
@@ -206,7 +206,7 @@ class TwoClasses(Target):
 
     def labels_of(self, margins: Numbers) -> NDArray[Any]:
         classes = self.classes or (None,)
-        return _array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
+        return as_array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
 
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
         return scale.probability(margins)
@@ -272,7 +272,7 @@ class ManyClasses(Target):
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
         if not self.known:
             return np.full(len(scores), None)
-        return _array(self.classes)[self._best(scores)]
+        return as_array(self.classes)[self._best(scores)]
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
         """Return an array for log-probabilities; unknown classes have probability 0."""
@@ -408,14 +408,6 @@ def _form(known: Known, label: Any) -> Id | None:
         return label
     name = canonical_name(label)
     return next((form for form in known if canonical_name(form) == name), None)
-
-
-def _array(labels: Sequence[Id]) -> NDArray[Any]:
-    """Labels as an array of their own kind, or of objects if they are mixed."""
-    if any(isinstance(label, tuple) for label in labels):
-        raise ValueError("labels that are tuples cannot be put in an array: use predict_one")
-    kind = object if len({type(label) for label in labels}) > 1 else None
-    return np.array(labels, dtype=kind)
 
 
 def _two(classes: Sequence[Any]) -> tuple[Id, Id]:

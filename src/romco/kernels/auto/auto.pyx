@@ -33,7 +33,7 @@ from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
 from romco.kernels.auto.covariances cimport Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, step_by
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
@@ -177,9 +177,6 @@ cdef class AutoKernel(Kernel):
         """One over the size of a row so far; 0 before any: rows tell nothing yet."""
         return unit_of(&self.clock[0]) if self.clock[1] > 0.0 else 0.0
 
-    cdef void count(self, double x2, double h) noexcept nogil:
-        count_size(&self.clock[0], x2, h)
-
     # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(
@@ -194,26 +191,28 @@ cdef class AutoKernel(Kernel):
         cdef double* b = told + 2 * WIDTH
         cdef double* v = told + 2 * WIDTH + RANK + 2
         cdef int side = self.subspace.side()
-        cdef Py_ssize_t b_at = OTHER_DIRECTIONS if side else DIRECTIONS
+        cdef const double* directions = self.subspace.row(0, side)
         cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k, j, pair
         cdef int c
         cdef const double* all_ = &self.shared[0, 0]
         cdef const double* row = self.personal.dense_row(task)
+        cdef const double* stored = self.personal.value
+        cdef const Py_ssize_t* pairs = self.pair
         clear(&sums)
         if row != NULL:
             for k in range(x.n):
                 j = x.index[k]
-                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
                 hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
         else:
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
-                j, pair = x.index[k], self.pair[k]
-                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
+                j, pair = x.index[k], pairs[k]
+                hear(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
                 if pair >= 0:  # else it is zeros
-                    hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
+                    hear_own(&sums, stored + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
         o.unit, o.x2, o.offset = unit, x2, offset
         for c in range(TOGETHER):
@@ -346,7 +345,8 @@ cdef class AutoKernel(Kernel):
             self.coming, self.coming_task = events.row(e), events.tasks[e]
             for k in range(self.coming.n):
                 self.ask_unit(k)
-                self.ask_shared(k)
+                soon(&self.shared[self.coming.index[k], 0])
+                soon(&self.shared[self.coming.index[k], ROW // 2])
         self.coming_of, self.coming_at, self.coming.n = <void*> events, e + 1, 0
         if e + 1 < events.n:
             self.coming, self.coming_task = events.row(e + 1), events.tasks[e + 1]
@@ -356,12 +356,6 @@ cdef class AutoKernel(Kernel):
         if k < self.coming.n:
             self.scales.ask(self.coming.index[k])
             self.personal.ask_table(self.coming_task, self.coming.index[k])
-
-    cdef inline void ask_shared(self, Py_ssize_t k) noexcept nogil:
-        """Ask for the k-th entry's shared numbers, which lie in two lines."""
-        if k < self.coming.n:
-            soon(&self.shared[self.coming.index[k], 0])
-            soon(&self.shared[self.coming.index[k], ROW // 2])
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -388,7 +382,7 @@ cdef class AutoKernel(Kernel):
         """Units are learned from all rows: those with labels may have been chosen."""
         cdef Py_ssize_t e
         for e in range(begin, end):
-            self.count(self.scales.count(events.row(e)).x2, 1.0)
+            count_size(&self.clock[0], self.scales.count(events.row(e)).x2, 1.0)
         return 0
 
     cdef int learn_one(
@@ -404,7 +398,7 @@ cdef class AutoKernel(Kernel):
             self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
-            self.count(row.x2, h)
+            count_size(&self.clock[0], row.x2, h)
         unit = o.unit if noted and not first else self.unit()
         if self.is_shard():
             self.covariances.distrust()
@@ -429,7 +423,7 @@ cdef class AutoKernel(Kernel):
         self.move_level(task, y, h, margin)
         self.watch(task, y, h, margin, missed, offset)
         if not first:
-            self.count(row.x2, h)
+            count_size(&self.clock[0], row.x2, h)
         return 0
 
     cdef void move_learners(
@@ -441,18 +435,24 @@ cdef class AutoKernel(Kernel):
         cdef double value
         cdef double hinge = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as it estimates
         cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
-        cdef bint places = joint and self.covariances.count > 1
+        cdef const unsigned char* place = NULL  # of features with covariances
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
+        cdef double* stored = self.personal.value
+        cdef const Py_ssize_t* pairs = self.pair
         cdef double* own
         cdef double* f
-        cdef Py_ssize_t k, j, pair, b_at = OTHER_DIRECTIONS if self.subspace.side() else DIRECTIONS
+        cdef const int* coming = self.coming.index
+        cdef Py_ssize_t n_coming = self.coming.n
+        cdef const double* directions = self.subspace.row(0, self.subspace.side())
+        cdef Py_ssize_t k, j, pair
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c] + hinge, o.v[c], AROW_R / h)
             step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC] + o.offset, o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH] + hinge, o.v[BOTH], AROW_R_JOINT / h)
         if joint:
+            place = self.covariances.place if self.covariances.count > 1 else NULL
             self.covariances.move(step[GLOBAL + LOGISTIC])
         else:
             move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
@@ -462,7 +462,9 @@ cdef class AutoKernel(Kernel):
         f = &self.factor[task, RANK * self.subspace.side()]
         steps.f[0], steps.f[1] = load(f), load(f + 2)
         for k in range(x.n):
-            self.ask_shared(k)
+            if k < n_coming:
+                soon(all_ + coming[k] * ROW)
+                soon(all_ + coming[k] * ROW + ROW // 2)
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
@@ -470,11 +472,11 @@ cdef class AutoKernel(Kernel):
             if row != NULL:
                 own = row + j * 2 * WIDTH
             else:
-                pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
-                own = self.personal.value + pair * (2 * WIDTH)
+                pair = pairs[k] if pairs[k] >= 0 else self.personal.found(task, j)
+                own = stored + pair * (2 * WIDTH)
             go(
-                &steps, all_ + j * ROW, all_ + j * ROW + b_at, own, value,
-                places and self.covariances.place[j] > 0,
+                &steps, all_ + j * ROW, directions + j * ROW, own, value,
+                place != NULL and place[j] > 0,
             )
         store(f, steps.f[0])
         store(f + 2, steps.f[1])
@@ -526,7 +528,7 @@ cdef class AutoKernel(Kernel):
     cdef void move_combiner(
         self, Combiner combiner, double y, double share, double h, int k, const Opinions* o
     ) noexcept nogil:
-        combiner.move(logistic(y, o.margin[k], o.said[k].variance, share), &o.said[k])
+        combiner.move(step_by(y, likelihood(o, k, -y), o.said[k].variance, share), &o.said[k])
         combiner.renew(h)
 
     # --- answers at once, and answers that come late -------------------------------------------

@@ -244,6 +244,19 @@ cdef class ClassesKernel(Kernel):
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
 
+    cdef void temper_all(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores, double share
+    ) noexcept nogil:
+        """Let the power learn from events of which all classes were compared."""
+        cdef Py_ssize_t e
+        for e in range(begin, end if self.width > 2 and self.offsets == NULL else begin):
+            if events.count(e) > 0.0:
+                self.temper(
+                    scores + e * self.width, self.all_, self.width, <Py_ssize_t> events.labels[e],
+                    events.count(e), share,
+                )
+                self.power[2] += events.count(e)
+
 
 cdef class RestKernel(ClassesKernel):
     """A learner of each class against the rest; all are asked, and all learn."""
@@ -289,31 +302,18 @@ cdef class RestKernel(ClassesKernel):
         cdef Py_ssize_t i, n = end - begin
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * n)
+        cdef double share
         self.offsets = events.offsets
+        share = self.unknown()  # as it was when they were predicted
         try:
             if not self.has_notes(events, begin, end):
                 self.ask(events, begin, end, own, True)
-            self.temper_all(events, begin, end, margins)
+            self.temper_all(events, begin, end, margins, share)
             for i in range(self.n):
                 self.teach(i, events, truth, begin, end, own + i * n)
         finally:
             events.labels, events.offsets = truth, self.offsets
         return 0
-
-    cdef void temper_all(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
-    ) noexcept nogil:
-        cdef Py_ssize_t e
-        cdef double share = self.unknown()  # as it was when they were predicted
-        if self.width == 2 or self.offsets != NULL:
-            return
-        for e in range(begin, end):
-            if events.count(e) > 0.0:
-                self.temper(
-                    scores + e * self.width, self.all_, self.width, <Py_ssize_t> events.labels[e],
-                    events.count(e), share,
-                )
-                self.power[2] += events.count(e)
 
     cdef int teach(
         self, Py_ssize_t i, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
@@ -431,9 +431,9 @@ cdef class PairsKernel(ClassesKernel):
         double* inputs,
     ) except -1 nogil:
         """Log-probabilities (2, K): with what pairs say of the likeliest classes, and softmax."""
-        cdef Py_ssize_t i, k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
+        cdef Py_ssize_t k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
         cdef double* sums
-        cdef double together = 0.0
+        cdef double together
         for k in range(K):
             inputs[k] = inputs[K + k] = soft[k]
         if n_some < 2:
@@ -442,18 +442,20 @@ cdef class PairsKernel(ClassesKernel):
         sums = self.sides.take(self.n_slots + 1) + 1
         self.meet(events, e, n, own, sums, self.some, n_some)
         self.couple(sums, self.some, n_some)
+        together = self.together(soft, n_some)
         for k in range(K):
-            if self.slots[0, k] >= 0:
-                for i in range(n_some):
-                    if self.some[i] == self.slots[0, k]:
-                        together += exp(soft[k])
-        together = log(together)
-        for k in range(K):
-            if self.slots[0, k] >= 0:
-                for i in range(n_some):
-                    if self.some[i] == self.slots[0, k]:
-                        inputs[k] = together + sums[self.some[i]]
+            if self.is_among(self.slots[0, k], n_some):
+                inputs[k] = together + sums[self.slots[0, k]]
         return 0
+
+    cdef double together(self, const double* soft, Py_ssize_t n_some) noexcept nogil:
+        """Log-probability that the softmax gives to the classes that are compared."""
+        cdef double total = 0.0
+        cdef Py_ssize_t k
+        for k in range(self.width):
+            if self.is_among(self.slots[0, k], n_some):
+                total += exp(soft[k])
+        return log(total)
 
     cdef Py_ssize_t choose(self, const double* soft, double events) noexcept nogil:
         """Slots of the likeliest classes with pairs that have learned enough; gives their number."""
@@ -628,11 +630,9 @@ cdef class PairsKernel(ClassesKernel):
             else:
                 self.hold(events, e)
             self.ask_true(events, e, n, own + e - begin, self.all_, K)
+        self.temper_all(events, begin, end, margins, share)
         for e in range(begin, end):
             h = events.count(e)
-            if h > 0.0 and K > 2 and self.offsets == NULL:
-                self.temper(margins + e * K, self.all_, K, <Py_ssize_t> events.labels[e], h, share)
-                self.power[2] += h
             if h > 0.0 and self.stacking is not None:
                 inputs = self.inputs.take(3 * K)
                 for k in range(K):
@@ -641,7 +641,9 @@ cdef class PairsKernel(ClassesKernel):
                 self.stacking.learn(inputs, K, inputs + 2 * K, <Py_ssize_t> events.labels[e], h)
         for e in range(begin, end):
             if events.count(e) > 0.0:
-                self.rescale_true(events, e, n, own + e - begin, self.all_, K)
+                self.rescale_true(
+                    events, e, n, own + e - begin, <Py_ssize_t> events.labels[e], self.all_, K
+                )
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 self.teach(events, e, n, own + e - begin, <Py_ssize_t> events.labels[e], self.all_, K)
@@ -681,15 +683,13 @@ cdef class PairsKernel(ClassesKernel):
         """Learn the power of the pairs' probabilities, and the weights of the stacking model."""
         cdef Py_ssize_t k, slot = <Py_ssize_t> self.slots[0, label]
         cdef Py_ssize_t n_some = self.choose(soft, MIN_EVENTS)
-        cdef double inside = 0.0
+        cdef double together
         self.power[2] += h
         if n_some > 1 and self.is_among(slot, n_some):
-            for k in range(self.width):
-                if self.slots[0, k] >= 0 and self.is_among(self.slots[0, k], n_some):
-                    inside += exp(soft[k])
+            together = self.together(soft, n_some)
             for k in range(self.width):
                 if self.slots[0, k] >= 0:
-                    scores[self.slots[0, k]] = inputs[k] - log(inside)
+                    scores[self.slots[0, k]] = inputs[k] - together
             self.temper(scores, self.some, n_some, slot, h, share)
         self.stacking.score(inputs, self.width, scores)
         self.stacking.learn(inputs, self.width, scores, label, h)
@@ -709,9 +709,7 @@ cdef class PairsKernel(ClassesKernel):
             self.score_member(k, events, e, e + 1, own + k * n, True)
             if not isfinite(own[k * n]):
                 return 0
-            (<Member> self.member[k]).rescale(
-                own[k * n], self.shift(k, e), 1.0 if slot > self.some[i] else -1.0, events.count(e)
-            )
+        self.rescale_true(events, e, n, own, slot, self.some, n_some)
         self.teach(events, e, 1, own, slot, self.some, n_some, n)
         return 0
 
@@ -764,10 +762,10 @@ cdef class PairsKernel(ClassesKernel):
         return 0
 
     cdef void rescale_true(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own, const int* some,
-        Py_ssize_t n_some,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own, Py_ssize_t label,
+        const int* some, Py_ssize_t n_some,
     ) noexcept nogil:
-        cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
+        cdef Py_ssize_t i, k
         for k in range(n_some):
             if some[k] != label:
                 i = self.place(label, some[k])

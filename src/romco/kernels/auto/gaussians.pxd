@@ -24,8 +24,12 @@ cdef inline double log_sum(double a, double b) noexcept nogil:
 
 cdef inline Step logistic(double y, double margin, double v, double share) noexcept nogil:
     """A step on share * the logistic loss of a mean with variance v, given as a moderate margin."""
+    return step_by(y, 1.0 / (1.0 + exp(y * margin)), v, share)
+
+
+cdef inline Step step_by(double y, double miss, double v, double share) noexcept nogil:
+    """The same where the probability of another answer is known."""
     cdef Step step
-    cdef double miss = 1.0 / (1.0 + exp(y * margin))
     cdef double curvature = share * miss * (1.0 - miss)
     step.b = curvature / (1.0 + curvature * v)
     step.a = y * share * miss / (1.0 + curvature * v)

@@ -110,8 +110,7 @@ cdef extern from *:
         own[5] = ROMCO_SECOND(spent);
         left = (1.0 - all[11]) * value;
         all[10] += t->a_forgets * left;
-        left = all[11] + t->b_forgets * left * left;
-        left -= t->forgetting * (1.0 - left);
+        left = (1.0 + t->forgetting) * (all[11] + t->b_forgets * left * left) - t->forgetting;
         all[11] = left > 0.0 ? left : 0.0;
     }
     """

@@ -114,7 +114,10 @@ cdef class Scales(Units):
         Columns that the row would make anew are kept for `count_seen`.
         """
         cdef Column* c
+        cdef const Column* columns = <const Column*> &self.columns[0, 0]
         cdef const Column* kept
+        cdef int* index = self.index
+        cdef double* scaled_value = self.value
         cdef Py_ssize_t k, j, n = 0, n_fresh = 0
         cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
         for k in range(x.n):
@@ -125,25 +128,25 @@ cdef class Scales(Units):
                 x2 = INFINITY
                 continue
             j = column(x, k)
-            kept = <const Column*> &self.columns[j, 0]
-            self.index[n] = <int> j
+            kept = columns + j
+            index[n] = <int> j
             if due(kept, kept.count + 1.0, events):
                 c = self.fresh + n_fresh
                 c[0] = kept[0]
                 add(c, value)
                 measure(c, events)
-                self.fresh_at[n_fresh], self.value[n] = <int> n, value
+                self.fresh_at[n_fresh], scaled_value[n] = <int> n, value
                 n_fresh += 1
             else:
-                self.value[n] = scaled(kept, value)
+                scaled_value[n] = scaled(kept, value)
             n += 1
         weigh_all(self.fresh, n_fresh, self.typical[COMMON])
         for k in range(n_fresh):
             j = self.fresh_at[k]
-            self.value[j] = scaled(self.fresh + k, self.value[j])
-        x2 += dot_product(n, self.value, self.value)
+            scaled_value[j] = scaled(self.fresh + k, scaled_value[j])
+        x2 += dot_product(n, scaled_value, scaled_value)
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
-        return found(n, self.index, self.value, x2)
+        return found(n, index, scaled_value, x2)
 
     cdef Scaled count(self, Row x) noexcept nogil:
         """Count a row; gives it in the units that are then known."""
@@ -152,29 +155,31 @@ cdef class Scales(Units):
 
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         """`count` of the row that was last looked at, in the same state: less is left to do."""
-        cdef Column* c
-        cdef Py_ssize_t k, n = 0, at = 0
+        cdef Column* columns = <Column*> &self.columns[0, 0]
+        cdef const int* index = self.index
+        cdef Py_ssize_t k, n = 0, at = 0, next_fresh = self.fresh_at[0] if self.n_fresh else -1
         cdef double x2 = 0.0, common = self.typical[COMMON]
+        cdef bint zeros = self.n_seen < x.n  # or values that are taken for zero
         self.begin_count()
         for k in range(x.n):
-            if not SMALLEST <= fabs(x.value[k]) <= LARGEST:
+            if zeros and not SMALLEST <= fabs(x.value[k]) <= LARGEST:
                 continue
-            if at < self.n_fresh and self.fresh_at[at] == n:
+            if n == next_fresh:
                 at += 1
+                next_fresh = self.fresh_at[at] if at < self.n_fresh else -1
             else:
-                add(<Column*> &self.columns[self.index[n], 0], x.value[k])
+                add(columns + index[n], x.value[k])
             n += 1
         self.put_fresh()
         if not self.find_common() or self.typical[COMMON] == common:
             return found(n, self.index, self.value, self.seen_x2)
         for k in range(self.n_fresh):
-            weigh(<Column*> &self.columns[self.index[self.fresh_at[k]], 0], self.typical[COMMON])
+            weigh(columns + index[self.fresh_at[k]], self.typical[COMMON])
         n = 0
         for k in range(x.n):
             if not SMALLEST <= fabs(x.value[k]) <= LARGEST:
                 continue
-            c = <Column*> &self.columns[self.index[n], 0]
-            self.value[n] = scaled(c, x.value[k])
+            self.value[n] = scaled(columns + index[n], x.value[k])
             x2 += self.value[n] * self.value[n]
             n += 1
         return found(n, self.index, self.value, x2)

@@ -21,7 +21,7 @@ cdef struct Word:
 cdef class Encoder:
     cdef public Lexicon lexicon
     cdef object plain
-    cdef list kept, names, kinds
+    cdef list kept  # kind and name of each column, and the name followed by = and by :
     cdef dict place, known
     cdef Column* columns
     cdef int* ids

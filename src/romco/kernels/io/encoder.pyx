@@ -43,7 +43,7 @@ cdef class Encoder:
 
     def __init__(self, plain, Lexicon lexicon not None, dict known=None):
         self.plain, self.lexicon, self.known = plain, lexicon, {} if known is None else known
-        self.kept, self.names, self.kinds, self.place = [], [], [], {}
+        self.kept, self.place = [], {}
 
     def __dealloc__(self):
         release(self.columns)
@@ -73,9 +73,7 @@ cdef class Encoder:
         column.name_hash = begin_hash(column.name, n)
         column.equals_hash = begin_hash(column.equals, n + 1)
         column.colon_hash = begin_hash(column.colon, n + 1)
-        self.kept.append(texts)
-        self.names.append(name)
-        self.kinds.append(kind)
+        self.kept.append((kind, *texts))
         self.place[name] = self.n_columns
         self.n_columns += 1
         return self.n_columns - 1
@@ -160,7 +158,7 @@ cdef class Encoder:
             found = parse(text, n, &number)
             if found == IS_NUMBER:
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
-            if at.kind == NUMBER and is_boolean(text, n):
+            if at.kind == NUMBER and (spells(text, n, "true", 4) or spells(text, n, "false", 5)):
                 number = n == 4
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
             if found == UNSURE or at.kind == NUMBER or at.kind == TIME:
@@ -206,8 +204,8 @@ cdef class Encoder:
         return 0
 
     cdef int plainly(self, Py_ssize_t column, value) except -1:
-        cdef Py_ssize_t n
-        for name, number in self.plain(self.kinds[column], self.names[column], value).items():
+        kind, of, _, _ = self.kept[column]
+        for name, number in self.plain(kind, of, value).items():
             self.push(self.lexicon.number(name), number)
         return 0
 
@@ -273,31 +271,21 @@ cdef bint is_ascii(const char* text, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_missing(const char* text, Py_ssize_t n) noexcept nogil:
-    """Empty, na, n/a, nan, null in any case; all lower-case letters have bit 32."""
-    if n == 0:
-        return True
-    if n > 4 or (text[0] | 32) != 110 or n == 1:
-        return False
-    if n == 2:
-        return (text[1] | 32) == 97
-    if n == 3:
-        return (
-            (text[1] | 32) == 97 and (text[2] | 32) == 110
-            or text[1] == 47 and (text[2] | 32) == 97
-        )
-    return (text[1] | 32) == 117 and (text[2] | 32) == 108 and (text[3] | 32) == 108
+    """Empty, na, n/a, nan, null in any case."""
+    if n == 0 or n > 4 or (text[0] | 32) != 110:
+        return n == 0
+    return (
+        spells(text, n, "na", 2) or spells(text, n, "n/a", 3)
+        or spells(text, n, "nan", 3) or spells(text, n, "null", 4)
+    )
 
 
-cdef bint is_boolean(const char* text, Py_ssize_t n) noexcept nogil:
-    """Whether text is "true" or "false" in any case."""
-    cdef const char* word = "true" if n == 4 else "false"
-    cdef Py_ssize_t i
-    if n != 4 and n != 5:
-        return False
-    for i in range(n):
-        if (text[i] | 32) != word[i]:
-            return False
-    return True
+cdef bint spells(const char* text, Py_ssize_t n, const char* word, Py_ssize_t size) noexcept nogil:
+    """Whether text is a word, in lower case here, in any case; lower-case letters have bit 32."""
+    cdef Py_ssize_t i = 0
+    while i < size == n and (text[i] == word[i] or (word[i] > 96 and (text[i] | 32) == word[i])):
+        i += 1
+    return i == size
 
 
 cdef int parse(const char* text, Py_ssize_t n, double* number) noexcept nogil:
