@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -34,10 +34,6 @@ class Workload:
     def segment(self, repeat: int) -> Rounds:
         """The events that repeat number ``repeat`` times."""
         return self.segments[repeat % len(self.segments)]
-
-    def with_parameters(self, **parameters: float) -> Workload:
-        """The same events, other steps or strengths for ROMCO."""
-        return replace(self, parameters={**self.parameters, **parameters})
 
 
 STEADY = {"eta1": 0.1, "eta2": 0.1, "lambda1": 1e-3, "lambda2": 1e-3}

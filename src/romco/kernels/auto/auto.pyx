@@ -177,9 +177,6 @@ cdef class AutoKernel(Kernel):
         """One over the size of a row so far; 0 before any: rows tell nothing yet."""
         return unit_of(&self.clock[0]) if self.clock[1] > 0.0 else 0.0
 
-    cdef void count(self, double x2, double h) noexcept nogil:
-        count_size(&self.clock[0], x2, h)
-
     # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(
@@ -385,7 +382,7 @@ cdef class AutoKernel(Kernel):
         """Units are learned from all rows: those with labels may have been chosen."""
         cdef Py_ssize_t e
         for e in range(begin, end):
-            self.count(self.scales.count(events.row(e)).x2, 1.0)
+            count_size(&self.clock[0], self.scales.count(events.row(e)).x2, 1.0)
         return 0
 
     cdef int learn_one(
@@ -401,7 +398,7 @@ cdef class AutoKernel(Kernel):
             self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
-            self.count(row.x2, h)
+            count_size(&self.clock[0], row.x2, h)
         unit = o.unit if noted and not first else self.unit()
         if self.is_shard():
             self.covariances.distrust()
@@ -426,7 +423,7 @@ cdef class AutoKernel(Kernel):
         self.move_level(task, y, h, margin)
         self.watch(task, y, h, margin, missed, offset)
         if not first:
-            self.count(row.x2, h)
+            count_size(&self.clock[0], row.x2, h)
         return 0
 
     cdef void move_learners(

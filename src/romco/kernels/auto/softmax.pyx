@@ -84,14 +84,6 @@ cdef class SoftmaxKernel(Kernel):
         self.scores = self.b + K
         self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
 
-    # --- units -------------------------------------------------------------------------------
-
-    cdef double unit(self) noexcept nogil:
-        return unit_of(&self.clock[0])
-
-    cdef void count(self, double x2, double h) noexcept nogil:
-        count_size(&self.clock[0], x2, h)
-
     # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
@@ -156,7 +148,7 @@ cdef class SoftmaxKernel(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
-        cdef double unit = self.unit()
+        cdef double unit = unit_of(&self.clock[0])
         cdef Scaled row
         for e in range(begin, end):
             row = self.scales.look(events.row(e))
@@ -195,8 +187,8 @@ cdef class SoftmaxKernel(Kernel):
         self.personal.reserve(task, n_filled(x))
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
-            self.count(row.x2, h)
-        unit = self.unit()
+            count_size(&self.clock[0], row.x2, h)
+        unit = unit_of(&self.clock[0])
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
             self.read(row, task, unit)
         self.stacking.score(self.z, self.width, self.scores)
@@ -212,7 +204,7 @@ cdef class SoftmaxKernel(Kernel):
         self.counts[task, label] += h
         self.seen[label] += h
         if not first:
-            self.count(row.x2, h)
+            count_size(&self.clock[0], row.x2, h)
         return 0
 
     cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
@@ -284,7 +276,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef Py_ssize_t e
         said = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], self.unit())
+            self.read(self.scales.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
             said[e] = self.rooms[:INPUTS]
         return said
 
@@ -297,10 +289,10 @@ cdef class SoftmaxKernel(Kernel):
         self.check_idle()
         self.drop_notes()
         cdef Scaled x = self.scales.look(events.row(0))
-        self.read(x, events.tasks[0], self.unit())
+        self.read(x, events.tasks[0], unit_of(&self.clock[0]))
         variances = self.rooms[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
         return (
-            self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), self.unit(),
+            self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), unit_of(&self.clock[0]),
             variances,
         )
 

@@ -13,3 +13,4 @@ cdef class ConditionalLogit:
     cdef void learn(
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil
+    cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil

@@ -12,7 +12,8 @@ whose curvature is that half-way to the answer: where the model was sure and wro
 zero at p, and a step by that would go much too far.
 """
 
-from libc.math cimport exp, fabs, log
+from libc.math cimport exp, log
+from romco.kernels.core.triangles cimport cholesky
 
 
 cdef class ConditionalLogit:
@@ -49,8 +50,8 @@ cdef class ConditionalLogit:
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil:
         """Learn a class of which ``score`` gave these scores; the event counts as h."""
-        cdef double[MAX_INPUTS] mean, middle, slope
-        cdef double[MAX_INPUTS][MAX_INPUTS] H, A, S
+        cdef double[MAX_INPUTS] mean, middle, roots
+        cdef double[MAX_INPUTS][MAX_INPUTS] H, R
         cdef Py_ssize_t i, j, k, n = self.weight.shape[0]
         cdef double p, q
         for i in range(n):
@@ -66,52 +67,29 @@ cdef class ConditionalLogit:
                 for j in range(i + 1):
                     H[i][j] += q * z[i * classes + k] * z[j * classes + k]
         for i in range(n):
-            slope[i] = z[i * classes + label] - mean[i]
             for j in range(i + 1):
                 H[i][j] = h * (H[i][j] - middle[i] * middle[j])
-                H[j][i] = H[i][j]
+        cholesky(n, &H[0][0], MAX_INPUTS, &R[0][0], MAX_INPUTS, 0.0, roots)
+        for i in range(n):
+            self.spend(&R[i][0], i)
         for i in range(n):
             for j in range(n):
-                S[i][j] = self.covariance[i, j]
-                A[i][j] = 1.0 if i == j else 0.0
-                for k in range(n):
-                    A[i][j] += self.covariance[i, k] * H[k][j]
-        solve(A, S, n)
-        for i in range(n):
-            for j in range(n):
-                self.covariance[i, j] = 0.5 * (S[i][j] + S[j][i])
-        for i in range(n):
-            for j in range(n):
-                self.weight[i] += h * self.covariance[i, j] * slope[j]
+                self.weight[i] += h * self.covariance[i, j] * (z[j * classes + label] - mean[j])
         for i in range(n):
             if self.covariance[i, i] < self.prior:
                 self.covariance[i, i] = min(self.prior, self.covariance[i, i] + h * self.renewal)
 
-
-cdef void solve(double[MAX_INPUTS][MAX_INPUTS] A, double[MAX_INPUTS][MAX_INPUTS] B, Py_ssize_t n) noexcept nogil:
-    """B <- A^-1 B by elimination, the largest entry of a column first; A is spoiled."""
-    cdef Py_ssize_t c, i, j, pivot
-    cdef double swap, factor
-    for c in range(n):
-        pivot = c
-        for i in range(c + 1, n):
-            if fabs(A[i][c]) > fabs(A[pivot][c]):
-                pivot = i
-        for j in range(n):
-            swap = A[c][j]
-            A[c][j] = A[pivot][j]
-            A[pivot][j] = swap
-            swap = B[c][j]
-            B[c][j] = B[pivot][j]
-            B[pivot][j] = swap
+    cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil:
+        """S <- (S^-1 + r r')^-1, for r that is 0 before its number ``first``."""
+        cdef double[MAX_INPUTS] Sr
+        cdef Py_ssize_t i, j, n = self.weight.shape[0]
+        cdef double v = 1.0
         for i in range(n):
-            if i == c:
-                continue
-            factor = A[i][c] / A[c][c]
-            for j in range(c, n):
-                A[i][j] -= factor * A[c][j]
+            Sr[i] = 0.0
+            for j in range(first, n):
+                Sr[i] += self.covariance[i, j] * r[j]
+        for j in range(first, n):
+            v += r[j] * Sr[j]
+        for i in range(n):
             for j in range(n):
-                B[i][j] -= factor * B[c][j]
-    for c in range(n):
-        for j in range(n):
-            B[c][j] /= A[c][c]
+                self.covariance[i, j] -= Sr[i] * Sr[j] / v
