@@ -3,12 +3,15 @@
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
+
+from romco.cli.main import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -37,35 +40,48 @@ def test_the_tutorials_are_among_them():
     assert {"tutorial-sklearn.md", "tutorial-river.md"} <= set(PAGES)
 
 
-def test_commands(tmp_path):
-    text = (DOCS / "tutorial-cli.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
-    commands = [command for block in blocks for command in block.split("\n$ ")]
-    assert len(commands) >= 6
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capfd):
+    """Run a command as it is typed; gives exit code, output and errors.
+
+    Only what needs a shell, such as a pipe, gets one and a process of its own.
+    """
     program = tmp_path / "bin" / "romco"
     program.parent.mkdir()
     start = "if __name__ == '__main__':\n    from romco.cli.main import main\n    main()\n"
     program.write_text(f"#!{sys.executable}\n{start}")
     program.chmod(0o755)
     here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
-    path = os.pathsep.join(here)
+    monkeypatch.setenv("PATH", os.pathsep.join(here))
+    monkeypatch.chdir(tmp_path)
+
+    def run(command):
+        if not command.startswith("romco "):
+            code = subprocess.run(command, shell=True, check=False).returncode
+        else:
+            monkeypatch.setattr("sys.argv", shlex.split(command))
+            with pytest.raises(SystemExit) as end:
+                main()
+            code = end.value.code or 0
+        return code, *capfd.readouterr()
+
+    return run
+
+
+def test_commands(tmp_path, typed):
+    text = (DOCS / "tutorial-cli.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
+    commands = [command for block in blocks for command in block.split("\n$ ")]
+    assert len(commands) >= 6
     outputs, told = {}, []
     for command in commands:
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        outputs[command.split()[1] if command.startswith("romco") else command] = done
-        told += [done.stdout] if command.startswith("romco explain") else []
-    assert "2,000 learned before" in outputs["learn"].stderr
-    assert "all 20 tasks" in outputs["evaluate"].stdout
-    assert "who predicts best" in outputs["compare"].stdout
+        code, out, said = typed(command)
+        assert code == 0, f"{command}\n{said}"
+        outputs[command.split()[1] if command.startswith("romco") else command] = out, said
+        told += [out] if command.startswith("romco explain") else []
+    assert "2,000 learned before" in outputs["learn"][1]
+    assert "all 20 tasks" in outputs["evaluate"][0]
+    assert "who predicts best" in outputs["compare"][0]
     explained = "".join(told)
     assert "Kinds of tasks: " in explained
     assert "user 7, " in explained  # its story

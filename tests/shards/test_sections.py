@@ -92,7 +92,7 @@ def test_a_checkpoint_that_cannot_be_is_refused(state, tmp_path, change):
 
 def test_a_checkpoint_of_numbers_is_refused(tmp_path):
     romco.save(romco.Model(target="number"), tmp_path / "shards.romco")
-    with pytest.raises(ValueError, match="shards learn two classes, not 'number'"):
+    with pytest.raises(ValueError, match="learner 'romco-auto-number', not 'romco-auto'"):
         Shards(n=2, checkpoint=tmp_path)
 
 

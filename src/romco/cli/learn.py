@@ -41,7 +41,7 @@ from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
 from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
-from romco.runs.predict import Learns, target_of
+from romco.runs.predict import Learns
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _follow(
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
     classes = last.model.classes if isinstance(last.model, Model) else ()
-    if target_of(last.model) == "two classes" and len(classes) == 1:
+    if last.model.engine.target.kind == "two classes" and len(classes) == 1:
         warn(
             f"all events have the label {classes[0]!r}, so every answer will be that one: "
             "learn events of the other label, too"
@@ -221,9 +221,9 @@ def _follow(
 
 
 def _describe_labels(model: Any) -> str:
-    if target_of(model) == "number":
+    if model.engine.target.kind == "number":
         return ", predicts a number"
-    if target_of(model) == "classes":
+    if model.engine.target.kind == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
     return f", positive label: {model.engine.target.positive}"
 

@@ -26,7 +26,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import LabelBudget
-from romco.runs.predict import Learns, answers_of, predicted_labels, prediction_rows, target_of
+from romco.runs.predict import Learns, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -171,7 +171,7 @@ def learn_into(
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
-            if score.target != target_of(model):  # of a model since widened
+            if score.target != model.engine.target.kind:  # of a model since widened
                 score = Score.of(model)
             tasks = TaskErrors.from_json(record.task_errors)
         with (
@@ -267,7 +267,7 @@ class Run:
         due = not rest and len(block) == BLOCK_EVENTS and number % LATE_EVERY == 1
         if not due or self.budget is not None or not isinstance(self.model, Model):
             return None
-        return answers_of(self.model, block)
+        return self.model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
 
     def _progress(self) -> Progress:
         record = self.record

@@ -22,7 +22,7 @@ from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.names import canonical_name
-from romco.model.target import Kind, Predictions
+from romco.model.target import Predictions
 from romco.runs.resume import events_learned
 
 INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
@@ -43,11 +43,6 @@ class Learns(Protocol):
         """Contents of the file to resume by; its notes are the user's."""
 
 
-def target_of(model: Learns) -> Kind:
-    """Return what a model predicts; in shards and under a budget only two classes."""
-    return model.engine.target.kind if isinstance(model, Model) else "two classes"
-
-
 def predict(
     model: Model, source: Source, top: int | None = None
 ) -> Generator[dict[str, Any], None, int]:
@@ -59,7 +54,8 @@ def predict(
     source = source.resolve_to_predict(model.schema)
     with source.open(labelled=False) as reader:
         for block in usable_blocks(reader, source):
-            rows = prediction_rows(model, block, answers_of(model, block), _bounds(model, block))
+            answers = model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
+            rows = prediction_rows(model, block, answers, _bounds(model, block))
             for at, row in enumerate(rows):
                 if top is not None:
                     one = block.features.rows(at, at + 1)
@@ -68,17 +64,9 @@ def predict(
         return reader.skipped
 
 
-def answers_of(model: Model, block: Block) -> Predictions:
-    """Return margins and probabilities of a block; numbers have no probabilities (NaN)."""
-    margins = model.margins(block.features, block.tasks, offset=block.offsets)
-    if model.engine.target.kind == "number":
-        return Predictions(margins, np.full(len(margins), np.nan))
-    return Predictions(margins, model.engine.probability_of(margins))
-
-
 def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
     """Return the label, or number, that each answer predicts."""
-    if target_of(model) != "two classes":
+    if model.engine.target.kind != "two classes":
         labels: list[Any] = model.engine.target.labels_of(answers.margins).tolist()
         return labels
     negative, positive = model.engine.target.label_of(-1.0), model.engine.target.label_of(1.0)
@@ -133,7 +121,7 @@ def prediction_rows(
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    kind, predicted = target_of(model), predicted_labels(model, answers)
+    kind, predicted = model.engine.target.kind, predicted_labels(model, answers)
     names = list(map(str, model.classes)) if isinstance(model, Model) else []
     margins, chances = (part.tolist() for part in answers)
     for at, label in enumerate(events.labels):
@@ -318,19 +306,11 @@ def evaluate(model: Model, source: Source) -> Evaluation:
     with source.open() as reader:
         for block in usable_blocks(reader, source):
             known = _known(model, source, block)
-            found.add(block, _answers(model, block), known)
+            given = block.features, block.tasks, block.offsets, block.labels
+            found.add(block, model.engine.predict_and_observe(*given), known)
             found.skipped += len(block) - len(known)
         found.skipped += reader.skipped
         return found
-
-
-def _answers(model: Model, block: Block) -> Predictions:
-    """Predict a block; with a history, each label enters it once its event is predicted."""
-    if model.engine.history is None:
-        return answers_of(model, block)
-    return model.engine.predict_and_observe(
-        block.features, block.tasks, block.offsets, block.labels
-    )
 
 
 def _known(model: Model, source: Source, block: Block) -> list[int]:

@@ -28,7 +28,7 @@ from romco.learners.merging import (
     shared_values,
     store_pairs,
 )
-from romco.model import Features, Model, Names, Scale
+from romco.model import Model, Scale
 from romco.model.engine import MAX_EVENTS, next_double
 from romco.model.history import TaskHistory, renamed_slots
 from romco.model.names import from_json
@@ -39,7 +39,6 @@ from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
     HistoryState,
     ShardUpdate,
-    Start,
     merge_scales,
     scale_numbers,
 )
@@ -60,14 +59,9 @@ class ShardsState:
     """Everything shards start from."""
 
     front: Model  # names of features and labels, and the shared part; it has no task
-    starts: Sequence[Start]
+    starts: Sequence[State]  # of each shard's model
     position: StreamPosition
     updates: Sequence[ShardUpdate] | None = None  # of a period that is not over
-
-
-def new_state(front: Model, schedule: Schedule) -> ShardsState:
-    """Return the start of shards that have learned nothing."""
-    return ShardsState(front, [None] * schedule.n, StreamPosition(0, 0, schedule.after(0)))
 
 
 # One model of all shards, and back
@@ -357,30 +351,21 @@ def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
 # The file of a checkpoint
 
 
-def check_settings(path: Path, front: Model, wanted: Model, given: Mapping[str, Any]) -> None:
+def check_settings(path: Path, stored: State, wanted: State, given: Mapping[str, Any]) -> None:
     """Raise ValueError where settings, or ``given`` parameters, are not those of a checkpoint."""
-    mine, other = front.engine.learner, wanted.engine.learner
-    settings: list[tuple[str, Any, Any]] = [
-        ("learner", mine.name, other.name),
-        ("features", _fixed_settings(front.features), _fixed_settings(wanted.features)),
-        ("new_task", front.engine.new_task, wanted.engine.new_task),
-    ]
-    names = [name for name in other.parameters if name in given]
-    settings += [(name, mine.parameters.get(name), other.parameters[name]) for name in names]
-    if wanted.classes:
-        settings.append(("classes", front.classes, wanted.classes))
-    for what, stored, new in settings:
-        if stored != new:
+    mine, other = ({**state, **state["learner"]} for state in (stored, wanted))
+    for state in (mine, other):
+        if state["features"]["kind"] == "names":  # which grow
+            state["features"] = {"kind": "names"}
+        state["classes"] = target_from_json(state["labels"]).classes
+        state |= state["parameters"]
+    names = ["learner", "features", "new_task", *(["classes"] if other["classes"] else [])]
+    for name in (*names, *(name for name in other["parameters"] if name in given)):
+        if mine[name] != other[name]:
             raise ValueError(
-                f"{path} holds shards with {what} {stored!r}, not {new!r}: use the same settings, "
-                "or another folder or model file"
+                f"{path} holds shards with {name} {mine[name]!r}, not {other[name]!r}: use the "
+                "same settings, or another folder or model file"
             )
-
-
-def _fixed_settings(features: Features) -> dict[str, Any]:
-    """Return the settings of features that cannot change while they grow."""
-    settings = features.to_json()
-    return {"kind": settings["kind"]} if isinstance(features, Names) else settings
 
 
 class Checkpoint:

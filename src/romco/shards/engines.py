@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from romco.learners.merging import RangeFunction, map_ranges
-from romco.shards.shard import Shard, ShardConfig, Start
+from romco.shards.shard import Shard
 
 MIN_PARALLEL_ROWS = 2000  # fewer rows are merged before another thread has woken up
+State = dict[str, Any]  # of a shard's model
 Method = Callable[..., Any]  # of Shard
 Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 
@@ -19,13 +20,13 @@ class Engine:
     local_shards: Sequence[Shard] | None = None  # if they are in this process
     lost_workers = 0
 
-    def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
-        self._config, self._n = config, len(starts)
+    def __init__(self, starts: Sequence[State]) -> None:
+        self._n = len(starts)
         self.start(starts)
 
-    def start(self, starts: Sequence[Start]) -> None:
+    def start(self, starts: Sequence[State]) -> None:
         """Start the shards anew."""
-        self.local_shards = self._shards = [Shard(self._config, start) for start in starts]
+        self.local_shards = self._shards = [Shard(self._n, start) for start in starts]
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call methods of every shard in order; return the answers by shard."""
@@ -57,7 +58,7 @@ class Engine:
         """Call ``function(begin, end)`` for ranges that cover 0 to n."""
         function(0, n)
 
-    def saved(self, starts: Sequence[Start], method: Method, arguments: Arguments) -> None:
+    def saved(self, starts: Sequence[State], method: Method, arguments: Arguments) -> None:
         """Drop the log of calls, which engines of this process do not need."""
 
     def _answers(self, k: int, calls: Sequence[tuple[Method, Arguments]]) -> list[Any]:

@@ -10,13 +10,12 @@ import numpy as np
 
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
-from romco.model import Model
 from romco.model.engine import read_weights
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
-from romco.shards.checkpoint import from_model_state, new_state
+from romco.shards.checkpoint import from_model_state
 from romco.shards.reader import EventFiles, FilePosition, list_files
 from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
@@ -154,11 +153,11 @@ def warm_up(coordinator: Coordinator, files: EventFiles) -> ShardsProgress | Non
     """
     rows = min(WARM_UP_ROWS_PER_SHARD * coordinator.n, MAX_WARM_UP_ROWS)
     remote = coordinator.engine.local_shards is None
-    if not remote or coordinator.n == 1 or not coordinator.new or not rows:
+    if not remote or coordinator.n == 1 or coordinator.place or not rows:
         return None
     schedule, progress = coordinator.schedule, ShardsProgress()
-    front = Model.from_state(coordinator.front.state())
-    with closing(Coordinator(schedule, new_state(front, schedule), "serial")) as local:
+    state = from_model_state(coordinator.front.state(), schedule)
+    with closing(Coordinator(schedule, state, "serial")) as local:
         steps = periods(local, files, progress)
         while local.place < rows and not progress.ended:
             progress = next(steps)

@@ -18,8 +18,8 @@ from typing import Any
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
-from romco.shards.engines import Arguments, Engine, Method
-from romco.shards.shard import Shard, ShardConfig, Start
+from romco.shards.engines import Arguments, Engine, Method, State
+from romco.shards.shard import Shard
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
@@ -40,8 +40,8 @@ class StoreFullError(RuntimeError):
 class _Worker:
     """An actor: a process that holds a shard."""
 
-    def start(self, config: ShardConfig, start: Start) -> None:
-        self._shard = Shard(config, start)
+    def start(self, n: int, state: State) -> None:
+        self._shard = Shard(n, state)
 
     def call(self, packed: bytes, *stored: tuple[Any, ...]) -> Any:
         """Return the answers to some calls up to the first error, and that error.
@@ -65,14 +65,14 @@ class _Worker:
 class Ray(Engine):
     """Shards that are actors of a Ray cluster; without an address a local one is started."""
 
-    def __init__(self, config: ShardConfig, starts: Sequence[Start], address: str | None) -> None:
+    def __init__(self, starts: Sequence[State], address: str | None) -> None:
         self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
         self._actors = [self._kind.remote() for _ in starts]
-        super().__init__(config, starts)
+        super().__init__(starts)
 
-    def start(self, starts: Sequence[Start]) -> None:
+    def start(self, starts: Sequence[State]) -> None:
         """Start all shards at the same time; their states go to the object store."""
         self._set_starts(starts)
         self._posted: list[list[Call]] = [[] for _ in starts]  # go with the next call
@@ -109,14 +109,14 @@ class Ray(Engine):
         with ThreadPoolExecutor(cores) as pool:
             map_ranges(pool, cores, function, n)
 
-    def saved(self, starts: Sequence[Start], method: Method, arguments: Arguments) -> None:
+    def saved(self, starts: Sequence[State], method: Method, arguments: Arguments) -> None:
         """Empty the logs: a lost shard starts from its state, with this call."""
         self._set_starts(starts)
         for log, one in zip(self._logs, arguments, strict=False):
             log.append((method.__name__, self._pack(method.__name__, tuple(one or ()))))
 
-    def _set_starts(self, starts: Sequence[Start]) -> None:
-        self._starts = [None if one is None else self._put(one) for one in starts]
+    def _set_starts(self, starts: Sequence[State]) -> None:
+        self._starts = [self._put(one) for one in starts]
         self._logs: list[list[Call]] = [[] for _ in starts]
 
     def pids(self) -> list[int]:
@@ -225,7 +225,7 @@ class Ray(Engine):
             raise failure
 
     def _start(self, k: int) -> Any:
-        return self._actors[k].start.remote(self._config, self._starts[k])
+        return self._actors[k].start.remote(self._n, self._starts[k])
 
 
 def _pickle_small(value: Any, limit: int | None = MAX_MESSAGE_BYTES) -> bytes | None:

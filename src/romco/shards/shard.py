@@ -1,7 +1,7 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,19 +34,7 @@ CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
-Start = dict[str, Any] | None  # state, or a new shard
 HistoryState = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # of some tasks: names, and arrays
-
-
-@dataclass(frozen=True)
-class ShardConfig:
-    """Settings that all shards have in common."""
-
-    learner: str
-    width: int  # features there is room for at first
-    n: int  # number of shards
-    new_task: Any = "mean"
-    parameters: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,13 +133,8 @@ class Shard:
     Its state is a function of the calls made to it: the same calls give the same bits.
     """
 
-    def __init__(self, config: ShardConfig, start: Start = None) -> None:
-        self.config = config
-        if start is not None:
-            self.model = _from_state(start)
-        else:
-            more = {"classes": SIDES, "new_task": config.new_task, **config.parameters}
-            self.model = Model(config.learner, Columns(config.width), **more)
+    def __init__(self, n: int, state: dict[str, Any]) -> None:
+        self.n, self.model = n, _from_state(state)
         self._features = NumberedFeatures(self.model.engine.learner.n_features)
         self.model.features = self.model.engine.features = self._features
         self._counts = FeatureCounts(self.model.engine.learner.n_features)
@@ -159,7 +142,7 @@ class Shard:
         self._events = 0  # since the last barrier
         self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
-        if config.n > 1 and isinstance(self.model.engine.learner, Auto):
+        if n > 1 and isinstance(self.model.engine.learner, Auto):
             self.model.engine.learner.disable_subspace_updates()
 
     # Learning and predicting
@@ -183,7 +166,7 @@ class Shard:
         answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
         if weight is not None and not weight.all():
             rows = take_rows(rows, np.flatnonzero(weight))
-        if self.config.n > 1 and count_rows(rows):
+        if self.n > 1 and count_rows(rows):
             self._touch(rows)
         self._events += count_rows(rows)
         return answers
@@ -239,7 +222,7 @@ class Shard:
                     None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
                 )  # fmt: skip
                 margins = step.compiled(learner.kernel)  # type: ignore[attr-defined]
-            if self.config.n > 1:
+            if self.n > 1:
                 self._counts.add(events)
             self._events += len(part)
             wanted = len(batch.probabilities) > 0
@@ -270,7 +253,7 @@ class Shard:
         """Read files as the k-th shard, from a position on, with the history of the own tasks."""
         self.close()
         history = None if past is None else TaskHistory.from_state(*past, numeric=False)
-        self._reader = ShardReader(files, self.config.n, k, position, history)
+        self._reader = ShardReader(files, self.n, k, position, history)
 
     def history(self) -> HistoryState:
         """Return the history of the own tasks, which :meth:`open` takes."""

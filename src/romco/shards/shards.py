@@ -38,7 +38,6 @@ from romco.shards.checkpoint import (
     check_target,
     from_model_state,
     merge_histories,
-    new_state,
     schedule_of,
     split_history,
     to_model_state,
@@ -56,7 +55,6 @@ from romco.shards.shard import (
     MergedUpdate,
     ScaleNumbers,
     Shard,
-    ShardConfig,
     ShardUpdate,
     SharedBatch,
     count_entries,
@@ -87,20 +85,11 @@ class Coordinator:
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reading: Arguments | None = None  # of Shard.open, while shards read files
-        self.new = all(start is None for start in state.starts)  # nothing was learned
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
         self._barriers, self._checkpoint, self._next_save = 0, checkpoint, 0.0
         self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
-        learner = self.front.engine.learner
-        self.config = ShardConfig(
-            learner.name,
-            learner.n_features,
-            schedule.n,
-            self.front.engine.new_task,
-            dict(learner.parameters),
-        )
-        self.engine = _make_engine(engine, self.config, state, address)
+        self.engine = _make_engine(engine, state, address)
         self._set_position(state)
 
     @property
@@ -139,7 +128,7 @@ class Coordinator:
 
     def advance(self, places: int, learned: int) -> None:
         """Pass places, all before the next barrier or up to it."""
-        self.place, self.events, self.new = self.place + places, self.events + learned, False
+        self.place, self.events = self.place + places, self.events + learned
         if self.place == self.next:
             self._barrier()
 
@@ -147,9 +136,8 @@ class Coordinator:
         """Spread the tasks over another number of local shards."""
         schedule = replace(self.schedule, n=n)
         state, self.schedule = from_model_state(self.state(), schedule), schedule
-        self.config = replace(self.config, n=n, width=state.front.engine.learner.n_features)
         self.engine.close()
-        self.engine = Threads(self.config, state.starts)
+        self.engine = Threads(state.starts)
         self.adopt(state)
 
     def adopt(self, state: ShardsState) -> None:
@@ -158,7 +146,6 @@ class Coordinator:
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
         front.adopt(other.scale, state.front.events)
-        self.new = False
         self._set_position(state)
 
     def _set_position(self, state: ShardsState) -> None:
@@ -273,15 +260,15 @@ class Coordinator:
             self.engine.post(Shard.take_subspace, common.merge_subspace(sums))
 
 
-def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: str | None) -> Engine:
+def _make_engine(name: str, state: ShardsState, address: str | None) -> Engine:
     choice("engine", name, "serial", "threads", "ray")
     if name == "ray":
         from romco.shards.ray import Ray  # here: it takes seconds to import
 
-        return Ray(config, state.starts, address)
+        return Ray(state.starts, address)
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
-    return (Engine if name == "serial" else Threads)(config, state.starts)
+    return (Engine if name == "serial" else Threads)(state.starts)
 
 
 class Shards(Closing):
@@ -354,31 +341,42 @@ class Shards(Closing):
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
-        _check_auto(n, engine)
-        with ExitStack() as failing:
-            file = None if checkpoint is None else Checkpoint(checkpoint)
+        state = front.state()
+        file = None if checkpoint is None else Checkpoint(checkpoint)
+        try:
+            if file is not None and file.path.exists():
+                stored = _load_state(file.path)
+                check_settings(file.path, stored, state, parameters)
+                state = stored
+            self._start(state, n, growth, every, engine, address, file, checkpoint_every)
+        except BaseException:
             if file is not None:
-                failing.callback(file.close)
-            stored = _load_state(file.path) if file is not None and file.path.exists() else None
-            count = n if n != "auto" else (stored or {}).get(SECTION, {}).get("shards", 1)
-            schedule = Schedule(count, growth, every)
-            if file is None or stored is None:
-                state = new_state(front, schedule)
-            else:
-                state = from_model_state(stored, schedule)
-                check_settings(file.path, state.front, front, parameters)
-            coordinator = Coordinator(schedule, state, engine, address, file, checkpoint_every)
-            failing.pop_all()
-        self._start(coordinator, n == "auto")
+                file.close()
+            raise
 
-    def _start(self, coordinator: Coordinator, auto: bool) -> None:
-        self.coordinator, self._front = coordinator, coordinator.front
+    def _start(
+        self,
+        state: dict[str, Any],
+        n: int | str | None,
+        growth: float | None,
+        every: int | None,
+        engine: str,
+        *how: Any,
+    ) -> None:
+        """Start from the state of a model or of shards; ``how`` is given to the coordinator."""
+        if n == "auto" and engine in ("serial", "ray"):
+            raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
+        auto, known = n == "auto", state.get(SECTION, {}).get("shards", 1)
+        schedule = schedule_of(state, known if isinstance(n, str) else n, growth, every)
+        start = from_model_state(state, schedule)
+        self.coordinator = Coordinator(schedule, start, engine, *how)
+        self._front = start.front
         self.features = self._front.features
         self.notes = self._front.notes  # anything JSON can hold, kept in the file
         self.session = self._front.session  # memory of the program that learns, kept in the file
-        self._tasks = TaskCodes(coordinator.n)
+        self._tasks = TaskCodes(schedule.n)
         self._locks = Locks()
-        self._split_after = SPLIT_EVENTS if auto and coordinator.n == 1 else 0  # events
+        self._split_after = SPLIT_EVENTS if auto and schedule.n == 1 else 0  # events
         self._entries = 0  # of the rows so far, until then
 
     @property
@@ -573,14 +571,9 @@ class Shards(Closing):
         model is not of two classes, or its learner cannot be sharded.
         """
         state = model.state() if isinstance(model, Model) else model
-        _check_auto(n, engine)
-        count = n if n != "auto" else state.get(SECTION, {}).get("shards", 1)
-        schedule = schedule_of(state, count, growth, every)
-        start = from_model_state(state, schedule)
         file = None if checkpoint is None else Checkpoint(checkpoint)
         shards = cls.__new__(cls)
-        coordinator = Coordinator(schedule, start, engine, address, file, checkpoint_every)
-        shards._start(coordinator, n == "auto")
+        shards._start(state, n, growth, every, engine, address, file, checkpoint_every)
         return shards
 
     def close(self) -> None:
@@ -700,11 +693,6 @@ def check_state(state: dict[str, Any]) -> None:
     check_section(state)
     schedule = schedule_of(state, None, None, None)
     Coordinator(schedule, from_model_state(state, schedule), "serial").close()
-
-
-def _check_auto(n: int | str | None, engine: str) -> None:
-    if n == "auto" and engine in ("serial", "ray"):
-        raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
 
 
 def _indices_by_shard(
