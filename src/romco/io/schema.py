@@ -43,7 +43,7 @@ from romco.io.cells import (
 )
 from romco.io.formats import read_sample
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
@@ -521,12 +521,14 @@ class CellEncoder:
 
         A number whose name is among ``names`` is a feature, whatever the schema.
         """
-        rows = rows if isinstance(rows, list | tuple) else rows_of(rows)
+        listed = isinstance(rows, list | tuple)
+        rows = rows if listed else rows_of(rows)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
-        schema = self._extended(rows, names, learning)
+        plain = self.schema is None and (not learning or (listed and only_numbers(rows)))
+        schema = Schema() if plain else self._extended(rows, names, learning)
         encoded = encode_rows(rows, schema, self._lexicon)
-        if learning:
+        if learning and not plain:
             self._adopt(schema, rows)
         return encoded
 
@@ -551,8 +553,6 @@ class CellEncoder:
 
         Where rows are not learned, the model does not know these columns.
         """
-        if self.schema is None and not learning:
-            return Schema()
         schema = self.schema or Schema(complete=True)
         known, roles, used = schema.columns, schema.roles, schema.features
         rows = [row for row in rows if isinstance(row, Mapping)]  # others are refused later
