@@ -9,6 +9,7 @@ import romco
 from romco.compare import sources
 from romco.learners import registry
 from romco.streams import datasets
+from romco_lab import figures
 from romco_lab import learner_runs as running
 from romco_lab.paper import experiment as planning
 from romco_lab.paper import report as reporting
@@ -49,6 +50,7 @@ def world():
         for cached in (sources.stream_of, sources.shuffled, sources.digest_of):
             cached.cache_clear()
         patch.setattr(sources, "load", tiny)
+        patch.setitem(figures.LOOK, "figure.constrained_layout.use", False)  # most of the time
         own = registry.Method(
             registry.LEARNERS["ogd-unique"].make, "My-Own", fixed={"models": "unique"}
         )

@@ -304,6 +304,7 @@ def test_a_column_that_one_event_decided_is_explained_when_others_differ():
     for refuse in (
         lambda: numbers.learn_one({"age": "four"}, "no", "ann"),
         lambda: numbers.predict_one({"age": "four"}, "ann"),
+        lambda: numbers.learn([{"age": 1}, {"age": "four"}], ["no", "yes"], ["ann", "ann"]),
     ):
         with pytest.raises(ValueError, match=r"'four' is not a number.*Schema\(\{'age': 'category"):
             refuse()

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from romco.model import Model
-from romco.model.names import TaskTable, canonical_name, from_json, identity, to_json
+from romco.model.names import TaskTable, as_array, canonical_name, from_json, identity, to_json
 from romco.model.target import TwoClasses
 
 
@@ -229,3 +229,11 @@ def test_digits_without_end_are_text():
 def test_one_label_in_two_forms_is_not_two():
     with pytest.raises(ValueError, match="two different labels"):
         TwoClasses.from_json([["1", -1.0], [1, 1.0]])
+
+
+def test_names_that_are_tuples_or_mixed_become_arrays_of_objects():
+    assert as_array(["a", "b"]).dtype.kind == "U"
+    for names in ([("a", 1), ("b", 2)], ["a", 1], []):
+        found = as_array(names)
+        assert found.dtype == object
+        assert found.tolist() == names

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,13 +184,8 @@ class Source:
         return read_sample(self.path, self.format, wanted, SAMPLE_ROWS).rows
 
 
-class _Read(NamedTuple):
-    """A block, what stopped the reading of it, the number of bad rows skipped and of all rows."""
-
-    block: Block
-    trouble: BadRow | BadFile | None
-    bad: int
-    passed: int
+# A block, what stopped the reading of it, the number of bad rows skipped and of all rows.
+_Read = tuple[Block, BadRow | BadFile | None, int, int]
 
 
 class Reader(Closing):
@@ -250,12 +245,12 @@ class Reader(Closing):
         Where events are chosen by their task, the events among the next ``most`` rows.
         """
         if self._ahead is None:
-            read = self._read(most)
+            block, trouble, bad, passed = self._read(most)
         else:
-            read, self._ahead = self._ahead.result(), None
-        self.skipped += read.bad
-        self.passed += read.passed
-        return read.block, read.trouble
+            (block, trouble, bad, passed), self._ahead = self._ahead.result(), None
+        self.skipped += bad
+        self.passed += passed
+        return block, trouble
 
     def prepare(self, most: int) -> None:
         """Read the next ``most`` events in another thread, for the next :meth:`take`.
@@ -337,7 +332,7 @@ class Reader(Closing):
         block = Block(rows.tasks, rows.labels, rows.lines, features)
         block, weights = _without(block, self._weight)
         block, offsets = _without(block, self._offset)
-        return _Read(replace(block, weights=weights, offsets=offsets), trouble, skipped, passed)
+        return replace(block, weights=weights, offsets=offsets), trouble, skipped, passed
 
 
 def _rows_of(

@@ -349,15 +349,13 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
     starts = np.ascontiguousarray(starts, dtype=np.int32)
     if in_order(columns, starts):
         return Sparse(values, columns, starts)
-    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    place = row * (1 << 31) + columns
-    order = np.argsort(place, kind="stable")
-    place, values = place[order], values[order]
-    first = np.concatenate([[True], np.diff(place) > 0])
-    begins = np.flatnonzero(first)
-    merged = np.add.reduceat(values, begins)
-    starts = np.concatenate([[0], np.cumsum(first)]).astype(np.int32)[starts]
-    return Sparse(merged, (place[begins] & ((1 << 31) - 1)).astype(np.int32), starts)
+    from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
+    shape = len(starts) - 1, int(columns.max(initial=0)) + 1
+    rows = csr_array((values, columns, starts), shape=shape, copy=True)
+    rows.check_format()  # raises ValueError where it does not fit its arrays
+    rows.sum_duplicates()
+    return Sparse(rows.data, rows.indices, rows.indptr)
 
 
 def _check_named(rows: Any) -> Any:

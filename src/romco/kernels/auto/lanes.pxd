@@ -7,6 +7,7 @@ b is the row of B that is in use.
 
 cdef extern from *:
     """
+    #include <math.h>
     /* Two numbers in one register where the compiler has such; sums are taken in the same order. */
     #if defined(__GNUC__) || defined(__clang__)
     typedef double romco_two __attribute__((vector_size(16)));
@@ -111,7 +112,7 @@ cdef extern from *:
         left = (1.0 - all[11]) * value;
         all[10] += t->a_forgets * left;
         left = (1.0 + t->forgetting) * (all[11] + t->b_forgets * left * left) - t->forgetting;
-        all[11] = left > 0.0 ? left : 0.0;
+        all[11] = 0.5 * (left + fabs(left));  /* at least 0; a branch would often be guessed wrong */
     }
     """
     ctypedef struct Sums "romco_sums":

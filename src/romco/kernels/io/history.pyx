@@ -441,8 +441,7 @@ cdef class HistoryFeatures:
         cdef const double* feature = self.feature + self.places
         cdef double code = self.feature[0], slope = 0.0
         cdef long long task = <long long> code if 0.0 <= code < LABEL_CODES * (1.0 + len(self.categories)) else 0
-        cdef long long before = task >> 6
-        cdef long long labels
+        cdef long long labels, before = task >> 6
         cdef const Found* found
         cdef bint last
         self.make_room(1 + n + self.n_found * 3)
@@ -468,7 +467,8 @@ cdef class HistoryFeatures:
         cdef Py_ssize_t at = code if own < 0 else THREE_LABELS + 1 + category * (TWO_LABELS + 1) + code
         if own >= 0 and category < 0:  # never observed
             return self.recent(own, code)
-        self.cached = grown(self.cached, at + 1)
+        if at >= self.cached.shape[0]:
+            self.cached = grown(self.cached, at + 1)
         if self.cached[at] < 0:
             self.cached[at] = self.recent(own, code)
         return self.cached[at]
@@ -561,19 +561,16 @@ cdef class HistoryFeatures:
                 if found.place == 1:
                     before = 1 + found.category
                 if self.common:
-                    slot = (
-                        self.slot_of(EVERYBODY, found.category) if learned
-                        else self.find(EVERYBODY, found.category)
-                    )
+                    slot = self.find(EVERYBODY, found.category)
+                    if learned:
+                        slot = self.slot_of(EVERYBODY, found.category)
                     if slot >= 0:
                         self.slots[shared] = slot
                         shared += 1
-            n = shared
             for k in range(self.n_found):
-                self.slots[n] = self.slot_of(task, self.found[k].category)
-                n += 1
-            slot = self.slots[n] = self.slot_of(task, NOBODY)  # last: it is evicted after these
-            n += 1
+                self.slots[shared + k] = self.slot_of(task, self.found[k].category)
+            n = shared + self.n_found + 1
+            slot = self.slots[n - 1] = self.slot_of(task, NOBODY)  # last: it is evicted after these
             event = self.table[slot * self.width + LAST_EVENT] + 1.0
             if self.common:
                 self.move_levels(n, shared, y == 1.0, learned)
