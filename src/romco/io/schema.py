@@ -555,7 +555,8 @@ class CellEncoder:
         """
         schema = self.schema or Schema(complete=True)
         known, roles, used = schema.columns, schema.roles, schema.features
-        rows = [row for row in rows if isinstance(row, Mapping)]  # others are refused later
+        # Others are refused later; to ask for a Mapping takes long.
+        rows = [row for row in rows if type(row) is dict or isinstance(row, Mapping)]
         found = dict.fromkeys(chain.from_iterable(rows)) if used is None else used
         new = [
             name

@@ -38,7 +38,7 @@ from romco.runs.resume import (
 
 MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
-FIRST_SAVE_SECONDS = 10.0  # of learning, before it is known how long saving takes
+FIRST_SAVE_SECONDS = 2.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
