@@ -67,7 +67,6 @@ int main(void) {
     steps.prior_all = romco_both(1.0, 0.3);
     steps.prior_own = romco_both(1.0, 0.5);
     steps.prior_both = romco_both(0.7, 1.0);
-    steps.rate = romco_both(3e-4, 3e-4);
     steps.b_forgets = 0.1;
     steps.forgetting = 0.01;
     for (int i = 0; i < 4000; i++) {
