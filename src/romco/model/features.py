@@ -378,12 +378,13 @@ def _check_numbers(rows: Rows | Encoded, name_of: Callable[[int], Any]) -> None:
     bad = ~(np.abs(values) <= LARGEST_FEATURE)  # NaN is bad, too
     if not bad.any():
         return
+    value = values[bad][0]
     if isinstance(rows, np.ndarray):
         place, column = (int(i) for i in np.argwhere(bad)[0])
     else:
         at = int(np.flatnonzero(bad)[0])
         place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, int(rows[1][at])
-    what = "is not finite" if not np.isfinite(values[bad]).all() else "is too large"
+    what = f"is {value:g}" if np.isfinite(value) else "is not finite"
     raise ValueError(
         f"row {place}: feature {name_of(column)!r} {what}: features are numbers up to "
         f"{LARGEST_FEATURE:g} in size; scale, impute or drop it"
