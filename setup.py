@@ -23,7 +23,9 @@ sanitized = "-fsanitize" in os.environ.get("CFLAGS", "")
 # No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
 speed = "-O1" if sanitized else "-O3"
 compiling = [speed, "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"]
-SMALL = (SHARED, "romco.kernels.romco.basis_state")  # no hot loop: compiled for size
+# No long loop over numbers: compiled for size.
+SMALL_FILES = "core.counts", "io.history", "merge.gaussians", "memoryviews", "romco.basis_state"
+SMALL = tuple(f"romco.kernels.{name}" for name in SMALL_FILES)
 linking: list[str] = []
 if LINUX and not sanitized:  # hardened, without debugging symbols
     compiling += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
