@@ -114,6 +114,27 @@ def test_events_are_predicted_as_arrays_are():
     assert sizes == tuple(map(len, rows))
 
 
+def test_several_events_with_text_are_left_to_the_general_way():
+    rows = [{"colour": ("red", "blue")[k % 2], "age": float(k % 5)} for k in range(40)]
+    model = Model(classes=("no", "yes"))
+    model.learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
+    assert model.engine.predict_events(rows[:2], ["ann"] * 2) is NotImplemented
+    plain = Model(classes=("no", "yes"))
+    plain.learn([{"age": row["age"]} for row in rows], ["yes", "no"] * 20, ["ann"] * 40)
+    assert plain.engine.predict_events(rows[:2], ["ann"] * 2) is NotImplemented
+
+
+def test_numbers_that_are_categories_stay_so_where_there_are_many_names(monkeypatch):
+    rows = [{"code": k % 3, "age": float(k % 5)} for k in range(40)]
+    models = [Model(classes=("no", "yes"), schema=romco.Schema({"code": "category"})) for _ in range(2)]
+    margins = []
+    for model, most in zip(models, (100, 1), strict=True):
+        monkeypatch.setattr("romco.io.schema.MAX_NAMES", most)
+        margins.append([model.learn_one(r, "yes" if r["code"] else "no", task=0) for r in rows])
+        margins[-1] += [model.engine.margin_one(row, 0) for row in rows]
+    assert margins[0] == margins[1]
+
+
 def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     model = Model(classes=("no", "yes"), tasks=["ann", 7])
     engine = model.engine

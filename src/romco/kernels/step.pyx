@@ -161,13 +161,15 @@ cdef class Step:
         reserve(<void**> &self.round_starts, &self.room_starts, n + 1, sizeof(int))
         reserve(<void**> &self.round_margins, &self.room_margins, n, sizeof(double))
         self.round_starts[0] = 0
-        self.reader.begin(False)
+        self.begin_reading(False)
         for k in range(n):
             number = self.find(tasks[k])
             self.round_tasks[k] = self.next_number(tasks[k]) if number < 0 else number
             if self.round_tasks[k] < 0 or type(rows[k]) is not dict:
                 return NotImplemented
             self.reader.read_row(rows[k], k)
+            if self.reader.unread:
+                return NotImplemented
             self.reader.end_row()
             self.round_starts[k + 1] = <int> self.reader.n
             if self.reader.n > self.round_starts[k] \
@@ -396,9 +398,9 @@ cdef class Step:
             return self.read_array(x)
         if type(x) is not dict:
             return False
-        found = self.features.cells.encoder_of_one()
-        self.reader.begin(growing)
-        self.reader.kinds, self.reader.unread = found and found[2], self.history is not None
+        found = self.begin_reading(growing)
+        if self.history is not None:
+            self.reader.unread = True
         self.reader.read_row(x, 0)
         if self.reader.unread:
             if found is None:
@@ -408,6 +410,15 @@ cdef class Step:
                 return False
         self.reader.end_row()
         return self.take(self.reader) and (not growing or self.reader.adopts())
+
+    cdef begin_reading(self, bint growing):
+        """Let the reader begin; return what reads cells that are no plain numbers, or None."""
+        cells = self.features.cells
+        found = cells.encoder_of_one()
+        self.reader.begin(growing)
+        self.reader.kinds = found and found[2]
+        self.reader.unread = found is None and cells.schema is not None
+        return found
 
     cdef bint read_by_schema(self, dict x, task, bint growing, Encoder encoder, schema) except -1:
         """Read a row of known columns, with its history; observe its label if ``growing``.
