@@ -68,18 +68,11 @@ def learn(
 
 
 def start(
-    files: EventFiles,
-    model: Path,
-    *,
-    learner: str = "romco-auto",
-    n: int = 2,
-    parameters: dict[str, Any] | None = None,
-    **settings: Any,
+    files: EventFiles, model: Path, learner: str = "romco-auto", n: int = 2, **settings: Any
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     features = features_from_json(files.features)
-    settings |= {"classes": files.classes, "checkpoint": model, **(parameters or {})}
-    return Shards(learner, n, features, **settings)
+    return Shards(learner, n, features, classes=files.classes, checkpoint=model, **settings)
 
 
 def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterator[ShardsProgress]:
