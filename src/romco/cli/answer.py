@@ -164,8 +164,7 @@ def _note_end(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, 
 def effects(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
     slopes: Annotated[
-        str | None,
-        typer.Option(help="Features a,b,... with slopes; else frequent ones."),
+        str | None, typer.Option(help="Features a,b,... with slopes; else frequent ones.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all levels as CSV.")] = False,
 ) -> None:

@@ -169,10 +169,7 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 
 def _check_combination(
-    known: Model | None,
-    options: ModelOptions,
-    threads: str | None,
-    shards: int | None = None,
+    known: Model | None, options: ModelOptions, threads: str | None, shards: int | None = None
 ) -> None:
     target = options.target
     if known is not None:

@@ -44,12 +44,7 @@ from romco.shards.checkpoint import (
 )
 from romco.shards.engines import Arguments, Engine, Method, Threads
 from romco.shards.reader import TaskCodes
-from romco.shards.schedule import (
-    MAX_EVENTS_PER_SHARD,
-    Schedule,
-    StreamPosition,
-    choose_threads,
-)
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition, choose_threads
 from romco.shards.shard import (
     HistoryState,
     MergedUpdate,
