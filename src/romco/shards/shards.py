@@ -97,11 +97,6 @@ class Coordinator:
         """Number of events, at most, that a shard does not know of others."""
         return self.next - self.place if self.n > 1 else 0
 
-    @property
-    def position(self) -> StreamPosition:
-        """Position in the stream."""
-        return StreamPosition(self.events, self.place, self.next, self.notes)
-
     def run(self, method: Method, arguments: Arguments, places: int) -> list[Any]:
         """Return the answers of the shards to a call that passes ``places``.
 
@@ -155,7 +150,8 @@ class Coordinator:
         self._collect_history()
         answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
         states, updates = ([own[i] for own in answers] for i in (0, 1))
-        return to_model_state(self.front, self.schedule, self.position, states, updates)
+        position = StreamPosition(self.events, self.place, self.next, self.notes)
+        return to_model_state(self.front, self.schedule, position, states, updates)
 
     def save(self) -> None:
         """Save all shards to their checkpoint; only at a barrier."""

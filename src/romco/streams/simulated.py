@@ -14,7 +14,7 @@ Numbers = NDArray[np.float64]
 MHC_EVENTS = (3793, 3000, 2400, 1900, 1600, 1400, 1200, 1000, 900, 556, 500, 415)
 # Shapes of the paper's data sets (its Table 1) and of a second set of mail, as ``simulated`` takes
 # them: tasks, features, events per task, rank, outliers, noise, sparsity.
-PRESETS: dict[str, tuple[Any, ...]] = {
+PRESETS: dict[str, tuple[int, int, Any, int, int, float, float]] = {
     "spam-like": (4, 1458, (1089, 710, 4129, 1140), 1, 1, 0.02, 0.93),
     "mhc-like": (12, 400, MHC_EVENTS, 3, 2, 0.25, 0.98),
     "movies-like": (30, 1783, 200, 3, 3, 0.15, 0.0),
