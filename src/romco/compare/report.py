@@ -231,10 +231,7 @@ def _details(table_rows: Sequence[Row]) -> str:
 
 
 def _html(
-    title: str,
-    head: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    notes: Sequence[str] = (),
+    title: str, head: Sequence[str], cells: Sequence[Sequence[str]], notes: Sequence[str] = ()
 ) -> str:
     """Return a table without marks."""
     return as_html(Table(title, head, mark_best(cells), notes))
