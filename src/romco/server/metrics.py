@@ -63,7 +63,7 @@ class Metrics:
             "trouble": None if service.trouble is None else trouble,
             "judged": scores.total.events,
             "curve": scores.total.points(),
-            "calibration": scores.calibration(),
+            "calibration": scores.score.calibration_bins(),
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,
@@ -104,9 +104,18 @@ class Metrics:
         yield "log_bytes", "Size of the database", store.bytes
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
         yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        score, recent = scores.score, scores.score.recent() if scores.score.events else {}
         yield "error", "Mean error of the predictions", scores.total.mean
-        yield "recent_error", "That of about the last thousand", scores.recent
-        yield "log_loss", "Mean log loss of the predictions", scores.log_loss
+        yield (
+            "recent_error",
+            "That of the last thousand",
+            recent.get("error", recent.get("absolute")),
+        )
+        yield (
+            "log_loss",
+            "Mean log loss of the predictions",
+            score.log_loss if "error" in recent else None,
+        )
         with served.model.engine.at_rest() as learner:
             if isinstance(learner, Decomposed):
                 yield "rank", "Rank of what tasks share", len(learner.singular_values())
