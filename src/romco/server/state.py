@@ -169,24 +169,23 @@ class ServedModel:
         Returns responses; the learner's context (n, k), for late answers; and whether all
         features are sure to be known.
         """
-        engine, version, contexts, complete = self.model.engine, self.sequence, None, False
-        columns: Any
+        engine, version = self.model.engine, self.sequence
         try:
+            found = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
+            if found is not NotImplemented:  # without arrays
+                responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in found]
+                complete = [size for *_, size in found] == list(map(len, rows))
+                return responses, None, complete and engine.history is None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
-            elif (found := engine.predict_events(rows, tasks, offsets)) is not NotImplemented:
-                labels, *columns, sizes = zip(*found, strict=True)  # without arrays
-                columns, margins = (map(_plain, labels), *columns), None
-                complete = engine.history is None and sizes == tuple(map(len, rows))
             else:
-                margins = engine.margins(rows, tasks, offsets)
+                margins, contexts = engine.margins(rows, tasks, offsets), None
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        if margins is not None:
-            chances = margins if self.target == "number" else engine.probability_of(margins)
-            columns = self._predictions(margins, chances)
-        return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
+        chances = margins if self.target == "number" else engine.probability_of(margins)
+        columns = self._predictions(margins, chances)
+        return list(map(PredictResponse, *columns, repeat(version))), contexts, False
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -327,7 +326,8 @@ class ServedModel:
             self.scores.score.count(self.model, [event.y for event, _ in judged], answers)
         for (event, _), error in zip(judged, errors, strict=True):
             self.scores.total.add(error)
-            self.scores.tasks.setdefault(name_key(event.task), ErrorCount()).add(error)
+            key, counts = name_key(event.task), self.scores.tasks
+            (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
 
     def _error(self, label: Any, answer: Answer) -> float:
         if self.target == "number":
