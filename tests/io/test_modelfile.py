@@ -245,6 +245,7 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "romco-auto-version8",
         "romco-auto-version9",
         "romco-auto-number-version4",
+        "romco-auto-number-version5",
         "romco-auto-classes-version4",
         "romco-auto-classes-version5",
     ],
