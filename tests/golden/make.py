@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import romco
+from romco.io.modelfile import FORMAT
 
 HERE = Path(__file__).parent
 
@@ -36,7 +37,7 @@ def main(names):
             "answers": model.predict(rows, tasks).tolist(),
         }
         version = model.engine.learner.version
-        file = f"format1-{name}" + (f"-{kind}" if kind else "")
+        file = f"format{FORMAT}-{name}" + (f"-{kind}" if kind else "")
         file = file if version == 1 else f"{file}-version{version}"
         romco.save(model, HERE / f"{file}.romco")
         (HERE / f"{file}.json").write_text(json.dumps(expected, indent=1) + "\n")

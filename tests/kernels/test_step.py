@@ -126,7 +126,9 @@ def test_several_events_with_text_are_left_to_the_general_way():
 
 def test_numbers_that_are_categories_stay_so_where_there_are_many_names(monkeypatch):
     rows = [{"code": k % 3, "age": float(k % 5)} for k in range(40)]
-    models = [Model(classes=("no", "yes"), schema=romco.Schema({"code": "category"})) for _ in range(2)]
+    models = [
+        Model(classes=("no", "yes"), schema=romco.Schema({"code": "category"})) for _ in range(2)
+    ]
     margins = []
     for model, most in zip(models, (100, 1), strict=True):
         monkeypatch.setattr("romco.io.schema.MAX_NAMES", most)

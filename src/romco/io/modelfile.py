@@ -1,6 +1,6 @@
-"""Model files: JSON and raw arrays, checked by SHA-256, never pickle.
+"""Model files: JSON and raw arrays, checked against damage, never pickle.
 
-Format 1, all numbers little-endian::
+Format 2, all numbers little-endian::
 
     8 bytes   magic, 72 6f 6d 63 6f 0d 0a 1a ("romco", CR, LF, SUB: a text transfer would break it)
     4 bytes   format version, uint32
@@ -11,13 +11,15 @@ Format 1, all numbers little-endian::
 
 The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
 ``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
-SHA-256 of each. The block ``json`` is text: names of tasks and features, notes and session.
+CRC-32 of each (SHA-256 in format 1, which takes several times as long and is still read). The
+block ``json`` is text: names of tasks and features, notes and session.
 """
 
 import hashlib
 import json
 import os
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -35,7 +37,7 @@ from romco.model.target import target_from_json
 from romco.version import __version__
 
 MAGIC = b"romco\r\n\x1a"
-FORMAT = 1
+FORMAT = 2
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
 # Parts of a state that may be long: not in the header.
 JSON_PARTS = ("tasks", "features", "notes", "session", "history")
@@ -87,7 +89,7 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
     >>> save(romco.learner("ogd-unique", n_features=3, n_tasks=2), path)
     >>> load(path).name, peek(path)["format"]
-    ('ogd-unique', 1)
+    ('ogd-unique', 2)
     """
     if isinstance(model, Model | Learner):
         save_state(model.state(), path, "model" if isinstance(model, Model) else "learner")
@@ -184,8 +186,8 @@ def _describe(name: str, array: NDArray[Any]) -> dict[str, Any]:
             f"array {name!r} holds numbers that are not finite, which no file may: the model has "
             "overflowed; go on from the last one that was saved"
         )
-    digest = hashlib.sha256(_content(array)).hexdigest()
-    return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest}
+    found = zlib.crc32(_content(array))
+    return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "crc32": found}
 
 
 def _content(array: NDArray[Any]) -> memoryview:
@@ -199,14 +201,13 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         sizes = state["n_tasks"], state["n_features"]
         return {"learner": state["learner"], "tasks": sizes[0], "features": sizes[1]}
     features, target = state["features"], target_from_json(state["labels"])
-    positive = getattr(target, "positive", None)
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
         "classes": [str(label) for label in target.classes],
-        "positive": None if positive is None else str(positive),
+        "positive": None if target.positive is None else str(target.positive),
     }
 
 
@@ -271,9 +272,9 @@ def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, 
     if len(start) < len(MAGIC) + 12:
         raise bad(path, "it is cut short")
     version, length = struct.unpack("<IQ", start[len(MAGIC) :])
-    if version != FORMAT:
+    if not 1 <= version <= FORMAT:
         raise bad(
-            path, f"it has format {version}, this library reads format {FORMAT}: update romco"
+            path, f"it has format {version}, this library reads formats 1 to {FORMAT}: update romco"
         )
     if length > size:
         raise bad(path, "it is cut short, or the length of its header is wrong")
@@ -335,7 +336,11 @@ def _blocks(
             raise bad(path, f"it is cut short within block {name!r}")
         data = file.read(size)
         left -= size
-        if hashlib.sha256(data).hexdigest() != block["sha256"]:
+        if header["format"] == 1:
+            whole = hashlib.sha256(data).hexdigest() == block["sha256"]
+        else:
+            whole = zlib.crc32(data) == block["crc32"]
+        if not whole:
             raise bad(path, f"block {name!r} is damaged")
         array = np.frombuffer(data, dtype=dtype).reshape(shape)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
