@@ -25,7 +25,7 @@ from romco.rounds import Features, Round
 INPUTS = ("global", "alone", "level", "slopes", *(f"direction {k}" for k in range(1, 5)))
 RECENT = ("last residual", "mean residual", "last answer")  # inputs of the correction for drift
 MAX_FULL_FEATURES = 64  # up to which the shared vectors keep their full covariance
-PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # of the inputs; together has the rest of 1
+PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # of inputs; together has the rest of 1
 PAIR_PRIOR_WEIGHTS = ((0.0,), (0.5,))  # shared part of together, not global; level, not alone
 WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
 PER_TASK = ("own", "factor", "evidence", "belief")  # arrays with a row per task
