@@ -19,7 +19,7 @@ try:
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
-HEAVY = ("matplotlib", "multiprocessing", "pandas", "pyarrow", "ray", "sklearn", "uvicorn")
+HEAVY = ("matplotlib", "multiprocessing", "pandas", "pyarrow", "ray", "scipy", "sklearn", "uvicorn")
 OTHER_ROOMS = ("romco.compare", "romco.server", "romco.streams.datasets", "romco_lab")
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -436,14 +436,29 @@ class TraceNorm:
         return np.vstack([spectrum.with_values(kept), free]), cost
 
 
-class Price(Protocol):
-    """Penalty that also returns its value at the proximal point."""
+@dataclass(frozen=True)
+class TwoPrices:
+    """rho1 |L|_* + rho2 sum of |s_k|, on the pair (2, d, m)."""
 
-    def value(self, w: Numbers) -> float:
-        """The price of w."""
+    shared: TraceNorm
+    personal: TaskGroups
 
-    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
-        """The closest cheap point to w, and its price."""
+    def value(self, parts: Numbers) -> float:
+        return self.shared.value(parts[0]) + self.personal.value(parts[1])
+
+    def prox(self, parts: Numbers, step: float) -> tuple[Numbers, float]:
+        shared, cost = self.shared.prox(parts[0], step)
+        personal = self.personal.prox(parts[1], step)
+        return np.stack([shared, personal]), cost + self.personal.value(personal)
+
+    def allowed(self, gradient: Numbers) -> float:
+        """The largest share (at most 1) of a gradient (d, m) that both prices can hold."""
+        largest = singular_values(gradient).max(), np.linalg.norm(gradient, axis=0).max()
+        limits = self.shared.strength, self.personal.strength
+        return min([1.0, *(b / a for a, b in zip(largest, limits, strict=True) if a > b)])
+
+
+Price = TraceNorm | SquaredTrace | TwoPrices  # penalties whose prox returns its price, too
 
 
 @dataclass(frozen=True)
@@ -548,28 +563,6 @@ def _finite(values: Numbers) -> Numbers:
             "the fit has overflowed: the features or the penalty's parameters are too large for it"
         )
     return values
-
-
-@dataclass(frozen=True)
-class TwoPrices:
-    """rho1 |L|_* + rho2 sum of |s_k|, on the pair (2, d, m)."""
-
-    shared: TraceNorm
-    personal: TaskGroups
-
-    def value(self, parts: Numbers) -> float:
-        return self.shared.value(parts[0]) + self.personal.value(parts[1])
-
-    def prox(self, parts: Numbers, step: float) -> tuple[Numbers, float]:
-        shared, cost = self.shared.prox(parts[0], step)
-        personal = self.personal.prox(parts[1], step)
-        return np.stack([shared, personal]), cost + self.personal.value(personal)
-
-    def allowed(self, gradient: Numbers) -> float:
-        """The largest share (at most 1) of a gradient (d, m) that both prices can hold."""
-        largest = singular_values(gradient).max(), np.linalg.norm(gradient, axis=0).max()
-        limits = self.shared.strength, self.personal.strength
-        return min([1.0, *(b / a for a, b in zip(largest, limits, strict=True) if a > b)])
 
 
 def hinge_robust(

@@ -127,7 +127,7 @@ def test_a_history_in_files_is_that_of_rows_also_after_a_stop(tmp_path, n, engin
     given = files(folder, kinds={"skill": "category"})
     given = replace(given, source=replace(given.source, path=given.paths[0]).resolve())
     past = {"history": ["skill"], "schema": given.source.schema}
-    steps = learn(given, model, parameters=past, **settings)
+    steps = learn(given, model, **past, **settings)
     for _ in range(9):
         next(steps)
     steps.close()

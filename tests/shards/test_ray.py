@@ -111,7 +111,7 @@ def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_pat
     given = files(write(tmp_path / "in", (rows, y, task)), kinds={"skill": "category"})
     source = replace(given.source, path=given.paths[0]).resolve()
     past = {"history": ["skill"], "schema": source.schema} if history else {}
-    settings = {"n": 2, "every": 20, "checkpoint_every": 8, "parameters": past}
+    settings = {"n": 2, "every": 20, "checkpoint_every": 8, **past}
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
     kills = killing(monkeypatch, [("read", 11), ("read", 20), ("state", 2)])
     *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)

@@ -10,13 +10,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.common import (
-    column_from_json,
-    column_to_json,
-    split_off,
-    tasks_of,
-    with_time,
-)
+from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of, with_time
 from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names

@@ -21,7 +21,7 @@ from romco.evaluation import Score
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
-from romco.io.schema import rows_of
+from romco.io.schema import quoted, rows_of
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
@@ -78,29 +78,21 @@ def evaluate(
     note_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    two = found.engine.target.kind == "two classes"
+    target, summary = found.engine.target, scores.summary()
+    two = target.kind == "two classes"
     if as_json:
-        target = found.engine.target
         about = {"positive": target.positive} if two else {"target": target.kind}
-        print(json.dumps({**about, **scores.summary()}))
-    elif two:
+        print(json.dumps({**about, **summary}))
+        return
+    if two:
         _show_table(found, scores)
     else:
         _show_lines(scores)
-    if not as_json:
-        _show_errors(scores)
-        for name, value in scores.weighted().items():
-            text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
-            print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
-
-
-def _show_errors(scores: Evaluation) -> None:
-    summary = scores.summary()
-    if "rmse" in summary:
-        both = f"{summary['rmse']:.4g}", f"{summary['rmse_by_tasks']:.4g}"
-    else:
-        both = f"{summary['error']:.2%}", f"{summary['error_by_tasks']:.2%}"
-    print(f"{'RMSE' if 'rmse' in summary else 'error'} by events {both[0]}, by tasks {both[1]}")
+    title, key, form = ("RMSE", "rmse", ".4g") if "rmse" in summary else ("error", "error", ".2%")
+    by_tasks = f"{summary[f'{key}_by_tasks']:{form}}"
+    print(f"{title} by events {summary[key]:{form}}, by tasks {by_tasks}")
+    for value in scores.weighted().values():
+        print(f"by weight: {title} {value:{form}}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:
@@ -164,8 +156,7 @@ def _note_end(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, 
 def effects(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
     slopes: Annotated[
-        str | None,
-        typer.Option(help="Features a,b,... with slopes; else frequent ones."),
+        str | None, typer.Option(help="Features a,b,... with slopes; else frequent ones.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all levels as CSV.")] = False,
 ) -> None:
@@ -246,28 +237,20 @@ def _explain_one(
         if label is not None or as_json:
             raise ValueError("--label and --json go with --event")
         if model.engine.tasks.numbers([task])[0] < 0:
-            raise ValueError(f"no task {task!r} is known; there are {_examples(model)}")
+            known = quoted(model.tasks) or "none yet"
+            raise ValueError(f"no task {task!r} is known; there are {known}")
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
         return
     schema, cells = model.schema, _cells(event)
-    if (
-        task is None
-        and schema is not None
-        and isinstance(schema.task, str)
-        and schema.task in cells
-    ):
-        task = read_name(schema.task, cells)
+    column = None if schema is None else schema.task
+    if task is None and column is not None and column in cells:
+        task = read_name(column, cells)
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
     found = explain_cells(model, cells, ONLY_TASK if task is None else task, label)
     lines = [json.dumps(found.summary(top))] if as_json else map(inert, found.lines(top))
     print("\n".join(lines))
-
-
-def _examples(model: Model) -> str:
-    more = f" and {len(model.tasks) - 5:,} more" if len(model.tasks) > 5 else ""
-    return ", ".join(map(repr, model.tasks[:5])) + more if model.tasks else "none yet"
 
 
 def _cells(event: str) -> dict[str, Any]:

@@ -169,10 +169,7 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 
 def _check_combination(
-    known: Model | None,
-    options: ModelOptions,
-    threads: str | None,
-    shards: int | None = None,
+    known: Model | None, options: ModelOptions, threads: str | None, shards: int | None = None
 ) -> None:
     target = options.target
     if known is not None:
@@ -326,14 +323,8 @@ def _learn_in_shards(
     )
     files = EventFiles(paths, source, (classes[0], classes[1]), features.to_json())
     begin, last, stop = time.perf_counter(), None, runs.Stop()
-    steps = learn_files(
-        files,
-        model,
-        stop,
-        learner=options.learner or "romco-auto",
-        parameters=options.parameters(source.schema),
-        **how,
-    )
+    how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
+    steps = learn_files(files, model, stop, **how)
     with _show_progress(stop) as show:
         for last in steps:
             show(partial(_describe_shards, last))

@@ -7,13 +7,7 @@ from typing import Annotated
 
 import typer
 
-from romco.cli.options import (
-    Labels,
-    ModelOptions,
-    expand_options,
-    parse_label_budget,
-    split_list,
-)
+from romco.cli.options import Labels, ModelOptions, expand_options, parse_label_budget, split_list
 from romco.cli.output import note
 from romco.io.schema import Schema, expand_groupings
 from romco.model import Columns, Model

@@ -112,11 +112,7 @@ def _from_answers(row: str, stream: Stream, task: NDArray[np.int64], y: Numbers)
 
 
 def _regression(
-    stream: Stream,
-    group: NDArray[np.int64],
-    x: Features,
-    y: Numbers,
-    offset: Numbers | None,
+    stream: Stream, group: NDArray[np.int64], x: Features, y: Numbers, offset: Numbers | None
 ) -> Numbers:
     """Regression of each group on its own; it begins with the offset, else the overall rate."""
     if stream.answers == 0:

@@ -201,14 +201,13 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         sizes = state["n_tasks"], state["n_features"]
         return {"learner": state["learner"], "tasks": sizes[0], "features": sizes[1]}
     features, target = state["features"], target_from_json(state["labels"])
-    positive = getattr(target, "positive", None)
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
         "classes": [str(label) for label in target.classes],
-        "positive": None if positive is None else str(positive),
+        "positive": None if target.positive is None else str(target.positive),
     }
 
 

@@ -54,7 +54,6 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    space: ClassVar[Mapping[str, Any]] = {}  # values to try in studies, by parameter
     remembered: ClassVar[Mapping[str, Callable[[str, Any], float]]] = {}  # names of its own numbers
 
     def __init__(
@@ -339,7 +338,6 @@ class FixedMargin(Policy):
     """
 
     name: ClassVar[str] = "margin"
-    space: ClassVar[Mapping[str, Any]] = {"width": (0.2, 0.5, 1.0, 2.0)}
 
     def __init__(
         self, share: float, width: float = 1.0, advance: int = 0, seed: int | None = None

@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 from romco.io.schema import Column, Schema
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.history import (
-    CODE_COLUMN,
-    EVERYBODY,
-    LABEL_CODES,
-    PREFIX,
-    HistoryFeatures,
-)
+from romco.kernels.io.history import CODE_COLUMN, EVERYBODY, LABEL_CODES, PREFIX, HistoryFeatures
 from romco.model.names import Id, TaskTable
 from romco.parameters import whole
 

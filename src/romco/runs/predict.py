@@ -7,13 +7,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation import Score
-from romco.explanations import Reasons, reasons
 from romco.io import durable
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
@@ -24,6 +23,9 @@ from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions
 from romco.runs.resume import events_learned
+
+if TYPE_CHECKING:
+    from romco.explanations import Reasons
 
 INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
@@ -51,12 +53,18 @@ def predict(
     With ``top`` each has ``reasons``: what so many features add to the margin, and the rest.
     Returns at the end how many bad rows were skipped.
     """
-    source = source.resolve_to_predict(model.schema)
+    if top is not None:
+        from romco.explanations import reasons  # here: it takes long to import
+
+    source, learner = source.resolve_to_predict(model.schema), model.engine.learner
+    numbers = model.engine.target.kind == "number" and isinstance(learner, GivesIntervals)
     with source.open(labelled=False) as reader:
         for block in usable_blocks(reader, source):
             answers = model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
-            rows = prediction_rows(model, block, answers, _bounds(model, block))
-            for at, row in enumerate(rows):
+            bounds, given = None, (block.features, block.tasks, INTERVAL_LEVEL)
+            if numbers:
+                bounds = model.intervals(*given, offset=block.offsets)
+            for at, row in enumerate(prediction_rows(model, block, answers, bounds)):
                 if top is not None:
                     one = block.features.rows(at, at + 1)
                     row["reasons"] = reasons(model, one, block.tasks[at]).summary(top)
@@ -145,13 +153,9 @@ def _as_number(label: Any) -> Any:
         return label
 
 
-def _bounds(model: Model, block: Block) -> Numbers | None:
-    if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
-        return None
-    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL, offset=block.offsets)
-
-
-def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any = None) -> Reasons:
+def explain_cells(
+    model: Model, cells: Mapping[str, Any], task: Any, label: Any = None
+) -> "Reasons":
     """Return the reasons of one event by its cells, each read as its column was.
 
     A model that learned no file takes the cells as features. See :func:`romco.reasons`.
@@ -165,6 +169,8 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     >>> explain_cells(model, {"free": 1}, "a").label
     'spam'
     """
+    from romco.explanations import reasons
+
     schema = model.schema
     if schema is None:
         return reasons(model, cells, task, label)

@@ -36,12 +36,7 @@ from romco.model.target import target_from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
-from romco.shards.shard import (
-    HistoryState,
-    ShardUpdate,
-    merge_scales,
-    scale_numbers,
-)
+from romco.shards.shard import HistoryState, ShardUpdate, merge_scales, scale_numbers
 
 State = dict[str, Any]
 Numbers = NDArray[np.int64]
@@ -76,21 +71,22 @@ def to_model_state(
 ) -> State:
     """Return the state of one model, with a section from which shards resume the same bits."""
     named = front.state()
-    section = _section(schedule, position)
+    settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
+    section = settings | asdict(position)
     if schedule.n == 1:
         (state,) = states
-        parts = ("features", "labels", "notes", "session", "history")
-        state |= {part: named[part] for part in parts if part in named}
+        names = ("features", "labels", "notes", "session", "history")
+        state |= {part: named[part] for part in names if part in named}
         state["arrays"] |= _with_prefix(named["arrays"], PREFIX, keep=True)
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
-    common, start = (
-        restore(front.engine.learner.state()),
-        scale_numbers(front.engine.scale),
-    )
+    common, start = restore(front.engine.learner.state()), scale_numbers(front.engine.scale)
     merge(common, [one.change for one in updates])
     counts = [one.change.events for one in updates]
     scale = merge_scales(start, [one.scale for one in updates], counts)
-    state = _combine({**named, "scale": list(scale), "events": position.events}, common, states)
+    learner = {**named["learner"], "n_features": common.n_features}
+    plain = {**named, "learner": learner, "scale": list(scale), "events": position.events}
+    parts = [(one, np.arange(len(one["tasks"]))) for one in states]  # tasks shard by shard
+    state = _assemble(plain, common.arrays(), parts)
     section |= {
         "sizes": [len(one["tasks"]) for one in states],
         "rooms": [one["learner"]["n_tasks"] for one in states],
@@ -101,15 +97,6 @@ def to_model_state(
         section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
         state["arrays"] |= _open_period(front, updates)
     return {**state, SECTION: section}
-
-
-def _section(schedule: Schedule, position: StreamPosition) -> State:
-    settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
-    return settings | asdict(position)
-
-
-def _position(section: State) -> StreamPosition:
-    return StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
 
 
 def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
@@ -207,17 +194,8 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
         _part(plain, np.arange(begin, end), room)
         for (begin, end), room in zip(pairwise(ends), section["rooms"], strict=True)
     ]
-    return ShardsState(front, starts, _position(section), updates)
-
-
-def _combine(front: State, common: Learner, states: Sequence[State]) -> State:
-    """Return the state of one model: tasks of the first shard, then of the second, ...
-
-    ``front`` has the names of features and labels, ``common`` the shared part.
-    """
-    learner = {**front["learner"], "n_features": common.n_features}
-    parts = [(state, np.arange(len(state["tasks"]))) for state in states]
-    return _assemble({**front, "learner": learner}, common.arrays(), parts)
+    position = StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
+    return ShardsState(front, starts, position, updates)
 
 
 def _part(state: State, own: Numbers, room: int | None = None) -> State:
@@ -368,7 +346,7 @@ def check_settings(path: Path, stored: State, wanted: State, given: Mapping[str,
             )
 
 
-class Checkpoint:
+class Checkpoint(durable.Closing):
     """A model file that shards resume from and save to, and its lock for other processes.
 
     Within a process the newest checkpoint has the file: new shards for it, as in a notebook,
@@ -377,6 +355,8 @@ class Checkpoint:
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
+        if (path / "current.json").exists():
+            raise ValueError(f"{path} holds shards of an earlier version: use another folder")
         self.path = (path / FILE_NAME if path.is_dir() else path).resolve()
         self._process = os.getpid()
         self._lock: ExitStack | None = ExitStack()

@@ -68,18 +68,11 @@ def learn(
 
 
 def start(
-    files: EventFiles,
-    model: Path,
-    *,
-    learner: str = "romco-auto",
-    n: int = 2,
-    parameters: dict[str, Any] | None = None,
-    **settings: Any,
+    files: EventFiles, model: Path, learner: str = "romco-auto", n: int = 2, **settings: Any
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     features = features_from_json(files.features)
-    settings |= {"classes": files.classes, "checkpoint": model, **(parameters or {})}
-    return Shards(learner, n, features, **settings)
+    return Shards(learner, n, features, classes=files.classes, checkpoint=model, **settings)
 
 
 def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterator[ShardsProgress]:
@@ -117,25 +110,24 @@ def periods(
         reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
         _check_agreement(reports)
         position = reports[0].position
-        progress = replace(
-            progress,
-            position=position,
-            wrong=progress.wrong + sum(one.wrong for one in reports),
-            skipped=progress.skipped + sum(one.skipped for one in reports),
-            ended=reports[0].ended,
-        )
+        wrong = progress.wrong + sum(one.wrong for one in reports)
+        skipped = progress.skipped + sum(one.skipped for one in reports)
         paths = files.paths[: position.file + 1]
         coordinator.notes[NOTE] = {
             "position": list(position),
             "paths": list(paths),
             "contents": _contents(paths, coordinator.notes.get(NOTE, {}).get("contents", [])),
-            "wrong": progress.wrong,
-            "skipped": progress.skipped,
+            "wrong": wrong,
+            "skipped": skipped,
         }
         coordinator.reading = [(files, k, position) for k in range(n)]
         coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
         progress = replace(
             progress,
+            position=position,
+            wrong=wrong,
+            skipped=skipped,
+            ended=reports[0].ended,
             rows=coordinator.place,
             events=coordinator.events,
             merging=coordinator.merge_seconds,

@@ -13,14 +13,7 @@ from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import ChunkStep
 from romco.learners import restore
 from romco.learners.auto import Auto, SubspaceRows
-from romco.learners.merging import (
-    Change,
-    Merged,
-    Period,
-    apply_merged,
-    collect_change,
-    pairs,
-)
+from romco.learners.merging import Change, Merged, Period, apply_merged, collect_change, pairs
 from romco.model import Model, Scale
 from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
 from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
@@ -181,7 +174,8 @@ class Shard:
                 self._learn_known(batch, index[begin:end], ready[begin:end])
             else:
                 end = min(len(index), begin + NEW_TASK_ROWS)
-                self._learn_named(batch, index[begin:end])
+                part = index[begin:end]  # whose tasks may be new: a copy of the rows is learned
+                batch.put(part, self.learn(*batch.copy(part)))
                 ready[end:] = self._known_tasks(batch, index[end:])
             begin = end
 
@@ -229,10 +223,6 @@ class Shard:
             probabilities = logistic(np.exp(log_a) * margins) if wanted else batch.probabilities
             batch.put(part, Predictions(margins, probabilities))
             begin = end
-
-    def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
-        """Learn a copy of rows, whose tasks may be new."""
-        batch.put(index, self.learn(*batch.copy(index)))
 
     def answers(self, rows: Rows, tasks: list[Id], offset: Dense | None = None) -> Predictions:
         """Predict rows."""

@@ -44,12 +44,7 @@ from romco.shards.checkpoint import (
 )
 from romco.shards.engines import Arguments, Engine, Method, Threads
 from romco.shards.reader import TaskCodes
-from romco.shards.schedule import (
-    MAX_EVENTS_PER_SHARD,
-    Schedule,
-    StreamPosition,
-    choose_threads,
-)
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition, choose_threads
 from romco.shards.shard import (
     HistoryState,
     MergedUpdate,
@@ -101,11 +96,6 @@ class Coordinator:
     def staleness(self) -> int:
         """Number of events, at most, that a shard does not know of others."""
         return self.next - self.place if self.n > 1 else 0
-
-    @property
-    def position(self) -> StreamPosition:
-        """Position in the stream."""
-        return StreamPosition(self.events, self.place, self.next, self.notes)
 
     def run(self, method: Method, arguments: Arguments, places: int) -> list[Any]:
         """Return the answers of the shards to a call that passes ``places``.
@@ -160,7 +150,8 @@ class Coordinator:
         self._collect_history()
         answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
         states, updates = ([own[i] for own in answers] for i in (0, 1))
-        return to_model_state(self.front, self.schedule, self.position, states, updates)
+        position = StreamPosition(self.events, self.place, self.next, self.notes)
+        return to_model_state(self.front, self.schedule, position, states, updates)
 
     def save(self) -> None:
         """Save all shards to their checkpoint; only at a barrier."""
@@ -341,18 +332,8 @@ class Shards(Closing):
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
-        state = front.state()
-        file = None if checkpoint is None else Checkpoint(checkpoint)
-        try:
-            if file is not None and file.path.exists():
-                stored = _load_state(file.path)
-                check_settings(file.path, stored, state, parameters)
-                state = stored
-            self._start(state, n, growth, every, engine, address, file, checkpoint_every)
-        except BaseException:
-            if file is not None:
-                file.close()
-            raise
+        how = growth, every, engine, address, checkpoint, checkpoint_every
+        self._start(front.state(), n, *how, resume=parameters)
 
     def _start(
         self,
@@ -361,15 +342,31 @@ class Shards(Closing):
         growth: float | None,
         every: int | None,
         engine: str,
-        *how: Any,
+        address: str | None,
+        checkpoint: str | Path | None,
+        checkpoint_every: int,
+        resume: dict[str, Any] | None = None,
     ) -> None:
-        """Start from the state of a model or of shards; ``how`` is given to the coordinator."""
+        """Start from the state of a model or of shards.
+
+        With parameters to ``resume``, start from the checkpoint if there is one.
+        """
         if n == "auto" and engine in ("serial", "ray"):
             raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
-        auto, known = n == "auto", state.get(SECTION, {}).get("shards", 1)
-        schedule = schedule_of(state, known if isinstance(n, str) else n, growth, every)
-        start = from_model_state(state, schedule)
-        self.coordinator = Coordinator(schedule, start, engine, *how)
+        with ExitStack() as opened:
+            file = None
+            if checkpoint is not None:
+                file = opened.enter_context(Checkpoint(checkpoint))
+                if resume is not None and file.path.exists():
+                    stored = _load_state(file.path)
+                    check_settings(file.path, stored, state, resume)
+                    state = stored
+            auto, known = n == "auto", state.get(SECTION, {}).get("shards", 1)
+            schedule = schedule_of(state, known if isinstance(n, str) else n, growth, every)
+            start = from_model_state(state, schedule)
+            how = engine, address, file, checkpoint_every
+            self.coordinator = Coordinator(schedule, start, *how)
+            opened.pop_all()
         self._front = start.front
         self.features = self._front.features
         self.notes = self._front.notes  # anything JSON can hold, kept in the file
@@ -571,9 +568,8 @@ class Shards(Closing):
         model is not of two classes, or its learner cannot be sharded.
         """
         state = model.state() if isinstance(model, Model) else model
-        file = None if checkpoint is None else Checkpoint(checkpoint)
         shards = cls.__new__(cls)
-        shards._start(state, n, growth, every, engine, address, file, checkpoint_every)
+        shards._start(state, n, growth, every, engine, address, checkpoint, checkpoint_every)
         return shards
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,14 +46,9 @@ class Description(NamedTuple):
     problem: str = ""
 
 
-def _make(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
-    """Make a stream that needs no file, under the signature of those that do."""
-    return make()
-
-
 def _shaped_as(name: str) -> Dataset:
-    make = partial(preset, f"{name}-like")
-    return Dataset(f"{name}-like", f"simulated, shaped as {name}", partial(_make, make))
+    like = f"{name}-like"
+    return Dataset(like, f"simulated, shaped as {name}", lambda data_dir: preset(like))
 
 
 DATASETS = Registry(
@@ -62,7 +56,7 @@ DATASETS = Registry(
     {
         dataset.name: dataset
         for dataset in (
-            Dataset("simulated", "low rank plus outlier tasks", partial(_make, simulated)),
+            Dataset("simulated", "low rank plus outlier tasks", lambda data_dir: simulated()),
             *map(_shaped_as, ("spam", "mhc", "movies", "emails")),
         )
     },
