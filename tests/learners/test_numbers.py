@@ -54,8 +54,8 @@ def test_auto_equals_its_transcription(d, weight):
     np.testing.assert_allclose(replayed, expected, rtol=1e-7)
     np.testing.assert_allclose(found, spreads, rtol=1e-6, atol=1e-9)
     weights = list(learner.trust().values())
-    np.testing.assert_allclose(weights[:7], twin.combiners[0].w, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(weights[8:], twin.drift.w, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(weights[:8], twin.combiners[0].w, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(weights[9:], twin.drift.w, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("weight", [False, True])

@@ -219,7 +219,7 @@ def _details(table_rows: Sequence[Row]) -> str:
     if not engine.failed:
         others = [row for row in table_rows if row is not engine and not row.failed]
         gains = [(row.title, gain(engine, row)) for row in others]
-        words = {1: "lower loss", -1: "higher loss", 0: "no difference"}
+        words = {1: "lower loss", -1: "higher loss", 0: "no clear difference"}
         cells = [(title, str(saved), words[saved.sign]) for title, saved in gains]
         head = ("compared with", "difference [95 % interval]", "")
         title = "Part of the loss that ROMCO-Auto saves"

@@ -17,12 +17,12 @@ TIME_BLOCKS = 20  # units where tasks are fewer: blocks of the file
 MIN_TASK_EVENTS = 20  # below, nothing is said of a single task
 WORTH = {  # of the task, by the sign of the gain
     1: "Knowing the task is worth {}",
-    0: "Knowing the task makes no difference without sharing",
+    0: "Knowing the task makes no clear difference without sharing, {}",
     -1: "Knowing the task is worth nothing without sharing",
 }
 ADDED = {  # by sharing
     1: "Sharing between tasks takes off another {}",
-    0: "Sharing between tasks makes no difference to the better of these",
+    0: "Sharing between tasks makes no clear difference to the better of these, {}",
     -1: "Sharing between tasks costs {}",
 }
 ONE_TASK = "All events are of one task: there is nothing to share"
@@ -150,15 +150,15 @@ def verdict(table: Sequence[Row]) -> Verdict:
         *_errors(without, known, sharing),
     ]
     if gain(best, frequency).sign <= 0:
-        title = f"No difference: nothing predicts better than the {frequency.title.lower()}"
+        title = f"No clear difference: nothing is sure to beat the {frequency.title.lower()}"
     elif added.sign > 0:
         title = f"Sharing between tasks lowers the {measure} by {added.value:.0%}"
     elif added.sign < 0:
         title = f"Sharing does not help here: {_best([without, known]).title} is better"
     elif gain(_best([known, sharing]), without).sign > 0:
-        title = "Knowing the task helps; sharing between tasks makes no difference"
+        title = "Knowing the task helps; sharing between tasks makes no clear difference"
     else:
-        title = "No difference: neither the task nor sharing between tasks matters here"
+        title = "No clear difference: neither the task nor sharing is sure to help"
     return Verdict(title, tuple(sentences), without, known, sharing)
 
 

@@ -73,7 +73,7 @@ class Score:
         if self.target == "two classes":
             self.add_binary(round.y, scores, logistic(scores))
         elif self.target == "number":
-            self._add_numbers(round.y, scores)
+            self.add_numbers(round.y, scores)
         else:
             names = [str(int(y)) for y in round.y]
             answers, rows = most_likely(scores), np.arange(len(names))
@@ -87,7 +87,7 @@ class Score:
             self.add_binary(_signs(model, labels), *answers)
         elif self.target == "number":
             y = np.array([float(model.engine.target.number_of(label)) for label in labels])
-            self._add_numbers(y, answers.margins)
+            self.add_numbers(y, answers.margins)
         else:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
             rows = np.arange(len(labels))
@@ -109,12 +109,12 @@ class Score:
             log_loss(np.where(positive, probabilities, 1.0 - probabilities)),
             log_loss(np.where(positive, rate, 1.0 - rate)),
         )
-        for truth, answer in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            count = int(np.count_nonzero((positive == truth) & (answers == answer)))
-            self._add_cell(str(truth), str(answer), count)
+        for cell, count in enumerate(np.bincount(2 * positive + answers, minlength=4).tolist()):
+            self._add_cell(str(cell // 2), str(cell % 2), count)
         if self.curve:
             self._add_stated(probabilities, positive)
-            np.add.at(self._logits, (positive.astype(int), _logit_bin(probabilities)), 1)
+            place = AUC_BINS * positive + _logit_bin(probabilities)
+            self._logits += np.bincount(place, minlength=2 * AUC_BINS).reshape(2, AUC_BINS)
 
     def _add_classes(
         self, truth: list[str], answers: Iterable[str], true: Numbers, stated: Numbers
@@ -129,7 +129,8 @@ class Score:
         if self.curve:
             self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
 
-    def _add_numbers(self, y: Numbers, predicted: Numbers) -> None:
+    def add_numbers(self, y: Numbers, predicted: Numbers) -> None:
+        """Count numbers (n,) and their predictions (n,)."""
         means = np.empty(len(y))
         n = float(self._sums[0])
         for i, number in enumerate(y.tolist()):
@@ -139,15 +140,17 @@ class Score:
         self._add_rows(np.abs(y - predicted), np.square(y - predicted), np.square(y - means))
 
     def _add_rows(self, *columns: ArrayLike) -> None:
-        """Add one row of sums per event, in order, to all and to the recent ones."""
-        rows = np.stack([np.ones(len(np.asarray(columns[0]))), *columns], axis=1)
-        self._sums = _accumulate(self._sums, rows)
-        while len(rows):
-            if self._blocks[-1][0] == BLOCK_EVENTS:
-                self._blocks = [*self._blocks[1 - MAX_BLOCKS :], np.zeros_like(self._sums)]
-            free = BLOCK_EVENTS - int(self._blocks[-1][0])
-            self._blocks[-1] = _accumulate(self._blocks[-1], rows[:free])
-            rows = rows[free:]
+        """Add one number per event and sum, in order, to all and to the recent ones."""
+        numbers = np.stack([np.ones(len(np.asarray(columns[0]))), *columns])
+        self._sums = _accumulate(self._sums, numbers)
+        free = BLOCK_EVENTS - int(self._blocks[-1][0])
+        self._blocks[-1] = _accumulate(self._blocks[-1], numbers[:, :free])
+        rest = numbers[:, free:]
+        if rest.size:
+            blocks = np.zeros((len(rest), -(-rest.shape[1] // BLOCK_EVENTS), BLOCK_EVENTS))
+            blocks.reshape(len(rest), -1)[:, : rest.shape[1]] = rest
+            sums = np.add.accumulate(blocks, axis=2)[:, :, -1]
+            self._blocks = [*self._blocks, *sums.T.copy()][-MAX_BLOCKS:]
 
     def _add_cell(self, truth: str, answer: str, count: int) -> None:
         if count:
@@ -155,9 +158,11 @@ class Score:
             self._counts[truth] += count
 
     def _add_stated(self, stated: Numbers, true: NDArray[np.bool_]) -> None:
-        last = len(self._bins) - 1
-        place = np.minimum((stated * len(self._bins)).astype(np.intp), last)
-        np.add.at(self._bins, place, np.stack([np.ones(len(stated)), stated, true], axis=1))
+        n = len(self._bins)
+        bins = np.concatenate([np.arange(n), np.minimum((stated * n).astype(np.intp), n - 1)])
+        for k, numbers in enumerate((np.ones(len(stated)), stated, true)):
+            before_and_now = np.concatenate([self._bins[:, k], numbers])
+            self._bins[:, k] = np.bincount(bins, before_and_now)  # adds them in order
 
     @property
     def events(self) -> int:
@@ -214,6 +219,11 @@ class Score:
             return None
         n, stated, true = self._bins.T
         return float(np.abs(stated - true).sum() / max(n.sum(), 1.0))
+
+    def calibration_bins(self) -> list[dict[str, float]]:
+        """Mean probability and observed share of the events, by bins of the probability."""
+        bins = [row for row in self._bins.tolist() if row[0]]
+        return [{"events": n, "predicted": p / n, "observed": y / n} for n, p, y in bins]
 
     @property
     def positives(self) -> float:
@@ -334,10 +344,10 @@ def log_loss(probabilities: Numbers) -> Numbers:
     return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
-def _accumulate(sums: Numbers, rows: Numbers) -> Numbers:
-    """Add rows one after the other: the bits do not depend on how events are cut into calls."""
-    total: Numbers = np.add.accumulate(np.concatenate([sums[None], rows]), axis=0)[-1]
-    return total
+def _accumulate(sums: Numbers, numbers: Numbers) -> Numbers:
+    """Add numbers (k, n) to sums (k,) in turn: bits do not depend on how events are cut."""
+    total = np.add.accumulate(np.concatenate([sums[:, None], numbers], axis=1), axis=1)
+    return total[:, -1].copy()
 
 
 def _logit_bin(probabilities: Numbers) -> NDArray[np.intp]:

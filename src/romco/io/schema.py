@@ -680,12 +680,7 @@ def _infer_number(name: str, numbers: list[float]) -> Column:
         return _id_like(name, "counts the rows", "numeric")
     if n >= MIN_ROWS_CONSTANT and whole and _ID_NAME.fullmatch(name) and different > 0.9 * n:
         return _id_like(name, f"{different:,} different in {n:,} rows", "numeric")
-    largest = max(abs(low), abs(high))
-    warning = (
-        f"column {name!r} has numbers up to {largest:g}: if the learner does not scale features "
-        "itself, divide them so that they are about 1"
-    )
-    return Column("number", "number", f"{low:g} to {high:g}", warning if largest >= 1000 else None)
+    return Column("number", "number", f"{low:g} to {high:g}")
 
 
 def _infer_text(name: str, texts: list[str], numbers: int) -> Column:

@@ -155,6 +155,7 @@ class BaseAuto(PairLearner):
 
     def load(self, arrays: Arrays) -> None:
         super().load(arrays)
+        self.kernel.subspace.lose_track()
         if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
             self.kernel.restart_subspace()
 

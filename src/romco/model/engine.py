@@ -684,8 +684,8 @@ class Engine(Step):
         """
         ids, needed, known, find = batch.ids, batch.needed, self.tasks.number, self.tasks.find
         last = len(ids) if batch.together else begin + 1
-        alone = ids[begin] in known and last == begin + 1
-        fresh = {} if alone else self.tasks.offered(ids[begin:last])
+        one_known = ids[begin] in known and last == begin + 1
+        fresh = {} if one_known else self.tasks.offered(ids[begin:last])
         classes = int(batch.y[begin:last].max()) + 1 if self._adds_classes else 0
         room = max(fresh.values(), default=-1) + 1
         # A round may fail after some of its events.
@@ -695,12 +695,14 @@ class Engine(Step):
         if is_compiled(body.learner):
             last = min(len(ids), begin + CHUNK_EVENTS - self.events % CHUNK_EVENTS)
         last = _fitting(batch, body.learner, begin, last)
-        end = _first_where(ids, begin + 1, last, lambda task: task not in known)
+        new = set(ids[begin + 1 : last]).difference(known)
+        end = _first_of(ids, begin + 1, last, new)
         if end < last:  # tasks that are known by another form, or need no start, may join
             offered = {} if self.starts_tasks else self.tasks.offered(ids[begin:last])
             fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
             joining = fits or fresh
-            end = _first_where(ids, end, last, lambda task: task not in joining and find(task) < 0)
+            alone = {task for task in new if task not in joining and find(task) < 0}
+            end = _first_of(ids, end, last, alone)
             joined = set(ids[begin:end])
             fresh = {task: at for task, at in joining.items() if task in joined}
         return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self.starts_tasks else 0)
@@ -1005,12 +1007,10 @@ def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
 # Chunks
 
 
-def _first_where(ids: list[Id], begin: int, end: int, condition: Callable[[Id], bool]) -> int:
-    """Return the first place from ``begin`` on whose task fits; ``end`` if none does."""
-    fits = set(filter(condition, set(ids[begin:end])))
-    return (
-        next((at for at in range(begin, end) if ids[at] in fits), end) if fits else max(begin, end)
-    )
+def _first_of(ids: list[Id], begin: int, end: int, tasks: set[Id]) -> int:
+    """Return the first place from ``begin`` on of one of these tasks; ``end`` if there is none."""
+    places = (at for at in range(begin, end) if ids[at] in tasks)
+    return next(places, end) if tasks else max(begin, end)
 
 
 def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:

@@ -27,6 +27,8 @@ cdef class Subspace:
     cdef int lane                  # which number of a pair is the entry of W
     cdef object arrays
     cdef Progress* progress
+    cdef unsigned char* filled     # (d,) bit s: the row on side s may not be zero,
+    cdef bint tracked[2]           # where that is known of a side
 
     cdef int side(self) noexcept nogil
     cdef int phase(self) noexcept nogil

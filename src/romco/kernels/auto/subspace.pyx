@@ -48,9 +48,16 @@ cdef class Subspace:
         self.n, self.stride, self.apart = array.shape[0], array.shape[1], second - first
         self.B = &array[0, first]
         self.F, self.pairs, self.lane = F, pairs, lane
-        self.arrays = array, progress
+        filled = np.zeros(self.n, np.uint8)
+        self.filled = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> filled)
+        self.arrays = array, progress, filled
         self.progress = <Progress*> &progress[0]
         self.slice = 4096
+        self.lose_track()
+
+    def lose_track(self):
+        """Know that others have changed B: its rows that are zero must be looked for."""
+        self.tracked[0] = self.tracked[1] = False
 
     cdef int side(self) noexcept nogil:
         """The side that is in use."""
@@ -109,6 +116,10 @@ cdef class Subspace:
             pair = task * d + feature
         if pair < 0 or pair > count:  # no state of this learner
             pair = task = feature = 0
+        if phase == GATHER and pair == 0:  # all of B on this side is zero
+            self.tracked[side] = True
+            for last in range(self.n):
+                self.filled[last] &= ~(1 << side)
         own = self.pairs.value + pair * self.pairs.width + self.lane
         last = count if count - pair <= ZEROS * budget else pair + ZEROS * budget
         while pair < last:
@@ -130,6 +141,7 @@ cdef class Subspace:
                         if self.progress.known[c] == 0.0:
                             f[(1 - side) * RANK + c] += w * sign_of(feature, c)
                 elif phase == GATHER:
+                    self.filled[feature] |= 1 << side
                     for c in range(RANK):
                         b[c] += w * f[(1 - side) * RANK + c]
                 else:
@@ -165,6 +177,9 @@ cdef class Subspace:
         if phase == ORTHOGONALISE:
             find_orthogonaliser(G, T)
         while j < last:
+            if self.tracked[side] and j < self.n and not self.filled[j] & 1 << side:
+                j += 1
+                continue
             b = self.row(j, side) if j < self.n else &self.F[j - self.n, side * RANK]
             if b[0] == 0.0 and b[1] == 0.0 and b[2] == 0.0 and b[3] == 0.0:
                 j += 1
@@ -230,6 +245,7 @@ cdef class Subspace:
         with nogil:
             self.restart()
             self.run(CLEAR, side)
+            self.tracked[side] = False
             memset(self.progress.known, 0, sizeof(self.progress.known))
             for i in range(rows.shape[0]):
                 for c in range(RANK):

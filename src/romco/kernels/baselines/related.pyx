@@ -19,35 +19,53 @@ cdef class SharedKernel(Kernel):
 
     cdef double[:, ::1] u
     cdef Pairs v
+    cdef Scratch room
+    cdef Py_ssize_t* pair  # of each entry of the row that was last read: its number, or -1
 
-    cdef double margin(self, Row x, long long task) noexcept nogil:
-        cdef double p = 0.0
-        cdef Py_ssize_t k, j
+    cdef double margin(self, Events events, Py_ssize_t e) except? -1.0 nogil:
+        cdef double p = 0.0, own
+        cdef Py_ssize_t k, width = self.v.width
+        cdef Row x = events.row(e)
+        cdef const double* u = &self.u[0, 0]
+        cdef const double* v = self.v.value
+        self.find_pairs(events, e)
         for k in range(x.n):
-            j = column(x, k)
-            p += x.value[k] * (self.u[j, 0] + self.v.look(task, j)[0])
+            own = v[self.pair[k] * width] if self.pair[k] >= 0 else 0.0
+            p += x.value[k] * (u[column(x, k) * width] + own)
         return p
 
-    cdef void prefetch(self, Events events, Py_ssize_t e) noexcept nogil:
-        """Ask for the memory of an event, and for what tells where that of the next one is."""
-        cdef Py_ssize_t k
+    cdef int find_pairs(self, Events events, Py_ssize_t e) except -1 nogil:
+        """Find the pairs of an event, and ask for what tells where those of the next one are."""
+        cdef Py_ssize_t k, task = events.tasks[e]
         cdef Row x = events.row(e)
+        self.pair = <Py_ssize_t*> self.room.take(x.n)
+        if self.v.dense:
+            for k in range(x.n):
+                self.pair[k] = task * self.v.n_features + column(x, k)
+            return 0
         for k in range(x.n):
-            self.v.ask_pair(events.tasks[e], column(x, k))
+            self.pair[k] = self.v.ask_pair(task, column(x, k))
         if e + 1 < events.n:
-            x = events.row(e + 1)
+            x, task = events.row(e + 1), events.tasks[e + 1]
             for k in range(x.n):
                 soon(&self.u[column(x, k), 0])
-                self.v.ask_table(events.tasks[e + 1], column(x, k))
+                self.v.ask_table(task, column(x, k))
+        return 0
+
+    cdef inline double* own(self, Row x, long long task, Py_ssize_t k) noexcept nogil:
+        """The numbers of the pair of the k-th entry, to change; call ``reserve`` first."""
+        if self.pair[k] < 0:
+            self.pair[k] = self.v.found(task, column(x, k))
+        return self.v.value + self.pair[k] * self.v.width
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
         for e in range(begin, end):
-            if not self.v.dense:
-                self.prefetch(events, e)
-            margins[e] = self.margin(events.row(e), events.tasks[e])
+            margins[e] = self.margin(events, e)
+        if end - begin == 1:  # `learn` need not find its pairs again
+            self.keep_notes(events, begin, end)
         return 0
 
     cdef int learn(
@@ -56,10 +74,11 @@ cdef class SharedKernel(Kernel):
         cdef Py_ssize_t e
         cdef Row x
         cdef double y, p, h
+        cdef bint noted = self.has_notes(events, begin, end)
         for e in range(begin, end):
             x, y, h = events.row(e), events.labels[e], events.count(e)
-            # Only the first event of a round is sure to meet the weights it was predicted with.
-            p = margins[e] if e == begin else self.margin(x, events.tasks[e])
+            # Events before it in the round may have changed the weights it was predicted with.
+            p = margins[e] if noted else self.margin(events, e)
             if not y * p >= 1.0 and h > 0.0:
                 self.v.reserve(events.tasks[e], x.n)  # zeros of dense rows are touched, too
                 self.step(x, events.tasks[e], y, 1.0 - y * p, h)
@@ -75,18 +94,17 @@ cdef class SharedPassiveAggressive(SharedKernel):
     cdef double C
 
     def __init__(self, double[:, ::1] u, Pairs v, double C):
-        self.u, self.v, self.C = u, v, C
+        self.u, self.v, self.C, self.room = u, v, C, Scratch()
 
     cdef void step(self, Row x, long long task, double y, double loss, double h) noexcept nogil:
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k
         cdef double tau, s = square(x)
         if s == 0.0:
             return
         tau = y * min(h * self.C, loss / (2.0 * s))
         for k in range(x.n):
-            j = column(x, k)
-            self.u[j, 0] += tau * x.value[k]
-            self.v.touch(task, j)[0] += tau * x.value[k]
+            self.u[column(x, k), 0] += tau * x.value[k]
+            self.own(x, task, k)[0] += tau * x.value[k]
 
 
 cdef class SharedArow(SharedKernel):
@@ -98,15 +116,14 @@ cdef class SharedArow(SharedKernel):
     cdef double r
 
     def __init__(self, double[:, ::1] u, Pairs v, double r):
-        self.u, self.v, self.r = u, v, r
+        self.u, self.v, self.r, self.room = u, v, r, Scratch()
 
     cdef double variance(self, Row x, long long task) noexcept nogil:
         """x' S x over both vectors."""
         cdef double s = 0.0
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k
         for k in range(x.n):
-            j = column(x, k)
-            s += x.value[k] * x.value[k] * (2.0 - self.u[j, 1] - self.v.look(task, j)[1])
+            s += x.value[k] * x.value[k] * (2.0 - self.u[column(x, k), 1] - self.own(x, task, k)[1])
         return s
 
     cdef void step(self, Row x, long long task, double y, double loss, double h) noexcept nogil:
@@ -116,7 +133,7 @@ cdef class SharedArow(SharedKernel):
         cdef double* v
         for k in range(x.n):
             j = column(x, k)
-            v = self.v.touch(task, j)
+            v = self.own(x, task, k)
             sx = (1.0 - self.u[j, 1]) * x.value[k]
             self.u[j, 0] += a * sx
             self.u[j, 1] += b * sx * sx

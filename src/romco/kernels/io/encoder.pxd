@@ -1,4 +1,4 @@
-from romco.kernels.io.lexicon cimport Lexicon
+from romco.kernels.io.lexicon cimport Hash, Lexicon
 
 
 cdef struct Column:
@@ -7,13 +7,13 @@ cdef struct Column:
     const char* equals
     const char* colon
     Py_ssize_t n  # bytes of the name
-    unsigned long long name_hash
-    unsigned long long equals_hash
-    unsigned long long colon_hash
+    Hash name_hash
+    Hash equals_hash
+    Hash colon_hash
 
 
 cdef struct Word:
-    unsigned long long hash  # of the column's name with : and the word
+    unsigned long long hash  # of the column's name with : and the word, mixed
     const char* text
     Py_ssize_t n
 
@@ -26,16 +26,16 @@ cdef class Encoder:
     cdef Column* columns
     cdef int* ids
     cdef double* values
-    cdef int* marks  # by number of the name: where it stands in the row
     cdef char* letters  # of a text, in lower case
     cdef Word* word  # of the text, one after the other
-    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_letters, room_word, row
+    cdef Py_ssize_t n_columns, room_columns, n, room, room_letters, room_word, row
 
     cpdef Py_ssize_t column(self, str name, str kind=*) except -1
     cdef int add(self, str name, value) except -1
     cpdef Py_ssize_t add_row(self, row, roles, features=*) except -1
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t split_words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int plainly(self, Py_ssize_t column, value) except -1
     cdef int plain_text(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int push(self, int name, double value) except -1 nogil

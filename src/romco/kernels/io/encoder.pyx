@@ -13,9 +13,10 @@ from cpython.long cimport PyLong_Check
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, resize
-from romco.kernels.io.lexicon cimport PRIME, Lexicon, begin_hash, go_on
+from romco.kernels.core.bits cimport lowest
+from romco.kernels.io.lexicon cimport Hash, Lexicon, Slot, begin_hash, go_on, go_on_eight, mixed
 
 KINDS = ("free", "number", "category", "text", "counts", "date", "day", "ignored", "time")
 cdef enum:
@@ -49,7 +50,6 @@ cdef class Encoder:
         release(self.columns)
         release(self.ids)
         release(self.values)
-        release(self.marks)
         release(self.letters)
         release(self.word)
 
@@ -144,7 +144,6 @@ cdef class Encoder:
         cdef Column* at = &self.columns[column]
         cdef double number = 0.0
         cdef int found
-        cdef unsigned long long whole
         if at.kind == IGNORED:
             return 0
         if at.kind == DATE or at.kind == DAY or n > MAX_PLAIN_BYTES or not is_ascii(text, n):
@@ -163,37 +162,24 @@ cdef class Encoder:
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
             if found == UNSURE or at.kind == NUMBER or at.kind == TIME:
                 return self.plain_text(column, text, n)
-        whole = go_on(at.equals_hash, text, n)
-        return self.push(self.lexicon.find(at.equals, at.n + 1, whole, text, n), 1.0)
+        found = self.lexicon.find(at.equals, at.n + 1, go_on(at.equals_hash, text, n), text, n)
+        return self.push(found, 1.0)
 
     cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1 nogil:
         """Add the words of a text; each counts once, with its weight."""
-        cdef Py_ssize_t i, k, begin = self.n, length = 0, n_words = 0
-        cdef int name, mark
-        cdef unsigned char c
-        cdef unsigned long long h = at.colon_hash
+        cdef Py_ssize_t i, k, begin = self.n, n_words = self.split_words(at, text, n)
+        cdef Slot* slot
+        cdef Word* word
         cdef double total = 0.0
-        reserve(<void**> &self.letters, &self.room_letters, n + 1, 1)
-        reserve(<void**> &self.word, &self.room_word, n // 2 + 1, sizeof(Word))
-        for i in range(n + 1):
-            c = LETTERS[<unsigned char> text[i]] if i < n else 0
-            if c:
-                self.letters[i] = <char> c
-                h = (h ^ c) * PRIME
-                length += 1
-            elif length:
-                self.lexicon.prefetch(h)
-                self.word[n_words] = Word(h, self.letters + i - length, length)
-                n_words += 1
-                length, h = 0, at.colon_hash
         for i in range(n_words):
             word = &self.word[i]
-            name = self.lexicon.find(at.colon, at.n + 1, word.hash, word.text, word.n)
-            mark = self.marks[name] if name < self.n_marks else 0
-            if begin <= mark < self.n and self.ids[mark] == name:
-                self.values[mark] += 1.0
+            slot = self.lexicon.slot(at.colon, at.n + 1, word.hash, word.text, word.n)
+            k = slot.mark  # where the word last stood
+            if begin <= k < self.n and self.ids[k] == slot.number - 1:
+                self.values[k] += 1.0
             else:
-                self.push(name, 1.0)
+                slot.mark = <int> self.n
+                self.push(slot.number - 1, 1.0)
         if at.kind == TEXT and self.n > begin:
             for k in range(begin, self.n):
                 self.values[k] = ONCE if self.values[k] == 1.0 else log1p(self.values[k])
@@ -202,6 +188,42 @@ cdef class Encoder:
             for k in range(begin, self.n):
                 self.values[k] /= total
         return 0
+
+    cdef Py_ssize_t split_words(
+        self, Column* at, const char* text, Py_ssize_t n
+    ) except -1 nogil:
+        """Find the words of a text and ask for their slots; eight letters at a time.
+
+        Where words end cannot be guessed, so a branch for each letter would take longer.
+        """
+        cdef Py_ssize_t i, first, size, n_words = 0
+        cdef unsigned long long letters, gaps
+        cdef char* lower
+        cdef Hash h
+        reserve(<void**> &self.letters, &self.room_letters, n + 8, 1)
+        reserve(<void**> &self.word, &self.room_word, n // 2 + 1, sizeof(Word))
+        lower = self.letters
+        for i in range(n):
+            lower[i] = <char> LETTERS[<unsigned char> text[i]]
+        memset(lower + n, 0, 8)
+        i = 0
+        while i < n:
+            if not lower[i]:
+                i += 1
+                continue
+            h, first, size = at.colon_hash, i, 8
+            while size == 8:
+                letters = eight(lower + i)
+                gaps = (letters - 0x0101010101010101ULL) & ~letters & 0x8080808080808080ULL
+                if gaps:
+                    size = lowest(gaps) >> 3
+                    letters &= (1ULL << 8 * size) - 1
+                h = go_on_eight(h, letters, size)
+                i += size
+            self.word[n_words] = Word(mixed(h), lower + first, i - first)
+            self.lexicon.prefetch(self.word[n_words].hash)
+            n_words += 1
+        return n_words
 
     cdef int plainly(self, Py_ssize_t column, value) except -1:
         kind, of, _, _ = self.kept[column]
@@ -216,19 +238,13 @@ cdef class Encoder:
             return self.plainly(column, text[:n].decode("utf-8", "surrogateescape"))
 
     cdef int push(self, int name, double value) except -1 nogil:
-        cdef Py_ssize_t size, k
+        cdef Py_ssize_t size
         if self.n == self.room:
             size = max(1024, 2 * self.room)
             self.ids = <int*> resize(self.ids, size, sizeof(int))
             self.values = <double*> resize(self.values, size, sizeof(double))
             self.room = size
-        if name >= self.n_marks:
-            size = max(1024, 2 * <Py_ssize_t> name)
-            self.marks = <int*> resize(self.marks, size, sizeof(int))
-            for k in range(self.n_marks, size):
-                self.marks[k] = -1
-            self.n_marks = size
-        self.ids[self.n], self.values[self.n], self.marks[name] = name, value, <int> self.n
+        self.ids[self.n], self.values[self.n] = name, value
         self.n += 1
         return 0
 
@@ -246,6 +262,15 @@ def only_numbers(rows):
             if not (value is None or PyFloat_Check(value) or PyLong_Check(value)):
                 return False
     return True
+
+
+cdef inline unsigned long long eight(const char* text) noexcept nogil:
+    """Eight bytes as one number, the first lowest, on any machine."""
+    cdef unsigned long long number = 0
+    cdef int i
+    for i in range(8):
+        number |= <unsigned long long> <unsigned char> text[i] << 8 * i
+    return number
 
 
 cdef bint is_space(unsigned char c) noexcept nogil:

@@ -5,17 +5,32 @@ from libc.string cimport memcpy
 from romco.kernels.core.memory cimport release, reserve, zeros
 
 
-cdef unsigned long long begin_hash(const char* text, Py_ssize_t n) noexcept nogil:
-    """FNV-1a of text, to be gone on with: many names share a head."""
-    return go_on(14695981039346656037ULL, text, n)
+cdef unsigned long long BASE = 0x9fb21c651e98df25ULL
+cdef unsigned long long[9] POWERS
+POWERS[:] = [pow(BASE, i, 2**64) for i in range(9)]
 
 
-cdef unsigned long long go_on(unsigned long long h, const char* text, Py_ssize_t n) noexcept nogil:
+cdef Hash begin_hash(const char* text, Py_ssize_t n) noexcept nogil:
+    """The hash of text, to be gone on with: many names share a head."""
+    return go_on(Hash(0, 1), text, n)
+
+
+cdef Hash go_on(Hash h, const char* text, Py_ssize_t n) noexcept nogil:
     """The hash of what was hashed to h, and then text."""
     cdef Py_ssize_t i
     for i in range(n):
-        h = (h ^ <unsigned char> text[i]) * PRIME
+        h.sum += h.power * <unsigned char> text[i]
+        h.power *= BASE
     return h
+
+
+cdef Hash go_on_eight(Hash h, unsigned long long text, Py_ssize_t n) noexcept nogil:
+    """The same of n bytes in a number, the first lowest; those beyond, up to eight, are zero."""
+    cdef unsigned long long total = 0
+    cdef int i
+    for i in range(8):
+        total += (text >> 8 * i & 255) * POWERS[i]
+    return Hash(h.sum + h.power * total, h.power * POWERS[n])
 
 
 cdef class Lexicon:
@@ -52,32 +67,13 @@ cdef class Lexicon:
         self.tell()
         return found
 
-    cdef int find(
-        self, const char* head, Py_ssize_t n_head, unsigned long long begun,
-        const char* tail, Py_ssize_t n_tail
-    ) except -1 nogil:
-        """The number of the name head + tail, whose hash is ``begun``.
-
-        Names are told apart by 64 bits of hash and their length: to compare all bytes would
-        cost a look at far memory for each word, and a million names meet by chance once in
-        thirty million tables.
-        """
-        cdef unsigned long long h = mixed(begun)
-        cdef int length = <int> (n_head + n_tail)
-        cdef Py_ssize_t k = h & self.mask
-        while self.slots[k].number:
-            if self.slots[k].hash == h and self.slots[k].length == length:
-                return self.slots[k].number - 1
-            k = (k + 1) & self.mask
-        return self.add(h, head, n_head, tail, n_tail)
-
-    cdef int add(
+    cdef Slot* add(
         self, unsigned long long h, const char* head, Py_ssize_t n_head,
         const char* tail, Py_ssize_t n_tail
-    ) except -1 nogil:
+    ) except NULL nogil:
         cdef Py_ssize_t begin = self.ends[self.n_ends - 1] if self.n_ends else 0
-        cdef Py_ssize_t end = begin + n_head + n_tail, number = self.n_names, k
-        if 2 * number > self.mask:
+        cdef Py_ssize_t end = begin + n_head + n_tail, k
+        if 2 * self.n_names > self.mask:
             self.grow()
         reserve(<void**> &self.fresh, &self.room_fresh, end + 1, 1)
         reserve(<void**> &self.ends, &self.room_ends, self.n_ends + 1, sizeof(Py_ssize_t))
@@ -91,8 +87,8 @@ cdef class Lexicon:
         k = h & self.mask
         while self.slots[k].number:
             k = (k + 1) & self.mask
-        self.slots[k] = Slot(h, <int> number + 1, <int> (n_head + n_tail))
-        return <int> number
+        self.slots[k] = Slot(h, <int> self.n_names, 0)
+        return &self.slots[k]
 
     cdef int tell(self) except -1:
         """Let the names that are new be among ``names``."""

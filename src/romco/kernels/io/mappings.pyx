@@ -67,6 +67,7 @@ cdef class Mappings:
         cdef const int[::1] names = rows.names
         cdef const long long[::1] starts = rows.starts
         cdef Py_ssize_t i, k, begin = 0, end = 0, last, n = starts.shape[0] - 1
+        cdef Entry* entry
         cdef list texts = rows.lexicon.names, fresh = []
         found.follow(rows.lexicon, len(texts))
         self.clear()
@@ -75,12 +76,14 @@ cdef class Mappings:
         try:
             for i in range(n):
                 for k in range(starts[i], starts[i + 1]):
-                    if found.at[names[k]].column == UNKNOWN:
-                        found.at[names[k]] = self.look_up(texts[names[k]])
-                        if found.at[names[k]].column >= self.width or found.at[names[k]].column < 0:
+                    entry = &found.at[names[k]]
+                    if entry.column == UNKNOWN:
+                        entry[0] = self.look_up(texts[names[k]])
+                        if entry.column >= self.width or entry.column < 0:
                             fresh.append(names[k])
-                    if found.at[names[k]].column >= 0:
-                        self.push(found.at[names[k]].column, found.at[names[k]].value * values[k])
+                    if entry.column >= 0:
+                        self.entries[self.n] = Entry(entry.column, entry.value * values[k])
+                        self.n += 1
                 self.ends[i] = <int> self.n
         finally:
             for name in fresh:  # a new name keeps its column only if its row is learned
