@@ -247,6 +247,7 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "format1-romco-auto-classes-version4",
         "format1-romco-auto-classes-version5",
         "format2-ogd-unique",
+        "format2-romco-auto-number-version5",
     ],
 )
 def test_golden_files_stay_readable(name):

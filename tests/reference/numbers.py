@@ -83,7 +83,7 @@ class AutoNumber(Placed):
         self.apart = [Gaussian([1.0, *(0.3 * one)]) for _ in range(m)]
         self.common = [Gaussian([1.0]) for _ in range(2)]
         self.own = [[Gaussian([1.0]) for _ in range(2)] for _ in range(m)]
-        self.combiners = [Gaussian([0.1] * n, full=True) for n in (7, 1, 1)]
+        self.combiners = [Gaussian([0.1] * n, full=True) for n in (8, 1, 1)]
         self.combiners[0].w[:2] = 0.2
         self.combiners[2].w[0] = 0.5
         self.drift = Gaussian([0.1] * 3, full=True)
@@ -164,8 +164,10 @@ class AutoNumber(Placed):
         p = [np.sum([g.look(z) for g, z in part], axis=0) for part in self.parts(i, x)]
         everybody, alone, level, together = (q[0] for q in p)
         directions = (self.B.T @ x) * (self.B.T @ self.alone[i].w)
+        slopes = self.apart[i].w[1:] @ x
+        models = everybody - together, alone - together, level - together
         z = [
-            np.array([everybody - together, alone - together, level - together, *directions]),
+            np.array([*models, slopes, *directions]),
             np.array([self.shared[1].look(np.append(1.0, x))[0] - everybody]),
             np.array([level - alone]),
         ]
@@ -214,7 +216,7 @@ class AutoNumber(Placed):
             B = advance(self.drawing, self.slice)
             if B is not None:
                 self.B, self.drawing = B, None
-                self.combiners[0].S[range(3, 7), range(3, 7)] = 0.1
+                self.combiners[0].S[range(4, 8), range(4, 8)] = 0.1
                 self.next = self.rows * (1.25 if self.rows < 10000 else 2.0)
 
     def step(self, who, e, v, V, h, share):

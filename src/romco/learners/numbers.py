@@ -22,10 +22,10 @@ from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
-INPUTS = ("global", "alone", "level", *(f"direction {k}" for k in range(1, 5)))
+INPUTS = ("global", "alone", "level", "slopes", *(f"direction {k}" for k in range(1, 5)))
 RECENT = ("last residual", "mean residual", "last answer")  # inputs of the correction for drift
 MAX_FULL_FEATURES = 64  # up to which the shared vectors keep their full covariance
-PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0)  # of the inputs; together has the rest of 1
+PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # of inputs; together has the rest of 1
 PAIR_PRIOR_WEIGHTS = ((0.0,), (0.5,))  # shared part of together, not global; level, not alone
 WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
 PER_TASK = ("own", "factor", "evidence", "belief")  # arrays with a row per task
@@ -74,6 +74,15 @@ def with_sides(state: State) -> None:
     add_second_side(state["arrays"], "directions", at=0)
 
 
+def with_slopes(state: State) -> None:
+    """Upgrade a state of version 4: one more stacking input, which has no weight yet."""
+    arrays = state["arrays"]
+    arrays["weight"] = np.insert(arrays["weight"], 3, 0.0)
+    covariance = np.insert(np.insert(arrays["covariance"], 3, 0.0, axis=0), 3, 0.0, axis=1)
+    covariance[3, 3] = WEIGHT_VARIANCE
+    arrays["covariance"] = covariance
+
+
 class AutoNumber(BaseAuto):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
@@ -102,12 +111,14 @@ class AutoNumber(BaseAuto):
     """
 
     answers = 0
-    # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
-    version: ClassVar = 4
+    # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by;
+    # 5: slopes as a stacking input
+    version: ClassVar = 5
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: lambda state: None,
         2: with_units,
         3: with_sides,
+        4: with_slopes,
     }
     shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoNumberKernel
@@ -181,14 +192,15 @@ class AutoNumber(BaseAuto):
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         everybody = related * weight[0] + like_all * (1.0 - pair)
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[3:] * self._factor()])
+        return np.hstack([everybody, together, related * weight[4:] * self._factor()])
 
     def own_shares(self) -> Numbers:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
         related, _, alone = self.chances().T[:, :, None]
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
         own = related * weight[1] + alone * (1.0 - self._arrays["pair_weight"][1])
-        return np.hstack([own, nothing, related * (1.0 - weight[:3].sum()), nothing])
+        apart = related * (1.0 - weight[:3].sum() + weight[3])
+        return np.hstack([own, nothing, apart, nothing])
 
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""

@@ -679,10 +679,7 @@ def _load_state(path: Path) -> dict[str, Any]:
 
 
 def check_state(state: dict[str, Any]) -> None:
-    """Raise where a state is neither that of a model nor that of shards.
-
-    >>> check_state(Model("pa-shared").state())
-    """
+    """Raise where a state is neither that of a model nor that of shards."""
     if SECTION not in state:
         Model.from_state(state)
         return

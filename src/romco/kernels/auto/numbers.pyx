@@ -7,7 +7,8 @@ else its diagonal. Errors follow Student's t with four degrees of freedom, so th
 outlier moves little; each model tracks the size of its own noise.
 
 A stacking regression weighs the four models, with weights that sum to one, and four directions of
-a low-rank U; a second one the shared vectors only, a third the task's own. Their mixture depends on
+a low-rank U. One more of its inputs is what the personal slopes of *together* add: its weight shrinks
+them where tasks differ less in slopes than the prior has it. A second one the shared vectors only, a third the task's own. Their mixture depends on
 nothing but features and task. For streams that drift, one more regression predicts its residual
 from that of the task's last answer and the mean of the last ones of all tasks. Where the mixture
 explains the answers, residuals are noise and the correction vanishes: the model that was
@@ -43,8 +44,9 @@ cnp.import_array()
 
 cdef enum:
     GLOBAL, ALONE, LEVEL, TOGETHER, MODELS
-    DIRECTION = 3                              # stacking inputs after GLOBAL, ALONE and LEVEL
-    INPUTS = 7
+    SLOPES = 3                                 # stacking inputs after GLOBAL, ALONE and LEVEL: what
+    DIRECTION = 4                              # the task's own weights add to together; directions
+    INPUTS = 8
     RELATED = 0                                # kinds of tasks; each has a regression
     ON_ITS_OWN = 2
     DRIFT = 7                                  # after the models and the kinds: the correction
@@ -92,7 +94,7 @@ cdef struct Prediction:
     double x2
     double p[MODELS]               # predictions from the origin
     double v[MODELS]               # their variances, in units
-    double z[INPUTS]               # stacking inputs: differences from together, and directions
+    double z[INPUTS]               # stacking inputs: differences from together, its slopes, directions
     Combination combined[KINDS]
     double chance[KINDS]
     double everybody               # shared part of together, from the origin
@@ -377,6 +379,7 @@ cdef class AutoNumberKernel(Kernel):
         o.v[TOGETHER] = max(0.0, o.v[TOGETHER] + left_apart + 1.0 - own.together_spent)
         for c in range(TOGETHER):
             o.z[c] = o.p[c] - o.p[TOGETHER]
+        o.z[SLOPES] = apart
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, RANK * side + c]
 
