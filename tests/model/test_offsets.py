@@ -427,6 +427,8 @@ def test_command_line(tmp_path, suffix, more):
     assert "offset" in run("predict", source, "--model", file, fails=True)
     run("learn", source, "--model", tmp_path / "other.romco", *columns, *more, fails=True)
     assert file.read_bytes() == before
+    if more:  # shards do not depend on it
+        return
     write(rows)
     shards = tmp_path / "s.romco"
     run("learn", source, "--model", shards, *columns, "--shards", 1, "--engine", "serial")

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import json
+import sqlite3
+from itertools import repeat
+
 import numpy as np
 import pytest
 
-from romco.server.protocol import encode
+from romco.model import Model
+from romco.server.protocol import Event, Learn, Prediction
 from romco.server.state import CURVE_POINTS as POINTS
-from romco.server.state import ErrorCount, Scores, decode_scores
+from romco.server.state import ErrorCount, Scores, ServedModel, decode_scores, encode_scores
+from romco.server.store import DamagedError
+from tests.server.conftest import opened
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, POINTS - 1, POINTS, POINTS + 1, 1000, 4097])
@@ -22,38 +29,84 @@ def test_a_curve_counts_every_event_once(n):
         assert error == pytest.approx(wrong[begin:end].mean())
 
 
-def test_running_metrics_against_numpy():
+def learned(model, answers, made):
+    """Scores of a served model, and of the same restored, after predictions made before."""
+    served = ServedModel(model)
+    tasks = [f"t{k % 7}" for k in range(len(answers))]
+    events = [
+        Event(None, *each) for each in zip(tasks, repeat({"a": 1.0}), answers, made, strict=False)
+    ]
+    assert served.apply([Learn(events[:9]), Learn(events[9:])]) == [None, None]
+    back = decode_scores(encode_scores(served.scores))
+    assert encode_scores(back) == encode_scores(served.scores)
+    assert back.of_task("t3") == served.scores.of_task("t3")
+    assert sum(score.events for score in back.tasks.values()) == back.total.events == len(answers)
+    return back
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes"])
+def test_scores_of_labels_against_numpy(target):
     random = np.random.default_rng(0)
     p, y = random.random(500), random.random(500) < 0.5
-    running = Scores()
-    for k in range(500):
-        label = "yes" if p[k] >= 0.5 else "no"
-        wrong = float((label == "yes") != y[k])
-        running.add(k % 7, wrong, float(p[k]), bool(y[k]))
-    assert running.total.mean == pytest.approx(((p >= 0.5) != y).mean())
-    assert running.log_loss == pytest.approx(-np.log(np.where(y, p, 1 - p)).mean())
-    for k, found in enumerate(running.calibration()):
+    names = np.array(["no", "yes"])
+    labels = names[(p >= 0.5).astype(int)].tolist()
+    made = list(map(Prediction, labels, p.tolist(), (p - 0.5).tolist()))
+    model = (
+        Model("pa-unique", classes=("no", "yes"))
+        if target == "two classes"
+        else Model(target=target)
+    )
+    scores = learned(model, names[y.astype(int)].tolist(), made)
+    wrong = (p >= 0.5) != y
+    true = y if target == "two classes" else ~wrong
+    assert scores.total.mean == scores.score.error == pytest.approx(wrong.mean())
+    assert scores.score.log_loss == pytest.approx(-np.log(np.where(true, p, 1 - p)).mean())
+    for k, found in enumerate(scores.score.calibration_bins()):
         inside = np.floor(p * 10) == k
         assert found["events"] == inside.sum()
         assert found["predicted"] == pytest.approx(p[inside].mean())
-        assert found["observed"] == pytest.approx(y[inside].mean())
-    assert sum(score.events for score in running.tasks.values()) == 500
-    back = decode_scores(encode(running))
-    assert back == running
-    assert back.of_task(3) == back.of_task("3") == running.tasks["3"]
+        assert found["observed"] == pytest.approx(true[inside].mean())
 
 
-@pytest.mark.parametrize("part", ["bin_events", "bin_predicted", "bin_observed", "curve", "width"])
-def test_scores_that_do_not_hold_together_are_refused(part):
+def test_scores_of_numbers_against_numpy():
+    random = np.random.default_rng(0)
+    y, predicted = random.normal(size=300), random.normal(size=300)
+    made = [Prediction(label, None, label) for label in predicted.tolist()]
+    scores = learned(Model(target="number"), y.tolist(), made)
+    assert scores.total.mean == pytest.approx(np.abs(y - predicted).mean())
+    assert scores.score.error == pytest.approx(np.sqrt(np.square(y - predicted).mean()))
+
+
+def test_scores_of_earlier_checkpoints_are_read():
+    old = b'{"total":[3,1.0,[1,1,[0.0,1.0,0.0]]],"loss":2.5,"judged":3,"recent_errors":1.0,'
+    old += b'"bin_events":[3,0,0,0,0,0,0,0,0,0],"tasks":{"ann":[3,1.0,[1,1,[0.0,1.0,0.0]]]}}'
+    scores = decode_scores(old)
+    assert scores.total == scores.of_task("ann") == ErrorCount(3, 1.0, (1, 1, [0.0, 1.0, 0.0]))
+    assert scores.score.events == 0
+
+
+@pytest.mark.parametrize("part", ["curve", "width", "score", "target", "sums", "groups"])
+def test_scores_that_do_not_hold_together_are_refused(tmp_path, part):
     scores = Scores()
-    for _ in range(60):
-        scores.add("ann", 0.0, 0.8, True)
-    assert decode_scores(encode(scores)) == scores
+    for count in (scores.total, scores.tasks.setdefault("ann", ErrorCount())):
+        for _ in range(60):
+            count.add(0.0)
+    scores.score.add_binary(np.ones(60), np.ones(60), np.full(60, 0.8))
+    state = json.loads(encode_scores(scores))
     if part == "curve":
-        scores.total.curve[2].extend(scores.total.curve[2])
+        state["total"][2][2] *= 2
     elif part == "width":
-        scores.tasks["ann"].curve = (0, *scores.tasks["ann"].curve[1:])
+        state["tasks"]["ann"][2][0] = 0
+    elif part == "score":
+        state["score"] = {}
+    elif part == "target":
+        state["score"]["target"] = "nothing"
     else:
-        getattr(scores, part).pop()
-    with pytest.raises(ValueError, match=r"(?i)expected|curve"):
-        decode_scores(encode(scores))
+        state["score"][part].pop()
+    with opened(tmp_path) as service:
+        service.checkpoint().result()
+    with sqlite3.connect(tmp_path / "romco.sqlite") as database:
+        damaged = (json.dumps(state).encode(),)
+        database.execute("UPDATE checkpoint SET scores = ?", damaged)
+    with pytest.raises(DamagedError, match="scores"), opened(tmp_path):
+        pass

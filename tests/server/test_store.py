@@ -27,7 +27,7 @@ from romco.server.protocol import (
     encode,
 )
 from romco.server.protocol import LearnRequest as Lesson
-from romco.server.state import ServedModel
+from romco.server.state import ServedModel, encode_scores
 from romco.server.store import DamagedError, describe_origin
 from romco.server.writer import Service
 from tests.server.conftest import opened
@@ -59,11 +59,11 @@ def test_a_crash_loses_nothing(tmp_path, durability):
         service.checkpoint().result()
         service.learn(STREAM[25:]).result()
         crashed = copied(service, tmp_path / "b")
-        running = encode(service.served.scores)
+        running = encode_scores(service.served.scores)
     with opened(crashed, model) as again:
         assert again.served.sequence == 60
         assert_same_bits(again.served.model, learned(STREAM))
-        assert encode(again.served.scores) == running
+        assert encode_scores(again.served.scores) == running
         again_learned = again.learn(STREAM[20:30]).result()
         assert [o.status for o in again_learned] == ["duplicate"] * 10
         assert [o.sequence for o in again_learned] == list(range(21, 31))
@@ -117,11 +117,13 @@ def test_the_error_is_that_of_the_prediction_made_then(tmp_path):
         before = predicted(service, lesson).prediction
         service.learn([Lesson(lesson.y, f"o{k}", lesson.task, lesson.x) for k in range(9)])
         service.look(lambda live: None).result()
-        counted = service.served.scores.loss
+        score = service.served.scores.score
+        counted = score.log_loss * score.events
         assert predicted(service, lesson).prediction != before
         service.learn([Lesson(y=lesson.y, id=lesson.id)]).result()
         of_label = before.probability if lesson.y == "yes" else 1.0 - before.probability
-        assert service.served.scores.loss - counted == pytest.approx(-math.log(of_label))
+        gain = score.log_loss * score.events - counted
+        assert gain == pytest.approx(-math.log(of_label))
 
 
 def test_a_bad_event_is_named_and_nothing_of_its_batch_is_learned(tmp_path):

@@ -168,9 +168,8 @@ class PersonalLayer:
 
     def _new_model(self, rows: Any) -> Model:
         features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
-        if self.classes_ is None:
-            return Model(features=features, target="number")
-        return Model(features=features, target=self.target, classes=self.classes_.tolist())
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        return Model(features=features, target=self.target, classes=classes)
 
     def _offset(self, X: Any) -> Numbers:
         if self.base is None:

@@ -73,7 +73,7 @@ class Score:
         if self.target == "two classes":
             self.add_binary(round.y, scores, logistic(scores))
         elif self.target == "number":
-            self._add_numbers(round.y, scores)
+            self.add_numbers(round.y, scores)
         else:
             names = [str(int(y)) for y in round.y]
             answers, rows = most_likely(scores), np.arange(len(names))
@@ -87,7 +87,7 @@ class Score:
             self.add_binary(_signs(model, labels), *answers)
         elif self.target == "number":
             y = np.array([float(model.engine.target.number_of(label)) for label in labels])
-            self._add_numbers(y, answers.margins)
+            self.add_numbers(y, answers.margins)
         else:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
             rows = np.arange(len(labels))
@@ -129,7 +129,8 @@ class Score:
         if self.curve:
             self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
 
-    def _add_numbers(self, y: Numbers, predicted: Numbers) -> None:
+    def add_numbers(self, y: Numbers, predicted: Numbers) -> None:
+        """Count numbers (n,) and their predictions (n,)."""
         means = np.empty(len(y))
         n = float(self._sums[0])
         for i, number in enumerate(y.tolist()):
@@ -218,6 +219,11 @@ class Score:
             return None
         n, stated, true = self._bins.T
         return float(np.abs(stated - true).sum() / max(n.sum(), 1.0))
+
+    def calibration_bins(self) -> list[dict[str, float]]:
+        """Mean probability and observed share of the events, by bins of the probability."""
+        bins = [row for row in self._bins.tolist() if row[0]]
+        return [{"events": n, "predicted": p / n, "observed": y / n} for n, p, y in bins]
 
     @property
     def positives(self) -> float:

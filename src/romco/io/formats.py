@@ -166,8 +166,9 @@ def read_sample(
     with OpenFile(source, format) as file:
         kind, stream, begin, sign = file.format, file.stream, None, None
         try:
-            if file.live:
-                stream = _peeked(stream)
+            if file.live:  # its whole lines so far
+                held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
+                stream = io.BytesIO(held[: held.rfind(b"\n") + 1])
             begin = stream.tell()
             if kind.delimiter is not None:
                 table = DelimitedText(stream, file.name, (), kind.delimiter, wanted)
@@ -182,11 +183,6 @@ def read_sample(
             if begin is not None and not file.live:
                 stream.seek(begin)
         return Sample(file.name, kind, found, None if sign == kind.delimiter else sign)
-
-
-def _peeked(stream: BinaryIO) -> BinaryIO:
-    held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
-    return io.BytesIO(held[: held.rfind(b"\n") + 1])
 
 
 # Delimited text

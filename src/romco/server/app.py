@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
@@ -40,6 +41,7 @@ LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
+SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
 DOWNLOAD_CHUNK_BYTES = 1 << 20
 PAGE_POLICY = (
     b"default-src 'none'; script-src 'sha256-%b'; style-src 'sha256-%b'; connect-src 'self'; "
@@ -320,6 +322,7 @@ class Server:
     def run(self, source: EventSource | None = None) -> bool:
         """Serve; False if the stop took too long to write a checkpoint, which loses nothing."""
         readers: list[SourceReader] = []
+        sys.setswitchinterval(SWITCH_SECONDS)
 
         def start() -> None:
             try:

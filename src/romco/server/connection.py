@@ -131,6 +131,7 @@ class Connection(HttpToolsProtocol):
         if cycle.disconnected:
             return
         cycle.response_started = cycle.response_complete = True
+        del cycle.scope["write"]  # type: ignore[typeddict-item]  # else only the collector frees it
         cycle.keep_alive = cycle.keep_alive and status != 413  # the rest of the body is not read
         lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
         head_only = cycle.scope["method"] == "HEAD"

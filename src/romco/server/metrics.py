@@ -1,13 +1,14 @@
 """Metrics of the service: for Prometheus, and for the page."""
 
 import time
+from bisect import bisect_left
 from collections import Counter as Count
 from collections import deque
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric, core
 
 from romco.learners.capabilities import Decomposed
 from romco.server.routes import ROUTES
@@ -28,15 +29,15 @@ class Metrics:
         self.predictions, self._service = 0, service
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
-        name, text = "romco_request_seconds", "Time from request to response"
-        self._seconds = Histogram(name, text, ["path"], registry=None, buckets=BUCKETS)
-        self._observe = {path: self._seconds.labels(path).observe for path in paths}
+        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
+        self._seconds = dict.fromkeys(paths, 0.0)
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
         self._requests[path, status] += 1
-        self._observe[path](seconds)
+        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
+        self._seconds[path] += seconds
         self._recent[path].append(seconds)
 
     def latency(self, path: str) -> dict[str, float] | None:
@@ -63,7 +64,7 @@ class Metrics:
             "trouble": None if service.trouble is None else trouble,
             "judged": scores.total.events,
             "curve": scores.total.points(),
-            "calibration": scores.calibration(),
+            "calibration": scores.score.calibration_bins(),
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,
@@ -73,23 +74,32 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield metrics that are read when Prometheus asks."""
-        yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
-        requests = CounterMetricFamily("romco_requests", "Requests", labels=["path", "status"])
+        yield core.CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
+        requests = core.CounterMetricFamily("romco_requests", "Requests", labels=["path", "status"])
         for (path, status), count in list(self._requests.items()):
             requests.add_metric([path, str(status)], count)
         yield requests
-        yield from self._seconds.collect()
+        name, text = "romco_request_seconds", "Time from request to response"
+        seconds = core.HistogramMetricFamily(name, text, labels=["path"])
+        for path, counts in self._buckets.items():
+            sums = list(zip([*map(str, BUCKETS), "+Inf"], accumulate(counts), strict=True))
+            seconds.add_metric([path], sums, self._seconds[path])
+        yield seconds
         service = self._service
-        events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
+        events = core.CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
         for outcome in OUTCOMES:
             events.add_metric([outcome], service.counts[outcome])
         yield events
         dropped, expired = service.counts["dropped"], service.counts["never answered"]
-        yield CounterMetricFamily("romco_pending_dropped", "Pending events without room", dropped)
-        yield CounterMetricFamily("romco_pending_expired", "Pending events never answered", expired)
+        yield core.CounterMetricFamily(
+            "romco_pending_dropped", "Pending events without room", dropped
+        )
+        yield core.CounterMetricFamily(
+            "romco_pending_expired", "Pending events never answered", expired
+        )
         for name, text, value in self._gauges():
             if value is not None:
-                yield GaugeMetricFamily(f"romco_{name}", text, value)
+                yield core.GaugeMetricFamily(f"romco_{name}", text, value)
 
     def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
         service, served, store = self._service, self._service.served, self._service.store
@@ -104,9 +114,18 @@ class Metrics:
         yield "log_bytes", "Size of the database", store.bytes
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
         yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        score, recent = scores.score, scores.score.recent() if scores.score.events else {}
         yield "error", "Mean error of the predictions", scores.total.mean
-        yield "recent_error", "That of about the last thousand", scores.recent
-        yield "log_loss", "Mean log loss of the predictions", scores.log_loss
+        yield (
+            "recent_error",
+            "That of the last thousand",
+            recent.get("error", recent.get("absolute")),
+        )
+        yield (
+            "log_loss",
+            "Mean log loss of the predictions",
+            score.log_loss if "error" in recent else None,
+        )
         with served.model.engine.at_rest() as learner:
             if isinstance(learner, Decomposed):
                 yield "rank", "Rank of what tasks share", len(learner.singular_values())

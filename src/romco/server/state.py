@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import chain, groupby, repeat
-from math import log
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
+from romco.evaluation import Score
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
+from romco.model.target import Predictions
 from romco.server.protocol import (
     MAX_NAME_CHARS,
     MAX_NEW_FEATURES,
@@ -32,24 +32,17 @@ from romco.server.protocol import (
     Settings,
     Task,
     TaskQuery,
-    encode,
     name_key,
 )
-
-Predictions = tuple[list[Any], list[Any], list[Any]]  # labels, probabilities, margins
 
 PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES = 20  # in a response
+NO_PREDICTION = Prediction(None, None, 0.0)
 NO_TASK = "no such task is known"
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
-CALIBRATION_BINS = 10
 CURVE_POINTS = 48  # beyond, two neighbours are merged into one
-RECENT_DECAY = 0.999  # weight of an event in the recent error, one event later
-MIN_PROBABILITY = 1e-15
-
-Bins = Annotated[list[int | float], Meta(min_length=CALIBRATION_BINS, max_length=CALIBRATION_BINS)]
 
 
 class ErrorCount(msgspec.Struct, array_like=True):
@@ -92,62 +85,24 @@ class ErrorCount(msgspec.Struct, array_like=True):
 
 
 class Scores(msgspec.Struct):
-    """Quality of predictions, over all events and by task.
+    """Errors of predictions by task, and quality of all of them.
 
-    >>> scores = Scores()
-    >>> scores.add("ann", error=0.0, probability=0.8, came_true=True)
-    >>> scores.add("ann", error=1.0, probability=0.6, came_true=False)
-    >>> scores.total.mean, round(scores.log_loss, 3)
-    (0.5, 0.57)
+    ``score`` counts probabilities of the positive label; of many classes, of the predicted one.
     """
 
     total: ErrorCount = msgspec.field(default_factory=ErrorCount)
-    loss: float = 0.0
-    judged: int = 0  # events with a probability
-    recent_errors: float = 0.0
-    recent_events: float = 0.0
-    bin_events: Bins = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
-    bin_predicted: Bins = msgspec.field(default_factory=lambda: [0.0] * CALIBRATION_BINS)
-    bin_observed: Bins = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
     tasks: dict[str, ErrorCount] = msgspec.field(default_factory=dict)
-
-    def add(
-        self, task: Any, error: float, probability: float | None, came_true: bool | None
-    ) -> None:
-        """Count a prediction; ``came_true``: whether the event of its probability happened."""
-        self.total.add(error)
-        self.tasks.setdefault(name_key(task), ErrorCount()).add(error)
-        self.recent_errors = RECENT_DECAY * self.recent_errors + error
-        self.recent_events = RECENT_DECAY * self.recent_events + 1.0
-        if probability is not None and came_true is not None:
-            k = min(int(probability * CALIBRATION_BINS), CALIBRATION_BINS - 1)
-            self.bin_events[k] += 1
-            self.bin_predicted[k] += probability
-            self.bin_observed[k] += came_true
-            self.loss -= log(max(probability if came_true else 1.0 - probability, MIN_PROBABILITY))
-            self.judged += 1
+    score: Score = msgspec.field(default_factory=Score)
 
     def of_task(self, task: Any) -> ErrorCount | None:
         """Return a task's own score, if any of its predictions was compared with an answer."""
         return self.tasks.get(name_key(task))
 
-    @property
-    def recent(self) -> float | None:
-        """Mean error of about the last thousand events."""
-        return self.recent_errors / self.recent_events if self.recent_events else None
 
-    @property
-    def log_loss(self) -> float | None:
-        """Mean log loss of the probabilities."""
-        return self.loss / self.judged if self.judged else None
-
-    def calibration(self) -> list[dict[str, float]]:
-        """Return mean probability and observed share, by tenths of the probability."""
-        bins = zip(self.bin_events, self.bin_predicted, self.bin_observed, strict=True)
-        return [{"events": n, "predicted": p / n, "observed": y / n} for n, p, y in bins if n]
-
-
-decode_scores = msgspec.json.Decoder(Scores).decode
+encode_scores = msgspec.json.Encoder(enc_hook=Score.to_json).encode
+decode_scores = msgspec.json.Decoder(
+    Scores, dec_hook=lambda _, saved: Score.from_json(saved)
+).decode
 
 
 class ServedModel:
@@ -160,6 +115,9 @@ class ServedModel:
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.target = model.engine.target.kind  # "two classes", "classes" or "number"
+        kind = "number" if self.target == "number" else "two classes"
+        if self.scores.score.target != kind:
+            self.scores.score = Score(kind)
         self._schema = schema = self._take_schema()
         self.groupings: list[Any] = []
         if schema is not None and schema.groupings:
@@ -211,24 +169,23 @@ class ServedModel:
         Returns responses; the learner's context (n, k), for late answers; and whether all
         features are sure to be known.
         """
-        engine, version, contexts, complete = self.model.engine, self.sequence, None, False
-        columns: Any
+        engine, version = self.model.engine, self.sequence
         try:
+            found = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
+            if found is not NotImplemented:  # without arrays
+                responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in found]
+                complete = [size for *_, size in found] == list(map(len, rows))
+                return responses, None, complete and engine.history is None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
-            elif (found := engine.predict_events(rows, tasks, offsets)) is not NotImplemented:
-                labels, *columns, sizes = zip(*found, strict=True)  # without arrays
-                columns, margins = (map(_plain, labels), *columns), None
-                complete = engine.history is None and sizes == tuple(map(len, rows))
             else:
-                margins = engine.margins(rows, tasks, offsets)
+                margins, contexts = engine.margins(rows, tasks, offsets), None
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        if margins is not None:
-            chances = margins if self.target == "number" else engine.probability_of(margins)
-            columns = self._predictions(margins, chances)
-        return list(map(PredictResponse, *columns, repeat(version))), contexts, complete
+        chances = margins if self.target == "number" else engine.probability_of(margins)
+        columns = self._predictions(margins, chances)
+        return list(map(PredictResponse, *columns, repeat(version))), contexts, False
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -291,7 +248,7 @@ class ServedModel:
                 names.append(name[:MAX_NAME_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
-    def _predictions(self, margins: Any, probabilities: Any) -> Predictions:
+    def _predictions(self, margins: Any, probabilities: Any) -> tuple[list[Any], ...]:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
         labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
         if self.target == "number":
@@ -321,24 +278,20 @@ class ServedModel:
         events = [event for change in changes for event in change.events]
         had_labels = self.target == "number" or bool(self.model.classes)
         try:
-            labels, chances = self._learn_events(events)[:2] if events else ((), ())
+            made = self._learn_events(events) if events else []
         except ValueError as error:
             if len(changes) > 1:
                 return [reason for change in changes for reason in self._learn([change])]
             self.sequence += changes[0].count
             return [str(error)]
-        for k, (event, label, chance) in enumerate(zip(events, labels, chances, strict=True)):
-            made = event.prediction
-            if made is not None:
-                label, chance = made.label, made.probability
-            if label is not None and (made is not None or k or had_labels):
-                loss, came_true = self._judge(label, event.y)
-                self.scores.add(event.task, loss, chance, came_true)
+        if events and not had_labels:
+            made[0] = events[0].prediction or NO_PREDICTION
+        self._count(events, made)
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 
-    def _learn_events(self, events: list[Event]) -> Predictions:
-        """Learn events; return what was predicted of each just before.
+    def _learn_events(self, events: list[Event]) -> list[Prediction]:
+        """Learn events; return what was predicted of each, then or just before.
 
         A context that the learner does not understand, as after an update of romco, is left out.
         """
@@ -357,16 +310,29 @@ class ServedModel:
                 answers = self.model.engine.predict_and_learn(*given, offset=offsets)
         except (ArithmeticError, TypeError) as error:
             raise ValueError(str(error)) from error
-        return self._predictions(answers.margins, answers.probabilities)
+        made = map(Prediction, *self._predictions(answers.margins, answers.probabilities))
+        return [event.prediction or just for event, just in zip(events, made, strict=True)]
 
-    def _judge(self, label: Answer, answer: Answer) -> tuple[float, bool | None]:
-        """Return the error of a prediction, and whether the event of its probability happened."""
-        if self.target == "number":
-            return abs(float(label) - float(answer)), None
-        wrong = name_key(label) != name_key(answer)
+    def _count(self, events: list[Event], made: list[Prediction]) -> None:
+        """Count the errors of predictions; those made before any label was known have none."""
+        judged = [(e, m) for e, m in zip(events, made, strict=True) if m.label is not None]
+        errors = [self._error(prediction.label, event.y) for event, prediction in judged]
+        probabilities = np.array([m.probability for _, m in judged], dtype=np.float64)
         if self.target == "classes":
-            return float(wrong), not wrong
-        return float(wrong), name_key(answer) == name_key(self.model.engine.target.positive)
+            right = 1.0 - 2.0 * np.array(errors)
+            self.scores.score.add_binary(right, np.ones(len(errors)), probabilities)
+        else:
+            answers = Predictions(np.array([m.margin for _, m in judged]), probabilities)
+            self.scores.score.count(self.model, [event.y for event, _ in judged], answers)
+        for (event, _), error in zip(judged, errors, strict=True):
+            self.scores.total.add(error)
+            key, counts = name_key(event.task), self.scores.tasks
+            (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
+
+    def _error(self, label: Any, answer: Answer) -> float:
+        if self.target == "number":
+            return abs(float(label) - float(answer))
+        return float(name_key(label) != name_key(answer))
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -380,7 +346,7 @@ class ServedModel:
     def copy(self) -> tuple[int, dict[str, Any], bytes]:
         """Return sequence, model state and scores; no change may be applied meanwhile."""
         with self._policy_lock:
-            return self.sequence, self.model.state(), encode(self.scores)
+            return self.sequence, self.model.state(), encode_scores(self.scores)
 
     # Views
 

@@ -22,6 +22,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,6 +77,7 @@ class DamagedError(ValueError):
     """A folder that was changed or lost data after it had been written."""
 
 
+@lru_cache(1 << 10)
 def hash_id(identity: str) -> bytes:
     """Return 16 bytes for an id: ids of any length cost the same, and none is kept as text."""
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()

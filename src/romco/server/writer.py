@@ -94,7 +94,7 @@ class Service:
             model, sequence, scores = self.store.load(new, origin)
             try:
                 known = decode_scores(scores) if scores else None
-            except ValueError as error:
+            except (ValueError, LookupError, AttributeError) as error:
                 raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
             self.served = ServedModel(model, known, sequence)
             budget = settings.budget
