@@ -277,7 +277,7 @@ def _describe_progress(progress: Progress) -> str:
         late += f" with answers up to {BLOCK_EVENTS:,} events late"
         parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
     if progress.budget is not None:
-        parts.append(progress.budget.summary())
+        parts.append(progress.budget.audit.describe(progress.budget.policy))
     if isinstance(progress.model, Model):
         parts += _describe_tasks(progress.model)
     if progress.skipped:

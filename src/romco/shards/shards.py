@@ -302,11 +302,7 @@ class Shards(Closing):
     target:
         "two classes", which is also the meaning of None.
 
-    Raises
-    ------
-    ValueError
-        If the learner cannot be sharded, the target is another, or the checkpoint has other
-        settings.
+    ValueError if the learner cannot be sharded, or the target or the checkpoint's settings differ.
     """
 
     def __init__(
