@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romco.io.cells import BadCell, encode_counts, encode_free, read_name
+from romco.io.cells import BadCell, encode_cell, encode_counts, encode_free, read_name
+from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.lexicon import Lexicon
 
 
 def encoded(value):
@@ -89,3 +91,12 @@ def test_words_are_lower_case_and_counted():
     assert features == {"c:été": 2.0, "c:x2": 1.0}
     with pytest.raises(BadCell):
         encode_counts("c", 7, features)
+
+
+def test_words_of_any_length_have_the_numbers_of_their_names():
+    words = [("abcdefghij" * 4)[:n] for n in range(1, 41)]
+    encoder = Encoder(encode_cell, Lexicon(), {"text": ("counts",)})
+    encoder.add_row({"text": "; ".join(words).upper()}, ())
+    _, names = encoder.take()
+    assert [encoder.lexicon.number(f"text:{word}") for word in words] == names.tolist()
+    assert len(encoder.lexicon) == len(words)
