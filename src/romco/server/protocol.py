@@ -125,7 +125,7 @@ class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     task: Level | Levels  # or the level of each grouping, where the model has several
     x: Cells | Numbers
     id: Name | None = None
-    offset: Number | None = None  # known part of the margin, where the model has offsets
+    offset: Number | Numbers | None = None  # known part of the margin; of classes one each
 
 
 class LearnRequest(
@@ -137,7 +137,7 @@ class LearnRequest(
     id: Name | None = None
     task: Level | Levels | None = None
     x: Cells | Numbers | None = None
-    offset: Number | None = None
+    offset: Number | Numbers | None = None
 
 
 class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
@@ -196,7 +196,7 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     x: Row
     y: Answer
     prediction: Prediction | None = None
-    offset: float | None = None
+    offset: float | list[float] | None = None
 
 
 class Learn(msgspec.Struct, array_like=True, frozen=True, tag="learn"):
@@ -226,7 +226,7 @@ class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     task: Task
     x: Row
     prediction: Prediction
-    offset: float | None = None
+    offset: float | list[float] | None = None
 
 
 Change = Learn | Forget

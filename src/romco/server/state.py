@@ -471,11 +471,15 @@ def check_each(check: Callable[[Any], Any], values: Any) -> Any:
         raise RequestError(str(reason), low) from None
 
 
-def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
+def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
     if offsets.count(None) == len(offsets):
         return None
-    return [np.nan if offset is None else offset for offset in offsets]
+    shapes = {np.shape(offset) for offset in offsets if offset is not None}
+    if len(shapes) > 1:
+        raise RequestError("offset: expected a number for each event, or one for each class", 0)
+    lacking = np.full(shapes.pop(), np.nan).tolist()
+    return [lacking if offset is None else offset for offset in offsets]
 
 
 def _plain(label: Any) -> Answer | None:
