@@ -48,7 +48,7 @@ class PersonalLayer:
         predictions). Scores of a base without ``predict_proba``, as of a support vector machine,
         are taken for these: calibrate it.
     target:
-        "two classes", "classes" (3 to 19) or "number"; else that of the base.
+        "two classes", "classes" or "number"; else that of the base.
     classes:
         The labels, the negative one first; else those of the base, (0, 1) for a booster.
     columns:

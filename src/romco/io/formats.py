@@ -29,6 +29,7 @@ CHUNK_BYTES = 2**18  # read at a time
 MAX_ROW_BYTES = 16 * 2**20
 MAX_TASK_NAMES = 1_000_000  # remembered by a reader
 SEPARATORS = (",", ";", "\t", "|")  # recognised in the first line
+_LINE_END = re.compile(rb"[\r\n]")
 UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # its first bytes, read as UTF-8
 
 
@@ -213,10 +214,10 @@ class DelimitedText:
     ) -> None:
         self._stream, self._name = stream, name
         self._data, self._at, self._last, self._size = b"", 0, False, CHUNK_BYTES
-        while not self._last and not {10, 13} & set(self._data) and len(self._data) < MAX_ROW_BYTES:
+        while not (self._last or _LINE_END.search(self._data) or len(self._data) >= MAX_ROW_BYTES):
             self._fetch()
         self._data = self._data.removeprefix(b"\xef\xbb\xbf")
-        first = next(iter(self._data.splitlines()), b"")
+        first = _LINE_END.split(self._data, 1)[0]
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
         self.splitter = Delimited(self.separator.encode())
         (rows,), bad, _ = self._read(self.splitter.split_rows, 1)
