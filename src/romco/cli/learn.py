@@ -306,8 +306,8 @@ def _learn_in_shards(
     how: dict[str, Any],
 ) -> None:
     """Learn files of which every shard reads its own part; ``how`` many, where, and how often."""
-    from romco.shards.files import EventFiles, list_files
     from romco.shards.files import learn as learn_files
+    from romco.shards.reader import EventFiles, list_files
 
     paths = list_files(sources, source.format)
     if known is not None:
