@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
+from romco.streams import datasets, simulated
 
 
 def run(*arguments):
@@ -16,7 +17,8 @@ def test_the_lab_adds_commands(command):
     assert "--data-dir" in run(command, "--help").output
 
 
-def test_datasets_say_what_is_here_and_where_the_rest_comes_from(tmp_path):
+def test_datasets_say_what_is_here_and_where_the_rest_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "preset", lambda name: simulated(2, 3, 4, 1, 0))
     printed = run("datasets", "--data-dir", tmp_path).output
     assert "missing" in printed
     assert "grouplens.org" in printed

@@ -229,7 +229,7 @@ def test_a_huge_value_is_one_bad_row(folder, capsys):
 def test_sigterm_in_shards_saves_what_was_learned_and_says_so(how, folder):
     rows = "".join(f"t{i % 9},{i % 7 - 3},{'p' if i % 3 else 'n'}\n" for i in range(20_000))
     (folder / "long.csv").write_text("u,a,y\n" + rows)
-    command = f"learn long.csv {LEARN} {how} --every 100 --checkpoint-every 500"
+    command = f"learn long.csv {LEARN} {how} --hash 8 --every 100 --checkpoint-every 500"
     process = subprocess.Popen(
         [sys.executable, "-m", "romco", *command.split()], stderr=subprocess.PIPE
     )

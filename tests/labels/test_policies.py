@@ -50,9 +50,9 @@ def spent_is_within(policy, asked):
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("advance", [0, 100])
 def test_never_above_the_budget(name, share, advance):
-    for margins in hostile(3000).values():
+    for margins in hostile(1500).values():
         policy = made(name, share, advance)
-        asked = policy.ask(round_of(3000), margins)
+        asked = policy.ask(round_of(1500), margins)
         assert spent_is_within(policy, asked)
         assert policy.spent == asked.sum()
 

@@ -77,7 +77,7 @@ def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
         whole.update(round)
         other.update(round)
         phases.add(whole.arrays()["progress"][0])
-        for key, array in whole.arrays().items():
+        for key, array in whole.arrays().items() if k % 9 == 8 else ():
             np.testing.assert_array_equal(array, other.arrays()[key], err_msg=key)
         if whole.arrays()["progress"][0] == 0.0 and k > 60:
             side = whole.arrays()["progress"][3]
@@ -182,12 +182,13 @@ def test_covariances_of_few_features_help():
 
 def test_covariances_are_those_of_frequent_features():
     """Whatever their numbers are, and however many others there are."""
-    rounds = correlated(n=600)
+    n = 400
+    rounds = correlated(n=n)
     rng = np.random.default_rng(0)
-    x = np.zeros((600, 140))
+    x = np.zeros((n, 140))
     x[:, 128:] = rounds.x
-    x[np.arange(600), rng.integers(128, size=600)] = 1.0
-    x[rng.random(600) < 0.6, 130] = 0.0
+    x[np.arange(n), rng.integers(128, size=n)] = 1.0
+    x[rng.random(n) < 0.6, 130] = 0.0
     rounds = romco.Rounds(rounds.task, x, rounds.y, rounds.starts)
     plain, expected = reference.Auto(140, 6), []
     for task, row, y, *_ in rounds:
@@ -477,7 +478,7 @@ def test_levels_of_tasks_are_as_good_as_one_hot_tasks():
     learner = romco.learner("romco-auto", 6, 200)
     learner.replay(romco.Rounds(task[:cut], x[:cut], y[:cut], np.arange(cut + 1)))
     wide = np.hstack([x, np.eye(200)[task]])
-    rival = LogisticRegression(max_iter=500).fit(wide[:cut], y[:cut])
+    rival = LogisticRegression(solver="newton-cholesky").fit(wide[:cut], y[:cut])
     auto, batch = (
         np.logaddexp(0.0, -y[cut:] * margins).mean()
         for margins in (
@@ -532,7 +533,7 @@ def test_all_that_turn_at_once_begin_anew_and_none_is_named():
 
 @pytest.mark.parametrize("which", [[7], range(8)], ids=["one", "all"])
 def test_turns_equal_their_transcription(which):
-    rounds, _ = turned(which, m=8, n=100)
+    rounds, _ = turned(which, m=8, n=70)
     plain = reference.Auto(10, 8)
     expected = []
     for task, x, y, *_ in rounds:
@@ -572,7 +573,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
 
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
-    n = 800
+    n = 500
     x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
     y = np.where(
         np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
@@ -753,7 +754,7 @@ def late_margins(learner, rounds, delay, tells):
 
 
 def test_late_answers_equal_their_transcription():
-    rounds = coming_and_going(1000, 50)
+    rounds = coming_and_going(700, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
     for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))

@@ -57,7 +57,11 @@ def test_equals_plain_retraining(kind, order, window, precise):
     np.testing.assert_allclose(learner.intercepts(), twin.c, atol=1e-5)
 
 
-OFTEN = [("mtfl", {}), ("trml", {"rho1": 0.02}), ("trml", {"loss": "least-squares", "window": 30})]
+OFTEN = [
+    ("mtfl", {}),
+    ("trml", {"rho1": 0.02, "window": 30}),
+    pytest.param("trml", {"loss": "least-squares"}, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

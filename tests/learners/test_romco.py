@@ -141,7 +141,7 @@ def test_agrees_on_hostile_streams(rounds, name, **strengths):
     compare(name, rounds, tolerance=1e-9, **strengths)
 
 
-@pytest.mark.parametrize("lambda1", [0.04, 0.03, 0.02])
+@pytest.mark.parametrize("lambda1", [0.04, pytest.param(0.03, marks=pytest.mark.slow), 0.02])
 def test_agrees_at_high_rank_with_many_tasks(lambda1):
     """Ranks of 20 to 50, where secular equations take the place of most rotations."""
     stream = simulated(n_tasks=90, n_features=120, n_events=4, outliers=9, sparsity=0.7, seed=8)

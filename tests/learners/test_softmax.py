@@ -22,14 +22,20 @@ def stream(n=200, seed=0, classes=K, features=D, weight=False, sparse=0.0):
     return romco.Rounds(task, x + 0.5, y.astype(float), np.arange(n + 1), h)
 
 
-@pytest.mark.parametrize(("weight", "sparse"), [(False, 0.0), (True, 0.0), (False, 0.6)])
-def test_equals_its_transcription(weight, sparse):
+@pytest.mark.parametrize(
+    ("weight", "sparse", "known"),
+    [(False, 0.0, False), (True, 0.0, False), (False, 0.6, False), (True, 0.6, True)],
+)
+def test_equals_its_transcription(weight, sparse, known):
     rounds = stream(weight=weight, sparse=sparse)
+    offset = 2.0 * np.random.default_rng(1).normal(size=(len(rounds), K)) if known else None
+    rounds.offset = offset
     twin, expected = reference.Softmax(D, M, K), []
     for e in range(len(rounds)):
-        expected.append(twin.predict(rounds.task[e], rounds.x[e]))
+        o = offset[e] if known else None
+        expected.append(twin.predict(rounds.task[e], rounds.x[e], o))
         h = 1.0 if rounds.weight is None else rounds.weight[e]
-        twin.update(rounds.task[e], rounds.x[e], rounds.y[e], h)
+        twin.update(rounds.task[e], rounds.x[e], rounds.y[e], h, o)
     found = AutoSoftmax(D, M, n_classes=K).replay(rounds)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 

@@ -120,10 +120,10 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("trml", "arow-sh
 NAMES = ["ogd-unique", "romco-nucl", "romco-auto", "plain", *SLOW]
 STRIDES = {"romco-auto": 1, "plain": 17, "trml": 31}  # all learn by the same code
 BATCHES = [
-    *(("ogd-unique", 7), ("romco-nucl", 7), ("romco-auto", 5), ("plain", 17)),
+    *(("ogd-unique", 13), ("romco-nucl", 13), ("romco-auto", 11), ("plain", 37)),
     *(
         pytest.param(*given, marks=pytest.mark.slow)
-        for given in (("romco-auto", 1), ("trml", 31), ("arow-shared", 7))
+        for given in (("ogd-unique", 1), ("romco-auto", 1), ("trml", 31), ("arow-shared", 7))
     ),
 ]
 

@@ -59,7 +59,7 @@ class Softmax:
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.events) if self.events else 1.0
 
-    def voices(self, i, row, width):
+    def voices(self, i, row, width, offset=None):
         x = np.append(self.unit() * row, 1.0)
         both = self.together, self.apart[i]
         v = [vectors.S @ x**2 for vectors in (self.soft, self.margin)]
@@ -71,12 +71,15 @@ class Softmax:
         usual = np.log(self.counts[i] + 5 * (n + 1) / (n.sum() + self.K))
         soft = m[0] / np.sqrt(1 + np.pi * v[0] / 8)
         said = np.clip([soft, m[1], m[2]], -50, 50)
-        return x, m, v, np.array([*said, centres, usual, np.log(n + 1)])
+        z = np.array([*said, centres, usual, np.log(n + 1)])
+        z[3:] = z[3:] if offset is None else 0.0
+        return x, m, v, z
 
-    def predict(self, i, x):
-        return log_softmax(self.weight @ self.voices(i, self.scales.look(x), self.width)[3])
+    def predict(self, i, x, offset=None):
+        z = self.voices(i, self.scales.look(x), self.width, offset)[3]
+        return log_softmax(self.weight @ z + (0.0 if offset is None else offset))
 
-    def update(self, i, x, y, h=1.0):
+    def update(self, i, x, y, h=1.0, offset=None):
         if h == 0:
             return
         y, row = int(y), self.scales.count(x)
@@ -85,10 +88,11 @@ class Softmax:
         if first:
             self.measure(row, h)
         n = self.counts[:, y].sum()
-        x, m, v, z = self.voices(i, row, self.width)
-        true = np.arange(self.K) == y
-        self.judge(z, true, h)
-        p = np.exp(log_softmax(z[0]))
+        x, m, v, z = self.voices(i, row, self.width, offset)
+        true, known = np.arange(self.K) == y, np.zeros(self.K) if offset is None else offset
+        hinge = 2 * (np.exp(log_softmax(known)) - 1 / self.K)
+        self.judge(z, true, h, known)
+        p = np.exp(log_softmax(z[0] + known))
         bend = h * p * (1 - p)
         self.soft.step(
             x, h * (true - p) / (1 + bend * v[0]), bend / (1 + bend * v[0]), true | (p >= 1e-6)
@@ -98,7 +102,7 @@ class Softmax:
             (1, 0.3, [self.margin], 0.0),
             (2, 1.0, [self.together, self.apart[i]], h * RATE),
         ):
-            loss, b = 1 - side * m[c], 1 / (v[c] + r / h)
+            loss, b = 1 - side * (m[c] + hinge), 1 / (v[c] + r / h)
             for each in vectors:
                 each.step(x, b * loss * side, b, loss > 0, rate)
         if self.width <= self.narrow:
@@ -114,8 +118,8 @@ class Softmax:
                 self.events + h,
             )
 
-    def judge(self, z, true, h):
-        p = np.exp(log_softmax(self.weight @ z))
+    def judge(self, z, true, h, offset):
+        p = np.exp(log_softmax(self.weight @ z + offset))
         q = (p + true) / 2
         H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
         self.S = np.linalg.inv(np.linalg.inv(self.S) + H)

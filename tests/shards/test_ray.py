@@ -24,6 +24,7 @@ from tests.shards.test_files import STREAM as FILE_STREAM
 from tests.shards.test_files import files, write
 
 pytestmark = pytest.mark.usefixtures("ray")
+SLOW = pytest.mark.slow  # to start a worker takes seconds
 
 STREAM = events(300, seed=8)
 SETTINGS = {"n": 2, "every": 20}
@@ -103,7 +104,7 @@ def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, t
         assert_same(shards.state(), expected[1])
 
 
-@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("history", [pytest.param(False, marks=SLOW), True])
 def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path, history):
     monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
     x, y, task = FILE_STREAM
@@ -121,7 +122,7 @@ def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_pat
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
 
 
-@pytest.mark.parametrize("rows", [10, 60, 1000])
+@pytest.mark.parametrize("rows", [pytest.param(10, marks=SLOW), 60, pytest.param(1000, marks=SLOW)])
 def test_first_rows_learned_by_the_driver_and_lost_workers_change_no_bit(
     monkeypatch, tmp_path, rows
 ):

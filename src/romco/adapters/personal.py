@@ -48,7 +48,7 @@ class PersonalLayer:
         predictions). Scores of a base without ``predict_proba``, as of a support vector machine,
         are taken for these: calibrate it.
     target:
-        "two classes", "classes" (3 to 19) or "number"; else that of the base.
+        "two classes", "classes" or "number"; else that of the base.
     classes:
         The labels, the negative one first; else those of the base, (0, 1) for a booster.
     columns:
@@ -168,9 +168,8 @@ class PersonalLayer:
 
     def _new_model(self, rows: Any) -> Model:
         features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
-        if self.classes_ is None:
-            return Model(features=features, target="number")
-        return Model(features=features, target=self.target, classes=self.classes_.tolist())
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        return Model(features=features, target=self.target, classes=classes)
 
     def _offset(self, X: Any) -> Numbers:
         if self.base is None:

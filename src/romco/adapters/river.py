@@ -52,17 +52,14 @@ class TaskStream:
         self.model = Model(learner, features, **settings | (parameters or {}))
 
     def fitted_model(self) -> Model:
-        """The model inside."""
         return self.model
 
     def file_settings(self) -> dict[str, Any]:
-        """Parameters, for :func:`romco.save`."""
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
         return {**parameters, "task_column": column_to_json(self.task_column)}
 
     @classmethod
     def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
-        """The estimator of that description, for :func:`romco.load`."""
         made = cls(**{**settings, "task_column": column_from_json(settings["task_column"])})
         made.model = model
         return made

@@ -219,10 +219,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def file_settings(self) -> dict[str, Any]:
         """Parameters and columns, for :func:`romco.save`."""
         names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
-        parameters = {
-            **self.get_params(deep=False),
-            "task_column": column_to_json(self.task_column),
-        }
+        parameters = self.get_params(deep=False) | {"task_column": column_to_json(self.task_column)}
         return {"parameters": parameters, "width": self.n_features_in_, "names": names}
 
     @classmethod

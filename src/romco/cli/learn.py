@@ -277,7 +277,7 @@ def _describe_progress(progress: Progress) -> str:
         late += f" with answers up to {BLOCK_EVENTS:,} events late"
         parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
     if progress.budget is not None:
-        parts.append(progress.budget.summary())
+        parts.append(progress.budget.audit.describe(progress.budget.policy))
     if isinstance(progress.model, Model):
         parts += _describe_tasks(progress.model)
     if progress.skipped:
@@ -392,9 +392,8 @@ def ask(
     asked = requests.choose_requests(found, known, budget, id, **options)
     requests.write_requests(asked, out)
     chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in asked)
-    note(
-        f"{len(asked):,} events to label, {chance:,} of them at random to estimate the error: {out}"
-    )
+    audited = f"{chance:,} of them at random to estimate the error"
+    note(f"{len(asked):,} events to label, {audited}: {out}")
 
 
 def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:

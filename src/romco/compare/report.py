@@ -168,9 +168,8 @@ def _picture(found: Verdict) -> str:
         first, counts, means = row.by_experience()
         keep = counts >= MIN_CURVE_EVENTS
         heights = np.sqrt(means) if number else means
-        lines.append(
-            Line(f"{role}: {row.title}", list(zip(first[keep], heights[keep], strict=True)))
-        )
+        points = list(zip(first[keep], heights[keep], strict=True))
+        lines.append(Line(f"{role}: {row.title}", points))
     measure = "RMSE" if number else "Log loss"
     title = f"{measure} by the number of events seen of a task; lower is better"
     return line_chart(lines, "events of the task", title)

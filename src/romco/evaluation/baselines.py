@@ -37,16 +37,6 @@ def mean(y: Numbers) -> Numbers:
     return np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, len(y))])
 
 
-def task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
-    """Mean of the task's numbers so far; before its first, the mean of all.
-
-    >>> task_mean(np.array([2.0, 4.0, 9.0]), ["ann", "bob", "ann"])
-    array([0., 2., 2.])
-    """
-    sums, seen = _past_sums(np.asarray(y, dtype=np.float64)[:, None], _numbered(task))
-    return np.where(seen > 0, sums[:, 0] / np.maximum(seen, 1), mean(y))
-
-
 def class_rates(y: NDArray[Any], n_classes: int) -> Numbers:
     """Frequency (n, K) of each class so far, one event of each added.
 

@@ -45,9 +45,7 @@ class Delay:
         delay = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
         if times.ndim != 1 or times.shape != arrivals.shape:
-            raise ValueError(
-                f"expected 2 times for each event; got {times.shape} and {arrivals.shape}"
-            )
+            raise ValueError(f"expected two times per event; got {times.shape}, {arrivals.shape}")
         if (np.diff(times) < 0.0).any():
             raise ValueError("the events are not in the order of their times: sort them first")
         if not (arrivals >= times).all():

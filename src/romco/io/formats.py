@@ -29,6 +29,7 @@ CHUNK_BYTES = 2**18  # read at a time
 MAX_ROW_BYTES = 16 * 2**20
 MAX_TASK_NAMES = 1_000_000  # remembered by a reader
 SEPARATORS = (",", ";", "\t", "|")  # recognised in the first line
+_LINE_END = re.compile(rb"[\r\n]")
 UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # its first bytes, read as UTF-8
 
 
@@ -166,8 +167,9 @@ def read_sample(
     with OpenFile(source, format) as file:
         kind, stream, begin, sign = file.format, file.stream, None, None
         try:
-            if file.live:
-                stream = _peeked(stream)
+            if file.live:  # its whole lines so far
+                held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
+                stream = io.BytesIO(held[: held.rfind(b"\n") + 1])
             begin = stream.tell()
             if kind.delimiter is not None:
                 table = DelimitedText(stream, file.name, (), kind.delimiter, wanted)
@@ -182,11 +184,6 @@ def read_sample(
             if begin is not None and not file.live:
                 stream.seek(begin)
         return Sample(file.name, kind, found, None if sign == kind.delimiter else sign)
-
-
-def _peeked(stream: BinaryIO) -> BinaryIO:
-    held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
-    return io.BytesIO(held[: held.rfind(b"\n") + 1])
 
 
 # Delimited text
@@ -217,10 +214,10 @@ class DelimitedText:
     ) -> None:
         self._stream, self._name = stream, name
         self._data, self._at, self._last, self._size = b"", 0, False, CHUNK_BYTES
-        while not self._last and not {10, 13} & set(self._data) and len(self._data) < MAX_ROW_BYTES:
+        while not (self._last or _LINE_END.search(self._data) or len(self._data) >= MAX_ROW_BYTES):
             self._fetch()
         self._data = self._data.removeprefix(b"\xef\xbb\xbf")
-        first = next(iter(self._data.splitlines()), b"")
+        first = _LINE_END.split(self._data, 1)[0]
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
         self.splitter = Delimited(self.separator.encode())
         (rows,), bad, _ = self._read(self.splitter.split_rows, 1)

@@ -172,7 +172,7 @@ class Schema:
     ) -> list[str]:
         """Add the columns of ``rows`` that are not known yet; returns their names."""
         kinds = kinds or {}
-        names = (*(self.features or (name for row in rows for name in row)), *kinds)
+        names = (*(self.features or dict.fromkeys(chain.from_iterable(rows))), *kinds)
         roles, new = self.roles, []
         for name in dict.fromkeys(names):
             if name in self.columns or name in roles:
@@ -181,10 +181,9 @@ class Schema:
             if name in self.groupings:
                 self.add(name, Column("category", "grouping", f"{len(set(values)):,} levels"))
                 continue
-            column = infer_column(name, values)
-            self.add(
-                name, _overridden(name, kinds[name], column, values) if name in kinds else column
-            )
+            asked = name in kinds
+            column = _as_asked(name, kinds[name], values) if asked else infer_column(name, values)
+            self.add(name, column)
             new.append(name)
         if self.features is not None:
             self.features = tuple(dict.fromkeys((*self.features, *kinds)))
@@ -228,7 +227,7 @@ class Schema:
     @property
     def sample_columns(self) -> list[str]:
         """All columns of the sample."""
-        return list(dict.fromkeys(name for row in self.sample for name in row))
+        return list(dict.fromkeys(chain.from_iterable(self.sample)))
 
     @property
     def used(self) -> list[str]:
@@ -657,9 +656,11 @@ def _date_kind(values: Iterable[Any]) -> str:
     return "day"
 
 
-def _overridden(name: str, kind: str, column: Column, values: Sequence[Any]) -> Column:
+def _as_asked(name: str, kind: str, values: Sequence[Any]) -> Column:
     """Return the column as the user wants it; with a warning where values speak against it."""
-    warning = None
+    if kind not in ("category", "date"):
+        return Column(kind, kind, "as asked")
+    column, warning = infer_column(name, values), None
     if kind == "category" and column.meaning in ("text", "date", "id-like"):
         different = len({str(plain_value(value)).strip() for value in values})
         warning = (

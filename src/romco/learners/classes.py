@@ -217,7 +217,7 @@ class Classes(CompiledLearner):
             self._members.append(self._new())
             self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
-        self.supports_offset = self._many is None and self._members[0].supports_offset
+        self.supports_offset = all(member.supports_offset for member in self._members)
         self._measure_together()
         self._link()
 
@@ -253,12 +253,13 @@ class Classes(CompiledLearner):
         slot = int(self._slots[0, rarest])
         self._slots[:, rarest], self._slots[:, label] = (-1, 0), (slot, 0)
         pairs = [(low, high) for high in range(MAX_IN_PAIRS) for low in range(high)]
+        classes = self.pairs()
         for n, (low, high) in enumerate(pairs):
             if slot in (low, high):
                 self._members[n], self._scales[n][:] = self._new(), (0.0, 1.0)
                 if self._units is not None:
                     self._units.give(self._members[n], low, high)
-                self._handles[n].restart(self._members[n].kernel)
+                self._handles[n].restart(self._members[n].kernel, *classes[n])
         if self._units is not None:
             self._units.forget_class(slot)
 

@@ -55,6 +55,7 @@ class AutoSoftmax(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     one_pass = True
     linear: ClassVar = False
     space: ClassVar = {}

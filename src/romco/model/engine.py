@@ -880,10 +880,7 @@ def read_offsets(offset: Any, learner: Learner) -> Dense:
     Raises ValueError where one is bad, or the learner takes none.
     """
     if not learner.supports_offset:
-        raise ValueError(
-            f"{learner.name} takes no offset: leave it out, or take romco-auto for numbers or "
-            "fewer than 20 classes"
-        )
+        raise ValueError(f"{learner.name} takes no offset: leave it out, or take romco-auto")
     limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
     bounds = -LARGEST_FEATURE, LARGEST_FEATURE, limit
     if learner.answers < 2:

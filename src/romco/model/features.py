@@ -115,9 +115,7 @@ class Columns(Features):
 
     def _fits(self, rows: Rows, shape: tuple[int, ...]) -> Rows:
         if len(shape) != 2 or shape[1] != self.width:
-            raise ValueError(
-                f"expected rows of {self.width} features; got an array of shape {shape}"
-            )
+            raise ValueError(f"expected rows of {self.width} features; got shape {shape}")
         _check_numbers(rows, self.name)
         return rows
 

@@ -212,7 +212,6 @@ class TwoClasses(Target):
         return scale.probability(margins)
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
-        """Return P(positive) by the scale before each event."""
         return logistic(np.exp(log_a) * margins)
 
     def to_json(self) -> list[list[Any]]:
@@ -275,7 +274,6 @@ class ManyClasses(Target):
         return as_array(self.classes)[self._best(scores)]
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
-        """Return an array for log-probabilities; unknown classes have probability 0."""
         return np.full((n, max(2, n_classes)), -np.inf)
 
     def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:

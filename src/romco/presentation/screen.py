@@ -57,7 +57,5 @@ def progress(console: "Console", what: str, total: int) -> Iterator[Callable[[ob
         try:
             yield lambda run: bar.advance(task)
         except KeyboardInterrupt:
-            bar.console.print(
-                "interrupted; finished runs are kept: the same command goes on from here"
-            )
+            bar.console.print("interrupted; finished runs are kept: the same command goes on")
             raise

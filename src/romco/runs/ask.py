@@ -71,10 +71,6 @@ class LabelBudget:
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
         return Predictions(margins, chances)
 
-    def summary(self) -> str:
-        """Return labels spent, and what they say of all predictions."""
-        return self.audit.describe(self.policy)
-
     def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
         engine = self.model.engine
         margins = self.model.margins(x, [task])

@@ -177,9 +177,7 @@ def _resume(coordinator: Coordinator, files: EventFiles) -> ShardsProgress:
     """Return the progress of the notes, after comparing the files with those that were read."""
     if NOTE not in coordinator.notes:
         if coordinator.place:
-            raise ValueError(
-                "this model was not learned from files by shards: use another model file"
-            )
+            raise ValueError("this model was not learned from files by shards: use another one")
         return ShardsProgress()
     note = coordinator.notes[NOTE]
     with explain_bad_session("this model", ValueError):

@@ -159,9 +159,11 @@ class Shard:
         answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
         if weight is not None and not weight.all():
             rows = take_rows(rows, np.flatnonzero(weight))
-        if self.n > 1 and count_rows(rows):
-            self._touch(rows)
-        self._events += count_rows(rows)
+        learned, learner = count_rows(rows), engine.learner
+        if self.n > 1 and learned:
+            round = as_round(learner, rows, np.zeros(learned, dtype=np.int64))
+            self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
+        self._events += learned
         return answers
 
     def learn_at(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
@@ -338,12 +340,6 @@ class Shard:
     def events_of(self, task: Id) -> int:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
-
-    def _touch(self, rows: Rows) -> None:
-        """Count the features of rows."""
-        learner = self.model.engine.learner
-        round = as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
-        self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
     def _subspace_learner(self) -> Auto:
         learner = self.model.engine.learner

@@ -302,11 +302,7 @@ class Shards(Closing):
     target:
         "two classes", which is also the meaning of None.
 
-    Raises
-    ------
-    ValueError
-        If the learner cannot be sharded, the target is another, or the checkpoint has other
-        settings.
+    ValueError if the learner cannot be sharded, or the target or the checkpoint's settings differ.
     """
 
     def __init__(
@@ -679,10 +675,7 @@ def _load_state(path: Path) -> dict[str, Any]:
 
 
 def check_state(state: dict[str, Any]) -> None:
-    """Raise where a state is neither that of a model nor that of shards.
-
-    >>> check_state(Model("pa-shared").state())
-    """
+    """Raise where a state is neither that of a model nor that of shards."""
     if SECTION not in state:
         Model.from_state(state)
         return

@@ -65,9 +65,9 @@ cdef class Member:
     def __init__(self, Kernel kernel not None, scale, Py_ssize_t low, Py_ssize_t high):
         self.kernel, self.scale, self.low, self.high = kernel, scale, low, high
 
-    def restart(self, Kernel kernel not None):
-        """Take a learner that knows nothing."""
-        self.kernel = kernel
+    def restart(self, Kernel kernel not None, Py_ssize_t low, Py_ssize_t high):
+        """Take a learner that knows nothing, of other classes."""
+        self.kernel, self.low, self.high = kernel, low, high
 
     cdef inline double side(self, Py_ssize_t label) noexcept nogil:
         """Of a class: -1 or +1."""

@@ -11,8 +11,10 @@ Six inputs score every class, and a stacking model turns them into a probability
 
 The first three are Gaussians of diagonal covariance over the weights of each class, with
 intercepts. Features are measured in units of their own (scales). A class that is out of the question,
-less likely than RULED_OUT or beyond the margin, does not move. Numbers of all classes lie side by
-side; K numbers each, of a feature
+less likely than RULED_OUT or beyond the margin, does not move. Offsets o_k are added to the scores of
+the stacking model and of softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last
+three inputs are then left out: they do not learn what an offset leaves. Numbers of all classes lie
+side by side; K numbers each, of a feature
 
     shared   mean and spent variance of softmax, of margin, of together
     personal (of a task and a feature) mean and spent variance of together
@@ -20,7 +22,8 @@ side; K numbers each, of a feature
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport NAN, exp, isfinite, log
+from libc.math cimport INFINITY, NAN, exp, isfinite, log
+from libc.string cimport memset
 from romco.kernels.auto.centres cimport Centres
 from romco.kernels.auto.class_lanes cimport go, hear
 from romco.kernels.auto.gaussians cimport Step, arow, moderate
@@ -35,7 +38,7 @@ cnp.import_array()
 cdef enum:
     SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, INPUTS
     VECTORS = 3                                # inputs with a vector per class
-    ROOMS = 16                                 # of K numbers: z, m, v, a, b, scores
+    ROOMS = 17                                 # of K numbers: z, m, v, a, b, scores, hinge
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
@@ -63,6 +66,8 @@ cdef class SoftmaxKernel(Kernel):
     cdef double* a                 # (K,) steps
     cdef double* b                 # (K,)
     cdef double* scores            # (K,)
+    cdef double* hinge             # (K,) known parts of margins
+    cdef const double* offset      # (K,) of the event at hand, or NULL
     cdef int* some                 # (K,) classes that move
     cdef Py_ssize_t room           # classes for which arrays have room: numbers lie so far apart
 
@@ -82,9 +87,27 @@ cdef class SoftmaxKernel(Kernel):
         self.a = self.v + VECTORS * K
         self.b = self.a + K
         self.scores = self.b + K
+        self.hinge, self.offset = self.scores + K, NULL
         self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
 
     # --- what is said about an event ---------------------------------------------------------
+
+    cdef void take_offset(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Know the offsets of an event, if it has any."""
+        cdef Py_ssize_t k, K = self.width
+        cdef double best, total = 0.0
+        self.offset = NULL if events.offsets == NULL else events.offsets + e * K
+        if self.offset == NULL:
+            memset(self.hinge, 0, K * sizeof(double))
+            return
+        best = self.offset[0]
+        for k in range(1, K):
+            best = max(best, self.offset[k])
+        for k in range(K):
+            self.hinge[k] = exp(self.offset[k] - best)
+            total += self.hinge[k]
+        for k in range(K):
+            self.hinge[k] = 2.0 * (self.hinge[k] / total - 1.0 / K)
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
         """What the inputs say of each class."""
@@ -109,7 +132,7 @@ cdef class SoftmaxKernel(Kernel):
                     self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + self.room, value, K
                 )
         self.speak(task)
-        if self.scales.all_within(x, self.centres.room()):
+        if self.offset == NULL and self.scales.all_within(x, self.centres.room()):
             self.centres.say(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
         else:
             for i in range(K):
@@ -138,6 +161,9 @@ cdef class SoftmaxKernel(Kernel):
             self.z[k] = within(moderate(self.m[k], self.v[k]))
             self.z[MARGIN * K + k] = within(self.m[MARGIN * K + k])
             self.z[TOGETHER * K + k] = within(self.m[TOGETHER * K + k])
+        if self.offset != NULL:
+            memset(self.z + USUAL * K, 0, 2 * K * sizeof(double))
+            return
         for k in range(K):
             self.z[COMMON * K + k] = log(self.seen[k] + 1.0)
             self.z[USUAL * K + k] = log(
@@ -152,8 +178,9 @@ cdef class SoftmaxKernel(Kernel):
         cdef Scaled row
         for e in range(begin, end):
             row = self.scales.look(events.row(e))
+            self.take_offset(events, e)
             self.read(row, events.tasks[e], unit)
-            self.stacking.score(self.z, self.width, margins + e * self.width)
+            self.stacking.score(self.z, self.width, margins + e * self.width, self.offset)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.keep_notes(events, begin, end)
             # Features whose squares overflow must be refused before they are learned.
@@ -170,6 +197,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef bint noted = self.has_notes(events, begin, end)
         for e in range(begin, end):
             if events.count(e) > 0.0:
+                self.take_offset(events, e)
                 self.learn_one(
                     events.row(e), events.tasks[e], <Py_ssize_t> events.labels[e],
                     events.count(e), noted,
@@ -191,7 +219,7 @@ cdef class SoftmaxKernel(Kernel):
         unit = unit_of(&self.clock[0])
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
             self.read(row, task, unit)
-        self.stacking.score(self.z, self.width, self.scores)
+        self.stacking.score(self.z, self.width, self.scores, self.offset)
         self.stacking.learn(self.z, self.width, self.scores, label, h)
         self.move(row, task, SOFTMAX, self.plan_softmax(label, h), 0.0, unit)
         self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, SLACK / h), 0.0, unit)
@@ -210,11 +238,12 @@ cdef class SoftmaxKernel(Kernel):
     cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
         """Steps on the multinomial logistic loss; gives how many classes move."""
         cdef Py_ssize_t k, n = 0
-        cdef double total = 0.0, best = self.z[0], p, g, curvature
-        for k in range(1, self.width):
-            best = max(best, self.z[k])
+        cdef double total = 0.0, best = -INFINITY, p, g, curvature
         for k in range(self.width):
-            self.a[k] = exp(self.z[k] - best)
+            self.a[k] = self.z[k] if self.offset == NULL else self.z[k] + self.offset[k]
+            best = max(best, self.a[k])
+        for k in range(self.width):
+            self.a[k] = exp(self.a[k] - best)
             total += self.a[k]
         for k in range(self.width):
             p = self.a[k] / total
@@ -235,7 +264,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef const double* v = self.v + input * self.width
         cdef Step step
         for k in range(self.width):
-            step = arow(1.0 if k == label else -1.0, m[k], v[k], r)
+            step = arow(1.0 if k == label else -1.0, m[k] + self.hinge[k], v[k], r)
             if step.b > 0.0:
                 self.a[k], self.b[k], self.some[n] = step.a, step.b, <int> k
                 n += 1
@@ -276,6 +305,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef Py_ssize_t e
         said = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
+            self.take_offset(events, e)
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
             said[e] = self.rooms[:INPUTS]
         return said
@@ -289,6 +319,7 @@ cdef class SoftmaxKernel(Kernel):
         self.check_idle()
         self.drop_notes()
         cdef Scaled x = self.scales.look(events.row(0))
+        self.take_offset(events, 0)
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
         variances = self.rooms[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
         return (

@@ -9,7 +9,9 @@ cdef class ConditionalLogit:
     cdef double[::1] weight
     cdef double[:, ::1] covariance
 
-    cdef void score(self, const double* z, Py_ssize_t classes, double* scores) noexcept nogil
+    cdef void score(
+        self, const double* z, Py_ssize_t classes, double* scores, const double* offset=*
+    ) noexcept nogil
     cdef void learn(
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil

@@ -28,12 +28,14 @@ cdef class ConditionalLogit:
         self.weight, self.covariance = weight, covariance
         self.prior, self.renewal = prior, renewal
 
-    cdef void score(self, const double* z, Py_ssize_t classes, double* scores) noexcept nogil:
-        """Log-probabilities (K,) from scores (n, K)."""
+    cdef void score(
+        self, const double* z, Py_ssize_t classes, double* scores, const double* offset=NULL
+    ) noexcept nogil:
+        """Log-probabilities (K,) from scores (n, K), and from an offset (K,) if there is one."""
         cdef Py_ssize_t j, k
         cdef double best, total = 0.0
         for k in range(classes):
-            scores[k] = 0.0
+            scores[k] = 0.0 if offset == NULL else offset[k]
         for j in range(self.weight.shape[0]):
             for k in range(classes):
                 scores[k] += self.weight[j] * z[j * classes + k]

@@ -26,6 +26,7 @@ from romco.kernels.core.pairs cimport Pairs
 cnp.import_array()
 
 cdef Py_ssize_t PREFETCH_PAIRS = 24  # by then a row of B that is asked for is there
+cdef Py_ssize_t PREFETCH_ROWS = 96   # the same where most of the rows are zero
 cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
 cdef Py_ssize_t ZEROS = 16          # entries that are zero take so much less time than others
 cdef Py_ssize_t UNLIMITED = 1 << 56
@@ -169,7 +170,7 @@ cdef class Subspace:
         cdef double[RANK][RANK] T
         cdef double* b
         cdef double* G = self.progress.products
-        cdef Py_ssize_t j = <Py_ssize_t> self.progress.at, last, done = 0
+        cdef Py_ssize_t j = <Py_ssize_t> self.progress.at, last, later, done = 0
         cdef Py_ssize_t n = self.n + (self.F.shape[0] if phase == CLEAR else 0)
         cdef int c
         j = max(0, min(j, n))
@@ -177,9 +178,14 @@ cdef class Subspace:
         if phase == ORTHOGONALISE:
             find_orthogonaliser(G, T)
         while j < last:
-            if self.tracked[side] and j < self.n and not self.filled[j] & 1 << side:
-                j += 1
-                continue
+            if self.tracked[side] and j < self.n:
+                later = j + PREFETCH_ROWS
+                if later < self.n and self.filled[later] & 1 << side:
+                    ahead(self.row(later, side))
+                    ahead(self.row(later, side) + RANK - 1)  # it may lie in two lines
+                if not self.filled[j] & 1 << side:
+                    j += 1
+                    continue
             b = self.row(j, side) if j < self.n else &self.F[j - self.n, side * RANK]
             if b[0] == 0.0 and b[1] == 0.0 and b[2] == 0.0 and b[3] == 0.0:
                 j += 1

@@ -121,7 +121,6 @@ cdef extern from *:
     ) noexcept nogil
     double dot_product "romco_dot" (Py_ssize_t n, const double* x, const double* y) noexcept nogil
     double size "romco_size" (Py_ssize_t n, const double* x) noexcept nogil
-    void prefetch "ROMCO_PREFETCH" (const void* p) noexcept nogil
 
 
 # out (n, w) = a (n, k) b (k, w); out must not overlap a or b.

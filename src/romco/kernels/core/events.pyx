@@ -69,8 +69,7 @@ cdef class Events:
         if offset is not None:
             if not takes_offset:
                 raise ValueError(
-                    "this learner takes no offset: leave it out, or take romco-auto for numbers or "
-                    "fewer than 20 classes"
+                    "this learner takes no offset: leave it out, or take romco-auto"
                 )
             if answers > 1:
                 self.offset = _class_offsets(offset, self.n, answers)

@@ -1,6 +1,7 @@
 """Rows of comma- or tab-separated text, from bytes straight to sparse rows."""
 
 import numpy as np
+cimport cython
 from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.io.encoder cimport Encoder, is_ascii, strip
 from romco.kernels.io.lexicon cimport Lexicon, begin_hash
@@ -19,6 +20,7 @@ cdef struct Cell:
     bint quoted  # holds "" for "
 
 
+@cython.final
 cdef class Delimited:
     """Reads rows, as cells or into an encoder.
 

@@ -1,3 +1,4 @@
+cimport cython
 from romco.kernels.io.lexicon cimport Hash, Lexicon
 
 
@@ -18,6 +19,7 @@ cdef struct Word:
     Py_ssize_t n
 
 
+@cython.final
 cdef class Encoder:
     cdef public Lexicon lexicon
     cdef object plain

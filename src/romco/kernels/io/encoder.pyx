@@ -7,6 +7,7 @@ the Python function of its kind, so both give the same.
 from collections.abc import Mapping
 
 import numpy as np
+cimport cython
 from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_Check
@@ -29,12 +30,14 @@ cdef enum:
 cdef unsigned char[256] LETTERS  # in lower case; 0 for what is no part of a word
 for _c in range(256):
     LETTERS[_c] = ord(chr(_c).lower()) if _c < 128 and (chr(_c).isalnum() or _c == 95) else 0
-cdef double ONCE = log1p(1.0)  # weight of a word that occurs once, as most do
+cdef double[16] WEIGHTS  # of a word by how often it occurs
+WEIGHTS[:] = [log1p(count) for count in range(16)]
 cdef double[23] TENS
 TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22]
 
 
+@cython.final
 cdef class Encoder:
     """Turns cells into entries of rows; names are numbers in its lexicon.
 
@@ -170,7 +173,7 @@ cdef class Encoder:
         cdef Py_ssize_t i, k, begin = self.n, n_words = self.split_words(at, text, n)
         cdef Slot* slot
         cdef Word* word
-        cdef double total = 0.0
+        cdef double count, total = 0.0
         for i in range(n_words):
             word = &self.word[i]
             slot = self.lexicon.slot(at.colon, at.n + 1, word.hash, word.text, word.n)
@@ -182,7 +185,8 @@ cdef class Encoder:
                 self.push(slot.number - 1, 1.0)
         if at.kind == TEXT and self.n > begin:
             for k in range(begin, self.n):
-                self.values[k] = ONCE if self.values[k] == 1.0 else log1p(self.values[k])
+                count = self.values[k]
+                self.values[k] = WEIGHTS[<int> count] if count < 16.0 else log1p(count)
                 total += self.values[k] * self.values[k]
             total = sqrt(total)
             for k in range(begin, self.n):

@@ -1,7 +1,7 @@
 """Changes of basis that rows make up for when they are next needed."""
 
 cimport cython
-from romco.kernels.core.dense cimport prefetch
+from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.romco.rows cimport Head
 
 cdef enum:
@@ -47,10 +47,10 @@ cdef class BasisChanges:
     cdef inline void ask_for_step(self, Py_ssize_t epoch) noexcept nogil:
         """Have the transform of an epoch at hand soon."""
         cdef const double* data = self.steps[epoch % (self.blocks * EPOCHS)].data
-        prefetch(data)
-        prefetch(data + 8)
-        prefetch(data + 16)
-        prefetch(data + 24)
+        ahead(data)
+        ahead(data + 8)
+        ahead(data + 16)
+        ahead(data + 24)
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil
     cdef void catch_up_all(

@@ -13,7 +13,7 @@ penalty than that of the column norms is called once in every updating round.
 import numpy as np
 from libc.math cimport fmax, sqrt
 from libc.string cimport memset
-from romco.kernels.core.dense cimport prefetch
+from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.memory cimport release, zeros
 from romco.kernels.core.events cimport Row, add as add_row, column, dot
 
@@ -295,8 +295,8 @@ cdef class HashedPersonal(Personal):
         for k in range(x.n):
             if k + 8 < x.n:
                 at = first_place(table, 1 + <int> column(x, k + 8))
-                prefetch(&table.keys[at])
-                prefetch(&table.values[at])
+                ahead(&table.keys[at])
+                ahead(&table.values[at])
             at = place(table, 1 + <int> column(x, k))
             if table.keys[at] != 0:
                 total += x.value[k] * table.values[at]

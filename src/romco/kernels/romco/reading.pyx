@@ -9,7 +9,8 @@ for the coordinates of all of them, one for their inner products.
 """
 
 from libc.string cimport memcpy, memset
-from romco.kernels.core.dense cimport add_gram, add_products, axpy, dot_product, prefetch
+from romco.kernels.core.dense cimport add_gram, add_products, axpy, dot_product
+from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.events cimport Row, column
 from romco.kernels.core.memory cimport release, reserve, zeros
 from romco.kernels.romco.changes cimport MANY, BasisChanges
@@ -93,9 +94,9 @@ cdef class ReadableBasis:
                 slot = slots[i] = self.store.slots[column(x, at + i)] - 1
                 if slot >= 0:
                     rows[i] = self.store.row(slot)
-                    prefetch(rows[i])
-                    prefetch(rows[i] + 8)
-                    prefetch(rows[i] + 16)
+                    ahead(rows[i])
+                    ahead(rows[i] + 8)
+                    ahead(rows[i] + 16)
             for i in range(m):
                 if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.changes.epoch:
                     if self.changes.forgotten(rows[i]):
@@ -246,7 +247,7 @@ cdef class ReadableBasis:
         while at < length:
             for e in range(n):
                 x, out = first.value + e * length + at, self.across + at * n + e
-                prefetch(x + 2 * LINE)
+                ahead(x + 2 * LINE)
                 for j in range(min(<Py_ssize_t> LINE, length - at)):
                     out[j * n] = x[j]
             at += LINE
