@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from test_paper import silent, world  # noqa: F401 - a fixture
 
 from romco.compare.results import read
@@ -30,8 +31,15 @@ def experiment():
 
 @pytest.fixture(scope="module")
 def out(world, experiment, tmp_path_factory):  # noqa: F811
-    folder = tmp_path_factory.mktemp("review")
-    measure(experiment, folder, 1, "romco paper spam", silent, EXTENT)
+    folder, draw = tmp_path_factory.mktemp("review"), Figure.savefig
+
+    def save(figure, path, **how):
+        if path.suffix != ".pdf":  # to draw a figure takes most of the time
+            draw(figure, path, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", save)
+        measure(experiment, folder, 1, "romco paper spam", silent, EXTENT)
     return folder
 
 

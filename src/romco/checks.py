@@ -152,10 +152,9 @@ def check_no_look_ahead(make: Make, rounds: Rounds) -> None:
     t = len(rounds) // 2
     flipped = Rounds(rounds.task, rounds.x, rounds.y.copy(), rounds.starts)
     flipped.y[rounds.starts[t] :] *= -1.0
+    margins, others = make(D, M).replay(rounds), make(D, M).replay(flipped)
     known = rounds.starts[t + 1]
-    np.testing.assert_array_equal(
-        make(D, M).replay(rounds)[:known], make(D, M).replay(flipped)[:known]
-    )
+    np.testing.assert_array_equal(margins[:known], others[:known])
 
 
 def check_task_permutation(make: Make, rounds: Rounds) -> None:

@@ -8,7 +8,8 @@ import msgspec
 
 from romco.model import Model
 from romco.server.protocol import LearnRequest as Lesson
-from romco.server.protocol import PendingEvent, PredictRequest
+from romco.server.protocol import PredictRequest
+from romco.server.store import PendingEvent
 from romco.server.writer import Service
 
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from romco.model import Model
-from romco.server.protocol import Event, PendingEvent, Prediction, PredictRequest, decode_change
 from romco.server.protocol import LearnRequest as Lesson
+from romco.server.protocol import PredictRequest
+from romco.server.store import Event, PendingEvent, Prediction, decode_change
 from tests.server.conftest import opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, model, turning, unsettled

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from romco.model import Model
-from romco.server.protocol import Event, Learn, Prediction
 from romco.server.state import CURVE_POINTS as POINTS
 from romco.server.state import ErrorCount, Scores, ServedModel, decode_scores, encode_scores
-from romco.server.store import DamagedError
+from romco.server.store import DamagedError, Event, Learn, Prediction
 from tests.server.conftest import opened
 
 
@@ -39,7 +38,7 @@ def learned(model, answers, made):
     assert served.apply([Learn(events[:9]), Learn(events[9:])]) == [None, None]
     back = decode_scores(encode_scores(served.scores))
     assert encode_scores(back) == encode_scores(served.scores)
-    assert back.of_task("t3") == served.scores.of_task("t3")
+    assert back.tasks == served.scores.tasks
     assert sum(score.events for score in back.tasks.values()) == back.total.events == len(answers)
     return back
 
@@ -81,7 +80,7 @@ def test_scores_of_earlier_checkpoints_are_read():
     old = b'{"total":[3,1.0,[1,1,[0.0,1.0,0.0]]],"loss":2.5,"judged":3,"recent_errors":1.0,'
     old += b'"bin_events":[3,0,0,0,0,0,0,0,0,0],"tasks":{"ann":[3,1.0,[1,1,[0.0,1.0,0.0]]]}}'
     scores = decode_scores(old)
-    assert scores.total == scores.of_task("ann") == ErrorCount(3, 1.0, (1, 1, [0.0, 1.0, 0.0]))
+    assert scores.total == scores.tasks["ann"] == ErrorCount(3, 1.0, (1, 1, [0.0, 1.0, 0.0]))
     assert scores.score.events == 0
 
 

@@ -67,7 +67,6 @@ def test_a_stream_is_learned_in_order(server, tmp_path):
         until(lambda: client.xpending("plain", "romco")["pending"] == 0)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
-        assert feeder.learned == 200
 
 
 def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_path):
@@ -85,9 +84,10 @@ def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_
         until(lambda: service.served.model.events == 200)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
-        assert service.positions["redis:crash"] == feeder.position
+        last = client.xrevrange("crash", count=1)[0][0].decode()
+        assert service.positions["redis:crash"] == last
     with opened(tmp_path / "b") as service:  # the position is in the checkpoint
-        assert service.positions["redis:crash"] == feeder.position
+        assert service.positions["redis:crash"] == last
 
 
 def test_ids_are_not_needed_for_that(server, tmp_path):
@@ -121,7 +121,7 @@ def test_what_cannot_be_learned_is_put_aside_once(server, tmp_path):
         with opened(tmp_path) as service:
             feeder = SourceReader(RedisStream(f"{url}?stream=mixed"), service)
             last = client.xrevrange("mixed", count=1)[0][0].decode()
-            until(lambda: feeder.position == last)  # noqa: B023
+            until(lambda: service.positions.get("redis:mixed") == last)  # noqa: B023
             feeder.stop()
             assert_same_bits(service.served.model, learned(LESSONS[:30]))
     refused = client.xrange("mixed:refused")
@@ -229,10 +229,9 @@ def test_what_cannot_be_learned_goes_to_a_topic_of_its_own(kafka, tmp_path):
     produce(producer, "mixed", [*BODIES[:10], bad[0], *BODIES[10:20], bad[1], *BODIES[20:30]])
     with opened(tmp_path) as service:
         reader = SourceReader(open_source(f"{url}/mixed"), service)
-        until(lambda: reader.position == '{"0": 32}')
+        until(lambda: service.positions.get("kafka:mixed") == '{"0": 32}')
         reader.stop()
         assert_same_bits(service.served.model, learned(LESSONS[:30]))
-        assert (reader.learned, reader.refused) == (30, 2)
     address = url.removeprefix("kafka://")
     consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "people"})
     consumer.assign([confluent_kafka.TopicPartition("mixed.refused", n, 0) for n in range(4)])

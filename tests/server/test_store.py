@@ -16,19 +16,16 @@ import romco
 from romco.labels import Budget
 from romco.model import Hashed, Model
 from romco.server.protocol import (
-    Event,
     FullError,
-    Learn,
     LearnResponse,
     PredictRequest,
     RequestError,
     Settings,
-    decode_change,
     encode,
 )
 from romco.server.protocol import LearnRequest as Lesson
 from romco.server.state import ServedModel, encode_scores
-from romco.server.store import DamagedError, describe_origin
+from romco.server.store import DamagedError, Event, Learn, decode_change, describe_origin
 from romco.server.writer import Service
 from tests.server.conftest import opened
 from tests.server.same import assert_same_bits

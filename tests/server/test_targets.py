@@ -79,6 +79,32 @@ def test_labels_are_asked_for_within_the_budget(serving):
     assert {told["ask"] for told in asked} == {True, False}
 
 
+def test_offsets_of_classes(serving):
+    classes, known = ("a", "b", "c"), [1.0, -0.5, 0.0]
+    event = {"task": "t1", "x": {"f0": 1.0}, "offset": known}
+
+    def new():
+        return Model(target="classes", classes=classes)
+
+    whole = new()
+    with serving(new=new) as service:
+        first = service.client.predict({**event, "id": "1"})
+        found = new().predict_proba([event["x"]], ["t1"], offset=[known])
+        assert first["probability"] == pytest.approx(found.max(), abs=1e-12)
+        service.client.learn({"id": "1", "y": "c"})
+        service.client.learn([{**event, "y": "b"}] * 5)
+        for y in "cbbbbb":
+            whole.learn_one(event["x"], y, "t1", offset=known)
+        for bad in (None, 1.0, [1.0, 2.0]):
+            for other in ([], [event]):
+                with pytest.raises(ServiceError, match="offset"):
+                    service.client.predict([{**event, "offset": bad}, *other])
+    with serving(new=new) as service:  # from the log
+        expected = whole.predict_proba([event["x"]], ["t1"], offset=[known]).max()
+        found = service.client.predict(event)
+        assert found["probability"] == pytest.approx(expected, abs=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["two classes", "number"])
 def test_offsets(serving, kind):
     """Kept with a pending event, learned as by the model, refused where they lack, replayed."""

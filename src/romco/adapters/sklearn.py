@@ -385,14 +385,11 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _linear(learner: Learner) -> Learner:
     if not learner.linear:
-        parts = (
-            "; shared_ and personal_ for what was learned"
-            if isinstance(learner, Decomposed)
-            else ""
-        )
+        also = "; shared_ and personal_ for what was learned"
         raise AttributeError(
             f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
-            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{parts}"
+            "reasons(X, task), or romco.reasons(model_, x, task), for what features add"
+            f"{also if isinstance(learner, Decomposed) else ''}"
         )
     return learner
 

@@ -306,8 +306,8 @@ def _learn_in_shards(
     how: dict[str, Any],
 ) -> None:
     """Learn files of which every shard reads its own part; ``how`` many, where, and how often."""
-    from romco.shards.files import EventFiles, list_files
     from romco.shards.files import learn as learn_files
+    from romco.shards.reader import EventFiles, list_files
 
     paths = list_files(sources, source.format)
     if known is not None:
@@ -392,9 +392,8 @@ def ask(
     asked = requests.choose_requests(found, known, budget, id, **options)
     requests.write_requests(asked, out)
     chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in asked)
-    note(
-        f"{len(asked):,} events to label, {chance:,} of them at random to estimate the error: {out}"
-    )
+    audited = f"{chance:,} of them at random to estimate the error"
+    note(f"{len(asked):,} events to label, {audited}: {out}")
 
 
 def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:

@@ -172,9 +172,8 @@ def encode_time(column: str, value: Any, features: Values) -> None:
     number = number_of(value)
     if number is None:
         if not isinstance(value, str) or parse_date(value) is None:
-            raise BadCell(
-                column, f"{_short(value)} is neither seconds nor a date as 2024-02-29 13:05"
-            )
+            why = "neither seconds nor a date as 2024-02-29 13:05"
+            raise BadCell(column, f"{_short(value)} is {why}")
         moment = datetime.datetime.fromisoformat(value.strip())
         zone = moment.tzinfo or datetime.UTC
         number = moment.replace(tzinfo=zone).timestamp()

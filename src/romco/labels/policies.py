@@ -547,12 +547,9 @@ def margin_of(doubt: float) -> float:
     return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
 
 
-BUILT_IN: tuple[type[Policy], ...] = (
-    *(Budget, Random, FixedMargin, SelectiveSampling, VariableUncertainty, Peers, Committee),
-)
-POLICIES: Registry[type[Policy]] = Registry(
-    "romco.policies", {kind.name: kind for kind in BUILT_IN}
-)
+PUBLISHED = (FixedMargin, SelectiveSampling, VariableUncertainty, Peers, Committee)
+BUILT_IN: dict[str, type[Policy]] = {kind.name: kind for kind in (Budget, Random, *PUBLISHED)}
+POLICIES: Registry[type[Policy]] = Registry("romco.policies", BUILT_IN)
 
 
 def policy(name: str, share: float, **settings: Any) -> Policy:

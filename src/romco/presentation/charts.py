@@ -33,12 +33,9 @@ def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
     low, high, step = _nice(min(y for _, y in points), max(y for _, y in points))
 
     def place(x: float, y: float) -> tuple[float, float]:
-        across = log2(max(x, 1.0)) / log2(right)
-        up = (y - low) / (high - low)
-        return (
-            LEFT + across * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM),
-        )
+        across = (WIDTH - LEFT - RIGHT) * log2(max(x, 1.0)) / log2(right)
+        up = (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
+        return LEFT + across, HEIGHT - BOTTOM - up
 
     parts = [*_y_axis(low, high, step, place), *_x_axis(right, place)]
     for style, line in zip(CLASSES, lines, strict=False):

@@ -1,4 +1,4 @@
-"""Application: HTTP requests to answers, and the server that runs it."""
+"""Application: HTTP requests to answers, its metrics, and the server that runs it."""
 
 import asyncio
 import base64
@@ -10,28 +10,24 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import uvicorn
-from prometheus_client import generate_latest
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from romco.learners.capabilities import Decomposed
 from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
-from romco.server.metrics import OTHER_PATH, Metrics
-from romco.server.protocol import (
-    MAX_BODY_BYTES,
-    BusyError,
-    ErrorResponse,
-    RequestError,
-    encode,
-    parse,
-    parse_query,
-)
+from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -40,9 +36,14 @@ from romco.server.writer import Service
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
+MAX_BODY_BYTES = 8 << 20
 KEEP_ALIVE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
 DOWNLOAD_CHUNK_BYTES = 1 << 20
+OTHER_PATH = "other"
+RECENT_REQUESTS = 1000  # of which the page shows median and 99th percentile
+OUTCOMES = ("applied", "duplicate", "expired", "refused")
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 PAGE_POLICY = (
     b"default-src 'none'; script-src 'sha256-%b'; style-src 'sha256-%b'; connect-src 'self'; "
     b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -61,24 +62,10 @@ class Response(NamedTuple):
     headers: Headers = JSON_HEADERS
 
 
-class Request(NamedTuple):
-    """A request that was let in: the task in its path, its query, the events in its body.
-
-    ``many``: the events came as a list, and so does the response.
-    """
-
-    task: str
-    query: Any
-    events: list[Any]
-    many: bool
-
-
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
-    def __init__(
-        self, service: Service, access: Access, stopping: Callable[[], bool] = lambda: False
-    ) -> None:
+    def __init__(self, service: Service, access: Access, stopping: Callable[[], bool]) -> None:
         self.metrics = Metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
         self._served = service.served
@@ -92,19 +79,18 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
-        events: list[Any] = []
-        many, query = True, None
+        many = True  # whether events came as a list, and so does the response
         try:
             headers = routes.read_headers(scope["headers"])
-            route, task = self._route(scope, headers)
+            route, given = self._route(scope, headers)
             label = route.path
             if route.body is not None:
-                events, many = parse(await _read_body(headers, receive), route.body)
+                given, many = parse(await _read_body(headers, receive), route.body)
             elif route.query is not None:
-                query = parse_query(scope["query_string"], route.query)
-            response = await self._handlers[route.name](Request(task, query, events, many))
+                given = parse_query(scope["query_string"], route.query)
+            response = await self._handlers[route.name](given)
             if type(response) is not Response:
-                response = Response(200, encode(response))
+                response = Response(200, encode(response if many else response[0]))
         except Exception as error:
             response = refusal(error, with_index=many)
         try:
@@ -112,7 +98,7 @@ class Application:
         finally:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
-    def _route(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Route, str]:
+    def _route(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Route, Any]:
         """Return the route that may answer, and the task; the path is decoded here, once."""
         method, raw = scope["method"], scope["raw_path"]
         try:
@@ -136,36 +122,36 @@ class Application:
             done, total = self._served.sequence, self._service.last_sequence
             raise BusyError(f"the service is starting: {done:,} of {total:,} changes replayed")
 
-    # Handlers, by the names of routes; they return a response, or what is encoded as JSON
+    # Handlers, by the names of routes; they take the events of the body, the query or the task,
+    # and return a response, or what is encoded as JSON
 
-    async def _predict(self, request: Request) -> Any:
-        responses, pending = self._served.respond(request.events)
+    async def _predict(self, events: list[Any]) -> Any:
+        responses, pending = self._served.respond(events)
         if pending:
             await asyncio.wrap_future(self._service.keep(pending))
         self.metrics.predictions += len(responses)
-        return responses if request.many else responses[0]
+        return responses
 
-    async def _learn(self, request: Request) -> Any:
-        outcomes = await asyncio.wrap_future(self._service.learn(request.events))
-        return outcomes if request.many else outcomes[0]
+    async def _learn(self, events: list[Any]) -> Any:
+        return await asyncio.wrap_future(self._service.learn(events))
 
-    async def _explain(self, request: Request) -> Any:
-        return await asyncio.to_thread(self._served.explain, request.events[0])
+    async def _explain(self, events: list[Any]) -> Any:
+        return [await asyncio.to_thread(self._served.explain, events[0])]
 
-    async def _tasks(self, request: Request) -> Any:
-        return await asyncio.to_thread(self._served.list_tasks, request.query)
+    async def _tasks(self, query: Any) -> Any:
+        return await asyncio.to_thread(self._served.list_tasks, query)
 
-    async def _task(self, request: Request) -> Any:
-        return await asyncio.to_thread(self._served.describe_task, request.task)
+    async def _task(self, task: str) -> Any:
+        return await asyncio.to_thread(self._served.describe_task, task)
 
-    async def _forget(self, request: Request) -> Any:
-        sequence = await asyncio.wrap_future(self._service.forget(request.task))
+    async def _forget(self, task: str) -> Any:
+        sequence = await asyncio.wrap_future(self._service.forget(task))
         return {"status": "forgotten", "sequence": sequence}
 
-    async def _checkpoint(self, request: Request) -> Any:
+    async def _checkpoint(self, given: str) -> Any:
         return {"sequence": await asyncio.wrap_future(self._service.checkpoint())}
 
-    async def _model(self, request: Request) -> Response:
+    async def _model(self, given: str) -> Response:
         look = self._service.look(ServedModel.copy)
         sequence, state, _ = await asyncio.wrap_future(look)
         file = await asyncio.to_thread(self._service.store.open_copy, state)
@@ -182,7 +168,7 @@ class Application:
 
         return Response(200, parts(), _headers("model", *headers))
 
-    async def _live(self, request: Request) -> Response:
+    async def _live(self, given: str) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
             while not self._stopping():
                 status = await asyncio.to_thread(self.metrics.status)
@@ -191,20 +177,20 @@ class Application:
 
         return Response(200, messages(), _headers("live"))
 
-    async def _metrics(self, request: Request) -> Response:
+    async def _metrics(self, given: str) -> Response:
         text = await asyncio.to_thread(generate_latest, self.metrics)
         return Response(200, text, _headers("metrics"))
 
-    async def _openapi(self, request: Request) -> Response:
+    async def _openapi(self, given: str) -> Response:
         return Response(200, self._description)
 
-    async def _page(self, request: Request) -> Response:
+    async def _page(self, given: str) -> Response:
         return Response(200, self._html, self._page_headers)
 
-    async def _healthz(self, request: Request) -> Any:
+    async def _healthz(self, given: str) -> Any:
         return {"status": "alive"}
 
-    async def _readyz(self, request: Request) -> Any:
+    async def _readyz(self, given: str) -> Any:
         self._check_started()
         if self._stopping():
             raise BusyError("the service is stopping: see the log of the service")
@@ -283,6 +269,104 @@ def load_page() -> tuple[bytes, Headers]:
         (b"cross-origin-opener-policy", b"same-origin"),
     )
     return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
+
+
+class Metrics:
+    """Counts requests and predictions; reads the rest from the service when it is asked."""
+
+    def __init__(self, service: Service) -> None:
+        self.predictions, self._service = 0, service
+        self._requests: Counter[tuple[str, int]] = Counter()
+        paths = (*(route.path for route in routes.ROUTES), OTHER_PATH)
+        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
+        self._seconds = dict.fromkeys(paths, 0.0)
+        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; ``path`` is that of its route."""
+        self._requests[path, status] += 1
+        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
+        self._seconds[path] += seconds
+        self._recent[path].append(seconds)
+
+    def latency(self, path: str) -> dict[str, float] | None:
+        """Return median and 99th percentile of the last requests, in seconds."""
+        times = sorted(self._recent[path])
+        if not times:
+            return None
+        return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
+
+    def status(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        service = self._service
+        scores, counts, overview = service.served.scores, service.counts, service.served.overview()
+        return {name: value for name, _, value in self._gauges()} | {
+            "time": time.time(),
+            "learner": service.served.model.engine.learner.name,
+            "target": service.served.target,
+            "events": service.served.model.events,
+            "predicted": self.predictions,
+            "durability": service.settings.durability,
+            "dropped": counts["dropped"],
+            "expired": counts["never answered"],
+            "trouble": service.trouble and "learning is in trouble: see the log of the service",
+            "judged": scores.total.events,
+            "curve": scores.total.points(),
+            "calibration": scores.score.calibration_bins(),
+            "predicting": self.latency("/v1/predict"),
+            "learning": self.latency("/v1/learn"),
+            "features": overview.n_features,
+            "rank": overview.rank,
+            "kinds": dict(Counter(task.kind for task in overview.tasks)),
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics that are read when Prometheus asks."""
+        counts = self._service.counts
+        counters: list[tuple[str, str, list[str], dict[Any, int]]] = [
+            ("predictions", "Predictions made", [], {(): self.predictions}),
+            ("requests", "Requests", ["path", "status"], dict(self._requests)),
+            ("events", "Events by outcome", ["outcome"], {(o,): counts[o] for o in OUTCOMES}),
+            ("pending_dropped", "Pending events without room", [], {(): counts["dropped"]}),
+            ("pending_expired", "Those never answered", [], {(): counts["never answered"]}),
+        ]
+        for name, text, labels, values in counters:
+            counter = CounterMetricFamily(f"romco_{name}", text, labels=labels)
+            for key, count in values.items():
+                counter.add_metric(list(map(str, key)), count)
+            yield counter
+        text = "Time from request to response"
+        seconds = HistogramMetricFamily("romco_request_seconds", text, labels=["path"])
+        for path, events in self._buckets.items():
+            sums = list(zip([*map(str, BUCKETS), "+Inf"], accumulate(events), strict=True))
+            seconds.add_metric([path], sums, self._seconds[path])
+        yield seconds
+        for name, text, value in self._gauges():
+            if value is not None:
+                yield GaugeMetricFamily(f"romco_{name}", text, value)
+
+    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        service, served, store = self._service, self._service.served, self._service.store
+        total, score = served.scores.total, served.scores.score
+        yield "sequence", "Sequence number of the last change applied", served.sequence
+        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
+        yield "tasks", "Tasks known", len(served.model.tasks)
+        yield "pending", "Predicted events that wait for an answer", store.pending_events
+        yield "pending_bytes", "Their size", store.pending_bytes
+        yield "queued", "Events that wait to be learned", service.queued
+        yield "ids", "Ids remembered", store.ids
+        yield "log_bytes", "Size of the database", store.bytes
+        yield "sync_seconds", "Time of the last commit", service.commit_seconds
+        yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        recent = score.recent() if score.events else {}
+        error, loss = recent.get("error", recent.get("absolute")), "error" in recent
+        yield "error", "Mean error of the predictions", total.mean
+        yield "recent_error", "That of about the last thousand", error
+        yield "log_loss", "Mean log loss of the predictions", score.log_loss if loss else None
+        with served.model.engine.at_rest() as learner:
+            if isinstance(learner, Decomposed):
+                yield "rank", "Rank of what tasks share", len(learner.singular_values())
+        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"
 
 
 # The server

@@ -79,7 +79,7 @@ class Client(durable.Closing):
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
 
         "task" is a list or mapping of levels where the model has several groupings. "offset" is
-        the known part of an event's margin, where the model has offsets.
+        the known part of an event's margin, where the model has offsets; a list for classes.
 
         Returns a mapping per event with "label", "probability", "margin" and "version", and with
         "unknown", the columns and categories not used since they were never learned, if there

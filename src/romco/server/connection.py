@@ -48,9 +48,8 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._received_bytes = 0  # of a head that came in several parts
+        self._received_bytes = 0  # after the part in which a request began
         self._in_request = self._in_head = False
-        self._number = 0  # of the request being read
         self._open = 0  # requests without a complete response
         self._reason = NO_HTTP
         self._refused = False
@@ -77,15 +76,14 @@ class Connection(HttpToolsProtocol):
         """Parse, unless something was refused: nothing after it is read."""
         if self._refused:
             return
-        number = self._number
+        self._received_bytes += len(data)
         super().data_received(data)
         if self._refused or not self._in_request:
             return
         if self._timer is None:
             self._start_timer()
-        if self._in_head and number == self._number:
-            self._received_bytes += len(data)
-        if self._received_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
+        too_long = self._in_head and self._received_bytes > MAX_HEAD_BYTES
+        if too_long or len(self.headers) > MAX_HEADER_LINES:
             self._refuse_now(*TOO_LONG)
 
     # Parser callbacks
@@ -94,7 +92,7 @@ class Connection(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = True
-        self._number, self._received_bytes = self._number + 1, 0
+        self._received_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Begin the response."""

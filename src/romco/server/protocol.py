@@ -1,6 +1,5 @@
-"""Settings and limits, and messages: of clients and of the log; limits are part of the types."""
+"""Settings and limits, and messages of clients; limits are part of the types."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +13,8 @@ from msgspec import Meta
 from romco.io.schema import MAX_GROUPINGS
 from romco.model.names import canonical_name
 
-MAX_BODY_BYTES = 8 << 20
 MAX_EVENTS = 1_000  # per request
 MAX_FEATURES = 10_000  # per event
-MAX_NEW_FEATURES = 100_000  # per request
 MAX_NAME_CHARS = 256  # of a task, a feature, an id or a label
 MAX_TEXT_CHARS = 10_000  # of a text value
 MAX_NUMBER = 1e15  # absolute size
@@ -29,7 +26,6 @@ Task = str | int
 Row = dict[str, float | str | bool | None] | list[float]
 Answer = str | int | float | bool
 Durability = Literal["durable", "logged", "none"]
-TaskOrder = Literal["task", "kind", "events", "shared", "personal", "share", "error"]
 
 # The same as a request may have them
 Text = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
@@ -37,10 +33,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Level = Name | Integer
-Levels = (
-    Annotated[list[Level], Meta(min_length=1, max_length=MAX_GROUPINGS)]
-    | Annotated[dict[Text, Level], Meta(min_length=1, max_length=MAX_GROUPINGS)]
-)
+_SOME = Meta(min_length=1, max_length=MAX_GROUPINGS)
+Levels = Annotated[list[Level], _SOME] | Annotated[dict[Text, Level], _SOME]
 Cell = Number | Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | bool | None
 Cells = Annotated[dict[Text, Cell], Meta(max_length=MAX_FEATURES)]
 Numbers = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
@@ -65,6 +59,7 @@ class Settings:
     pending_events: int = 100_000
     pending_bytes: int = 1 << 28
     budget: float | None = None  # share of the events whose answers may be asked for
+    new_features: int = 100_000  # in one request
     model_tasks: int = 1_000_000
     model_features: int = 4_000_000  # where features have names
     model_classes: int = 2_000
@@ -125,19 +120,17 @@ class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     task: Level | Levels  # or the level of each grouping, where the model has several
     x: Cells | Numbers
     id: Name | None = None
-    offset: Number | None = None  # known part of the margin, where the model has offsets
+    offset: Number | Numbers | None = None  # known part of the margin; of classes one each
 
 
-class LearnRequest(
-    msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True
-):
+class LearnRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Answer to a pending event by its id, or a whole event with its answer."""
 
     y: Text | Integer | Number | bool
     id: Name | None = None
     task: Level | Levels | None = None
     x: Cells | Numbers | None = None
-    offset: Number | None = None
+    offset: Number | Numbers | None = None
 
 
 class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
@@ -163,7 +156,7 @@ class TaskQuery(msgspec.Struct, frozen=True):
     """Search, order and page of a list of tasks."""
 
     search: Annotated[str, Meta(max_length=256)] = ""
-    order: TaskOrder = "personal"
+    order: Literal["task", "kind", "events", "shared", "personal", "share", "error"] = "personal"
     descending: bool = True
     offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -176,79 +169,13 @@ class ErrorResponse(msgspec.Struct, omit_defaults=True):
     index: int | None = None
 
 
-# The log
-
-
-class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Prediction as it was made; ``context`` belongs to the learner, for late answers."""
-
-    label: Answer | None
-    probability: float | None
-    margin: float
-    context: list[float] | None = None
-
-
-class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Event to learn, with the prediction made before, if there was one."""
-
-    id: str | None
-    task: Task
-    x: Row
-    y: Answer
-    prediction: Prediction | None = None
-    offset: float | None = None
-
-
-class Learn(msgspec.Struct, array_like=True, frozen=True, tag="learn"):
-    """Events that are learned together or not at all; a position of a source, if they have one."""
-
-    events: list[Event]
-    source: str | None = None
-    position: str | None = None
-
-    @property
-    def count(self) -> int:
-        """Sequence numbers used: one per event, and one if only a position moves."""
-        return max(1, len(self.events))
-
-
-class Forget(msgspec.Struct, array_like=True, frozen=True, tag="forget"):
-    """Task to forget."""
-
-    task: Task
-    count = 1
-
-
-class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Predicted event that waits for its answer."""
-
-    id: str
-    task: Task
-    x: Row
-    prediction: Prediction
-    offset: float | None = None
-
-
-Change = Learn | Forget
-
-
 @lru_cache(1 << 16)
 def name_key(name: Any) -> str:
     """Return the one form of a task or a label, as text: 1, 1.0, "1" and True are the same."""
     return str(canonical_name(name))
 
 
-@lru_cache(1 << 12)
-def hash_answer(answer: Answer) -> bytes:
-    """Return 8 bytes for an answer."""
-    return hashlib.blake2b(name_key(answer).encode(), digest_size=8).digest()
-
-
 encode = msgspec.json.Encoder().encode
-decode_change = msgspec.json.Decoder(Learn | Forget).decode
-decode_pending = msgspec.json.Decoder(PendingEvent).decode
-
-
 _MANY = Meta(min_length=1, max_length=MAX_EVENTS)
 PREDICT_BODY = msgspec.json.Decoder(PredictRequest | Annotated[list[PredictRequest], _MANY])
 LEARN_BODY = msgspec.json.Decoder(LearnRequest | Annotated[list[LearnRequest], _MANY])

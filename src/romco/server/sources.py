@@ -55,7 +55,6 @@ class SourceReader:
     """Reads a source in a thread and hands it to the service, each message once, in order."""
 
     def __init__(self, source: EventSource, service: "Service") -> None:
-        self.learned = self.refused = 0  # messages
         self._source, self._service = source, service
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="romco-source", daemon=True)
@@ -66,18 +65,14 @@ class SourceReader:
         self._stop.set()
         self._thread.join(seconds)
 
-    @property
-    def position(self) -> str | None:
-        """Position of the last message that was learned or refused."""
-        return self._service.positions.get(self._source.name)
-
     def _run(self) -> None:
         pause = PAUSE_SECONDS
         while not self._stop.is_set():
             try:
-                self._source.open(self.position)
+                self._source.open(self._service.positions.get(self._source.name))
                 while not self._stop.is_set():
-                    self._take(self._source.read(READ_MESSAGES))
+                    if messages := self._source.read(READ_MESSAGES):
+                        self._take(messages)
                     pause = PAUSE_SECONDS
             except StoppedError:
                 return
@@ -99,15 +94,11 @@ class SourceReader:
                 except RequestError as error:
                     self._source.refuse(message, error.reason)
                     self._service.learn([], self._source.name, message.position).result()
-                    self.refused += 1
-        if messages:
-            self._source.acknowledge(messages)
+        self._source.acknowledge(messages)
 
     def _learn(self, messages: Sequence[Message]) -> None:
         lessons = [lesson for m in messages for lesson in parse(m.body, LEARN_BODY)[0]]
-        if messages:
-            self._service.learn(lessons, self._source.name, messages[-1].position).result()
-            self.learned += len(messages)
+        self._service.learn(lessons, self._source.name, messages[-1].position).result()
 
 
 def open_source(url: str) -> EventSource:

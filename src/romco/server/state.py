@@ -16,29 +16,13 @@ from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
 from romco.model.target import Predictions
-from romco.server.protocol import (
-    MAX_NAME_CHARS,
-    MAX_NEW_FEATURES,
-    Answer,
-    Change,
-    Event,
-    Forget,
-    Learn,
-    PendingEvent,
-    Prediction,
-    PredictResponse,
-    RequestError,
-    Row,
-    Settings,
-    Task,
-    TaskQuery,
-    name_key,
-)
+from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
+from romco.server.store import Change, Event, Forget, Learn, PendingEvent, Prediction
 
 PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
-MAX_UNKNOWN_NAMES = 20  # in a response
+MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 NO_PREDICTION = Prediction(None, None, 0.0)
 NO_TASK = "no such task is known"
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
@@ -93,10 +77,6 @@ class Scores(msgspec.Struct):
     total: ErrorCount = msgspec.field(default_factory=ErrorCount)
     tasks: dict[str, ErrorCount] = msgspec.field(default_factory=dict)
     score: Score = msgspec.field(default_factory=Score)
-
-    def of_task(self, task: Any) -> ErrorCount | None:
-        """Return a task's own score, if any of its predictions was compared with an answer."""
-        return self.tasks.get(name_key(task))
 
 
 encode_scores = msgspec.json.Encoder(enc_hook=Score.to_json).encode
@@ -215,7 +195,7 @@ class ServedModel:
         self.model.schema = None
         return schema
 
-    def encode(self, rows: Sequence[Row], learning: bool = False) -> Sequence[Any]:
+    def encode(self, rows: Sequence[Any], learning: bool = False) -> Sequence[Any]:
         """Read cells as the table was read that the model was learned from, or each by itself.
 
         A column that this table does not have is not learned; RequestError names it.
@@ -223,29 +203,25 @@ class ServedModel:
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
-        encoded = []
-        for index, row in enumerate(rows):
-            if not isinstance(row, dict):
-                raise RequestError("expected an object with a value for each name", index)
-            unknown = schema.unknown(row) if learning and schema.complete else []
-            if unknown:
-                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
-            try:
-                encoded.append(schema.encode(row))
-            except ValueError as error:
-                raise RequestError(str(error), index) from None
-        return encoded
 
-    def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
+        def read(row: Any) -> dict[str, float]:
+            if not isinstance(row, dict):
+                raise ValueError("expected an object with a value for each name")
+            if learning and schema.complete and (unknown := schema.unknown(row)):
+                raise ValueError(f"the model has no column {', '.join(unknown)}")
+            return schema.encode(row)
+
+        return check_each(lambda some: list(map(read, some)), rows)
+
+    def _unknown(self, row: Any, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
-        assert isinstance(row, dict)
         assert self._schema is not None
         columns = self._schema.columns
         names = [name for name in row if self._schema.complete and name not in columns]
         for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
             column = name if name in row else name.partition("=")[0]
             if column in row and column not in names and (name != column or name not in columns):
-                names.append(name[:MAX_NAME_CHARS])
+                names.append(name[:MAX_UNKNOWN_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
     def _predictions(self, margins: Any, probabilities: Any) -> tuple[list[Any], ...]:
@@ -316,7 +292,10 @@ class ServedModel:
     def _count(self, events: list[Event], made: list[Prediction]) -> None:
         """Count the errors of predictions; those made before any label was known have none."""
         judged = [(e, m) for e, m in zip(events, made, strict=True) if m.label is not None]
-        errors = [self._error(prediction.label, event.y) for event, prediction in judged]
+        if self.target == "number":
+            errors = [abs(m.margin - float(e.y)) for e, m in judged]
+        else:
+            errors = [float(name_key(m.label) != name_key(e.y)) for e, m in judged]
         probabilities = np.array([m.probability for _, m in judged], dtype=np.float64)
         if self.target == "classes":
             right = 1.0 - 2.0 * np.array(errors)
@@ -328,11 +307,6 @@ class ServedModel:
             self.scores.total.add(error)
             key, counts = name_key(event.task), self.scores.tasks
             (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
-
-    def _error(self, label: Any, answer: Answer) -> float:
-        if self.target == "number":
-            return abs(float(label) - float(answer))
-        return float(name_key(label) != name_key(answer))
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -374,7 +348,7 @@ class ServedModel:
         """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
             raise RequestError(NO_TASK, status=404)
-        insight, score = explain_task(self.model, task), self.scores.of_task(task)
+        insight, score = explain_task(self.model, task), self.scores.tasks.get(name_key(task))
         return self._task_row(insight) | {
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],
@@ -399,7 +373,8 @@ class ServedModel:
         return found if unknown is None else found | {"unknown": unknown}
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
-        score, names = self.scores.of_task(insight.task), ("events", "shared", "personal", "share")
+        score = self.scores.tasks.get(name_key(insight.task))
+        names = ("events", "shared", "personal", "share")
         return {
             "task": _plain(insight.task),
             "kind": insight.kind,
@@ -430,9 +405,9 @@ class GroupValidator:
         try:
             rows = self._served.encode([event.x for event in events], learning=True)
             check_each(lambda some: model.features.read(some, features), rows)
-            if len(features) > MAX_NEW_FEATURES:
+            if len(features) > settings.new_features:
                 many = f"{len(features):,} new features in one request"
-                raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
+                raise RequestError(f"{many}: at most {settings.new_features:,}")
             _, known = check_each(self._target.read, [event.y for event in events])
             if offsets is not None or engine.with_offset:
                 check_each(lambda some: engine.read_offset(some, 1.0, engine.events > 0), offsets)
@@ -471,14 +446,18 @@ def check_each(check: Callable[[Any], Any], values: Any) -> Any:
         raise RequestError(str(reason), low) from None
 
 
-def _offsets(offsets: Sequence[float | None]) -> list[float] | None:
+def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
     if offsets.count(None) == len(offsets):
         return None
-    return [np.nan if offset is None else offset for offset in offsets]
+    shapes = {np.shape(offset) for offset in offsets if offset is not None}
+    if len(shapes) > 1:
+        raise RequestError("offset: expected a number for each event, or one for each class", 0)
+    lacking = np.full(shapes.pop(), np.nan).tolist()
+    return [lacking if offset is None else offset for offset in offsets]
 
 
-def _plain(label: Any) -> Answer | None:
+def _plain(label: Any) -> Any:
     """Return a label or a name as JSON has it; those of other types come with model files."""
     return label if isinstance(label, PLAIN_LABELS) else str(label)
 

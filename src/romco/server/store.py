@@ -26,20 +26,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from romco.io import durable
 from romco.io.modelfile import ModelFileError, load, save
 from romco.model import Model
 from romco.server.protocol import (
-    Change,
-    Forget,
+    Answer,
     FullError,
-    PendingEvent,
+    Row,
     Settings,
     StoreError,
-    decode_change,
-    decode_pending,
+    Task,
     encode,
-    hash_answer,
     name_key,
 )
 
@@ -73,8 +72,72 @@ COMMIT;
 """
 
 
+# What the log holds
+
+
+class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Prediction as it was made; ``context`` belongs to the learner, for late answers."""
+
+    label: Answer | None
+    probability: float | None
+    margin: float
+    context: list[float] | None = None
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Event to learn, with the prediction made before, if there was one."""
+
+    id: str | None
+    task: Task
+    x: Row
+    y: Answer
+    prediction: Prediction | None = None
+    offset: float | list[float] | None = None
+
+
+class Learn(msgspec.Struct, array_like=True, frozen=True, tag="learn"):
+    """Events that are learned together or not at all; a position of a source, if they have one."""
+
+    events: list[Event]
+    source: str | None = None
+    position: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Sequence numbers used: one per event, and one if only a position moves."""
+        return max(1, len(self.events))
+
+
+class Forget(msgspec.Struct, array_like=True, frozen=True, tag="forget"):
+    """Task to forget."""
+
+    task: Task
+    count = 1
+
+
+class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Predicted event that waits for its answer."""
+
+    id: str
+    task: Task
+    x: Row
+    prediction: Prediction
+    offset: float | list[float] | None = None
+
+
+Change = Learn | Forget
+decode_change = msgspec.json.Decoder(Change).decode
+decode_pending = msgspec.json.Decoder(PendingEvent).decode
+
+
 class DamagedError(ValueError):
     """A folder that was changed or lost data after it had been written."""
+
+
+@lru_cache(1 << 12)
+def hash_answer(answer: Answer) -> bytes:
+    """Return 8 bytes for an answer."""
+    return hashlib.blake2b(name_key(answer).encode(), digest_size=8).digest()
 
 
 @lru_cache(1 << 10)

@@ -18,30 +18,24 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 
 from romco.labels import Budget
 from romco.model import Model
 from romco.server.protocol import (
     BusyError,
-    Change,
-    Event,
-    Forget,
     FullError,
-    Learn,
     LearnRequest,
     LearnResponse,
-    PendingEvent,
-    Prediction,
     RequestError,
     Settings,
     StoppedError,
     StoreError,
     Task,
-    hash_answer,
 )
 from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
-from romco.server.store import DamagedError, Store
+from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent, Store, hash_answer
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS = 0.2  # between looks at what is due
@@ -68,7 +62,7 @@ class _Order:
     # while it is under way:
     done: list[LearnResponse] = field(default_factory=list)
     first: int = 0  # sequence number of the change
-    change: Change | None = None
+    change: Learn | Forget | None = None
     outcomes: list[LearnResponse] = field(default_factory=list)
 
     @property
@@ -474,7 +468,7 @@ def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | Non
     made = None if waiting is None else waiting.prediction
     if lesson.task is not None and lesson.x is not None:
         if waiting is not None and (waiting.task, waiting.x) != (lesson.task, lesson.x):
-            made = Prediction(made.label, made.probability, made.margin) if made else None
+            made = msgspec.structs.replace(made, context=None) if made else None
         return Event(lesson.id, lesson.task, lesson.x, lesson.y, made, lesson.offset)
     if lesson.id is None or lesson.task is not None or lesson.x is not None:
         raise RequestError("give either id and y, or task, x and y", place)

@@ -16,11 +16,9 @@ from romco.parameters import whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
 from romco.shards.checkpoint import from_model_state
-from romco.shards.reader import EventFiles, FilePosition, list_files
+from romco.shards.reader import EventFiles, FilePosition
 from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
-
-__all__ = ["EventFiles", "ShardsProgress", "learn", "list_files"]
 
 START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files

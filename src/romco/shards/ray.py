@@ -12,18 +12,15 @@ next one: a period is one message to each shard, to apply, to read, and to retur
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
 from romco.shards.engines import Arguments, Engine, Method, State
 from romco.shards.shard import Shard
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
-MIN_SHARDS_FOR_PARALLEL_MERGE = 16
 MAX_RESTARTS = 3  # of a shard, in a row
 LARGE_ARGUMENTS = ("learn", "apply", "take_subspace", "resume")  # should not be sent twice
 CHANGES_STATE = (*LARGE_ARGUMENTS, "forget", "open", "read")
@@ -99,15 +96,6 @@ class Ray(Engine):
         call = method.__name__, self._pack(method.__name__, arguments)
         for posted in self._posted:
             posted.append(call)
-
-    def map_ranges(self, function: Callable[[int, int], None], n: int) -> None:
-        """Call the function in the driver: once, or for many shards on all cores."""
-        if len(self._actors) < MIN_SHARDS_FOR_PARALLEL_MERGE:
-            function(0, n)
-            return
-        cores = os.cpu_count() or 1
-        with ThreadPoolExecutor(cores) as pool:
-            map_ranges(pool, cores, function, n)
 
     def saved(self, starts: Sequence[State], method: Method, arguments: Arguments) -> None:
         """Empty the logs: a lost shard starts from its state, with this call."""
