@@ -61,7 +61,9 @@ def timed(threads, x, y, tasks):
         released_time(released, "romco.learners.merging.TouchedRows", "__init__", "union"),
         released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
         released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),
-        mock.patch("romco.model.features._check_finite", timing(released, features._check_finite)),
+        mock.patch(
+            "romco.model.features._check_numbers", timing(released, features._check_numbers)
+        ),
         sharded(threads, x.shape[1], engine="threads") as shards,
     ):
         wall, cpu = time.perf_counter(), time.process_time()
