@@ -436,7 +436,10 @@ class Auto(BaseAuto):
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
         """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
-        rows = np.unique(np.concatenate([part.rows for part in statistics]))
+        used = np.zeros(self.n_features, dtype=np.bool_)  # far faster than np.unique
+        for part in statistics:
+            used[part.rows] = True
+        rows = np.flatnonzero(used).astype(np.int32)
         values = np.zeros((len(rows), statistics[0].values.shape[1]))
         for part in statistics:
             values[np.searchsorted(rows, part.rows)] += part.values
