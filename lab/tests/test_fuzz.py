@@ -24,11 +24,11 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "n"),
     [
-        ("files", 200),
-        ("arrays", 200),
-        ("strangers", 75),
-        ("liars", 50),
-        ("folders", 20),
+        ("files", 400),
+        ("arrays", 400),
+        ("strangers", 150),
+        ("liars", 100),
+        ("folders", 30),
         ("sources", 12),
         ("memories", 10),
         pytest.param("files", 20_000, marks=pytest.mark.slow),

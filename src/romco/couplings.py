@@ -68,10 +68,12 @@ class FixedCoupling:
         """F (m, m) by the eigenvectors of A."""
         A = np.asarray(self.matrix, dtype=np.float64)
         if A.shape != (n_tasks, n_tasks) or not np.isfinite(A).all() or not np.allclose(A, A.T):
-            raise ValueError(f"coupling must be a number, or symmetric ({n_tasks}, {n_tasks})")
+            raise ValueError(f"coupling must be a number or a symmetric array {n_tasks, n_tasks}")
         values, vectors = np.linalg.eigh(A)
         if values[0] < -1e-10 * max(1.0, values[-1]):
-            raise ValueError(f"coupling must be positive semi-definite; eigenvalue {values[0]}")
+            raise ValueError(
+                f"coupling must be positive semi-definite; an eigenvalue is {values[0]}"
+            )
         scaled: Numbers = vectors * np.sqrt(np.maximum(0.0, values))
         return scaled
 

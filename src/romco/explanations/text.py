@@ -118,7 +118,7 @@ class Explanation:
         spectrum = Figure(figsize=(5, 3), layout="constrained")
         axes = spectrum.subplots()
         axes.bar(np.arange(1, self.rank + 1), self.spectrum, color=BLUE)
-        axes.set(xlabel="dimension", ylabel="singular value of U", title=f"Rank {self.rank}")
+        axes.set(xlabel="dimension", ylabel="singular value of U", title=f"U: rank {self.rank}")
         shown = self.tasks[:30][::-1]
         tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
         axes = tasks.subplots()

@@ -150,5 +150,5 @@ def _check(
     if not 1 <= rank <= n_features:
         raise ValueError(f"rank must be from 1 to {n_features}, the number of features; got {rank}")
     if not 0 <= outliers <= n_tasks:
-        raise ValueError(f"outliers must be from 0 to {n_tasks}, all tasks; got {outliers}")
+        raise ValueError(f"outliers must be from 0 to n_tasks = {n_tasks}; got {outliers}")
     return sizes

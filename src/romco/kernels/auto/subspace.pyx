@@ -57,7 +57,7 @@ cdef class Subspace:
         self.lose_track()
 
     def lose_track(self):
-        """Know that others have changed B: its rows that are zero must be looked for."""
+        """Forget which rows of B are zero: others have changed it."""
         self.tracked[0] = self.tracked[1] = False
 
     cdef int side(self) noexcept nogil:
