@@ -402,10 +402,8 @@ cdef class AutoKernel(Kernel):
         unit = o.unit if noted and not first else self.unit()
         if self.is_shard():
             self.covariances.distrust()
-        else:
-            self.covariances.settle()
-            if self.covariances.choose(row, self.scales):
-                noted = False
+        elif self.choose_frequent(row.index, row.n, False):
+            noted = False
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
             self.read(row, task, offset, unit, o)
             self.combine(task, o)
@@ -425,6 +423,13 @@ cdef class AutoKernel(Kernel):
         if not first:
             count_size(&self.clock[0], row.x2, h)
         return 0
+
+    cdef bint choose_frequent(
+        self, const int* counted, Py_ssize_t n, bint leave
+    ) noexcept nogil:
+        """Choose anew which features have covariances, after n were counted; true if any changed."""
+        self.covariances.settle()
+        return self.covariances.choose(counted, n, self.scales, leave)
 
     cdef void move_learners(
         self, Scaled x, long long task, double y, double h, double unit, Opinions* o

@@ -28,7 +28,9 @@ cdef class Covariances:
     cdef void settle(self) noexcept nogil
     cdef void distrust(self) noexcept nogil
     cdef void lose_track(self) noexcept nogil
-    cdef bint choose(self, Scaled x, Units units) noexcept nogil
+    cdef bint choose(
+        self, const int* counted, Py_ssize_t n, Units units, bint leave
+    ) noexcept nogil
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil
     cdef void remove(self, Py_ssize_t k) noexcept nogil

@@ -103,12 +103,17 @@ cdef class Covariances:
         """Others may have changed which features have a place, too."""
         self.trusted, self.count = False, 0
 
-    cdef bint choose(self, Scaled x, Units units) noexcept nogil:
-        """Let frequent features of a row that was counted join, and rare ones leave; true if any did."""
+    cdef bint choose(
+        self, const int* counted, Py_ssize_t n, Units units, bint leave
+    ) noexcept nogil:
+        """Let those of n counted features join that are frequent, and rare ones leave; true if any did.
+
+        Rare ones leave whenever the events have doubled, or if ``leave``.
+        """
         cdef double events = units.events()
         cdef Py_ssize_t k, whole = <Py_ssize_t> events
         cdef bint changed = False
-        if whole & (whole - 1) == 0:
+        if leave or whole & (whole - 1) == 0:
             k = self.count - 1
             while k > 0:
                 if units.count_of(<Py_ssize_t> self.frequent[k]) < LEAVE_SHARE * events:
@@ -117,14 +122,14 @@ cdef class Covariances:
                 k -= 1
         if self.count < self.frequent.shape[0] and self.frequent[self.count] == CLOSED:
             return changed
-        for k in range(x.n):
-            if not self.place[x.index[k]] and units.count_of(x.index[k]) >= JOIN_SHARE * events:
+        for k in range(n):
+            if not self.place[counted[k]] and units.count_of(counted[k]) >= JOIN_SHARE * events:
                 if self.count == self.frequent.shape[0]:
                     if events < SURE_EVENTS:
                         break
                     self.close()
                     return True
-                self.add(x.index[k])
+                self.add(counted[k])
                 changed = True
         return changed
 
