@@ -77,15 +77,15 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     """Load a public name or module on first use."""
     if name in _MODULES:
-        found = getattr(import_module(f"romco.{_MODULES[name]}"), name)
+        value = getattr(import_module(f"romco.{_MODULES[name]}"), name)
     elif name == "cluster":
-        found = import_module("romco.shards")
+        value = import_module("romco.shards")
     elif name in __all__ or name in ("evaluation", "io", "learners", "model", "rounds"):
-        found = import_module(f"romco.{name}")
+        value = import_module(f"romco.{name}")
     else:
         raise AttributeError(f"module 'romco' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -69,8 +69,8 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
     part = rounds[:10]
     gaps = Rounds(part.task, part.x, part.y.copy(), part.starts)
     gaps.y[::3] = np.nan
-    told, blind, plain = make(D, M), make(D, M), make(D, M)
-    margins = told.replay(gaps)
+    with_gaps, blind, plain = make(D, M), make(D, M), make(D, M)
+    margins = with_gaps.replay(gaps)
     expected = []
     for round in gaps:
         expected.append(blind.predict(round))
@@ -81,8 +81,8 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
         if not missing.all():
             plain.update(chosen(round, ~missing))
     np.testing.assert_array_equal(margins, np.concatenate(expected))
-    assert_same_state(told.state(), blind.state())
-    assert_same_state(told.state(), plain.state())
+    assert_same_state(with_gaps.state(), blind.state())
+    assert_same_state(with_gaps.state(), plain.state())
     blank = make(D, M)
     blank.update(part[0]._replace(y=np.full(len(part[0].y), np.nan)))
     np.testing.assert_array_equal(blank.weights(), make(D, M).weights())

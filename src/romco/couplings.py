@@ -110,5 +110,5 @@ def coupling_of(value: Any) -> Coupling:
     if isinstance(value, list | tuple | np.ndarray):
         A = np.asarray(value)
         return Uniform(float(A)) if A.ndim == 0 else FixedCoupling(A)
-    found: Coupling = part("coupling", COUPLINGS, value)
-    return found
+    coupling: Coupling = part("coupling", COUPLINGS, value)
+    return coupling

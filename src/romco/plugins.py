@@ -32,8 +32,8 @@ class Registry(Mapping[str, T]):
     def _entries(self) -> "dict[str, EntryPoint]":
         from importlib.metadata import entry_points  # takes 30 ms, and few names are not built in
 
-        found = {entry.name: entry for entry in entry_points(group=self.group)}
-        return {name: found[name] for name in sorted(found) if name not in self._names}
+        entries = {entry.name: entry for entry in entry_points(group=self.group)}
+        return {name: entries[name] for name in sorted(entries) if name not in self._names}
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:

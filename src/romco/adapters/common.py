@@ -133,11 +133,11 @@ def column_to_json(column: Any) -> Any:
     return None if column is None else to_json(column)
 
 
-def column_from_json(found: Any) -> Any:
+def column_from_json(data: Any) -> Any:
     """Restore what :func:`column_to_json` wrote."""
-    if isinstance(found, dict) and "groupings" in found:
-        return list(found["groupings"])
-    return None if found is None else from_json(found)
+    if isinstance(data, dict) and "groupings" in data:
+        return list(data["groupings"])
+    return None if data is None else from_json(data)
 
 
 def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any = None) -> Any:
@@ -152,21 +152,21 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
     return weight if class_weight is None else weight * _of_classes(class_weight, y)
 
 
-def epochs_of(asked: int | None, model: Model) -> int:
+def epochs_of(epochs: int | None, model: Model) -> int:
     """Return the number of passes over the rows: ``asked``, else as the learner allows.
 
     Raises ValueError where more than one pass is asked of a learner that takes each row as
     evidence: rows would count several times, and its probabilities would be too sure.
     """
     once = model.engine.learner.one_pass
-    if asked is None:
+    if epochs is None:
         return 1 if once else DEFAULT_EPOCHS
-    if whole("epochs", asked) > 1 and once:
+    if whole("epochs", epochs) > 1 and once:
         raise ValueError(
-            f"epochs={asked}: this learner takes each row as new evidence, so that a second pass "
+            f"epochs={epochs}: this learner takes each row as new evidence, so that a second pass "
             "would count it twice; leave epochs out, or choose another learner, as romco-nucl"
         )
-    return asked
+    return epochs
 
 
 def passes(
@@ -257,10 +257,10 @@ def _copies(
 def _checked(sample_weight: Any, n: int) -> Numbers:
     from sklearn.utils.validation import _check_sample_weight
 
-    found: Numbers = _check_sample_weight(
+    weights: Numbers = _check_sample_weight(
         sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
     )
-    return found
+    return weights
 
 
 def _of_classes(class_weight: Any, y: Any) -> Numbers:
@@ -272,7 +272,7 @@ def _of_classes(class_weight: Any, y: Any) -> Numbers:
         return np.asarray(len(number) / (len(labels) * count))[number]
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be 'balanced' or a mapping; got {class_weight!r}")
-    found = np.array([float(class_weight.get(label, 1.0)) for label in labels.tolist()])
-    if not (np.isfinite(found) & (found >= 0.0)).all():
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels.tolist()])
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise ValueError(f"weights of classes must be 0 or positive; got {dict(class_weight)}")
-    return found[number]
+    return weights[number]

@@ -69,10 +69,10 @@ class PersonalLayer:
         self.base = base
         known: Any = getattr(base, "classes_", classes)
         several: Target = "classes" if known is not None and len(known) > 2 else "two classes"
-        found = target or _target_of(base)
-        found = several if target is None and found != "number" else found
-        choice("target", found, "two classes", "classes", "number")
-        self.target: Target = found
+        kind = target or _target_of(base)
+        kind = several if target is None and kind != "number" else kind
+        choice("target", kind, "two classes", "classes", "number")
+        self.target: Target = kind
         if self.target == "number" and classes is not None:
             raise ValueError("a number has no classes: leave them out")
         if classes is not None and list(known) != list(classes):

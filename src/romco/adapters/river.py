@@ -200,10 +200,10 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        found = self.model.engine.probabilities(*self._split_many(X, task), offset)
-        if found.ndim == 1:
-            found = np.column_stack([1.0 - found, found])
-        return _frame(X, dict(zip(classes, found.T, strict=True)))
+        probabilities = self.model.engine.probabilities(*self._split_many(X, task), offset)
+        if probabilities.ndim == 1:
+            probabilities = np.column_stack([1.0 - probabilities, probabilities])
+        return _frame(X, dict(zip(classes, probabilities.T, strict=True)))
 
     def _classes(self) -> tuple[Any, ...]:
         """The labels known; River's False and True unless there are others."""
@@ -306,16 +306,16 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         if len(chances) < 2:
             chances = np.array([0.5, 0.5])  # one label is known, or none: anything may come
         with np.errstate(divide="ignore"):
-            asked = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
+            ask = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
         self._audited = y_pred if self._policy.audited[0] else None
-        return asked
+        return ask
 
     def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
         """Learn the label of the event predicted last, or of any other."""
-        said, self._audited = self._audited, None
-        if said is not None:
-            wrong = not said or max(said, key=lambda label: said[label]) != y
-            chance = max(said.get(y, 0.0), 1e-15) if said else 0.5
+        chances, self._audited = self._audited, None
+        if chances is not None:
+            wrong = not chances or max(chances, key=lambda label: chances[label]) != y
+            chance = max(chances.get(y, 0.0), 1e-15) if chances else 0.5
             self._audit.add(0, float(wrong), float(-np.log(chance)))
         self.classifier.learn_one(x, y, **kwargs)
 

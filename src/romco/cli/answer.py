@@ -46,9 +46,9 @@ def predict(
     Line, task, prediction, the probability of the label that is named positive,
     the margin (above 0 for the positive label), and the true label where the file has it.
     """
-    found = load_model(model)
-    known, warning = resolve_source(found, source, labelled=False)
-    rows = _with_hints(found, _note_end(runs.predict(found, known, reasons)), warning)
+    loaded = load_model(model)
+    known, warning = resolve_source(loaded, source, labelled=False)
+    rows = _with_hints(loaded, _note_end(runs.predict(loaded, known, reasons)), warning)
     if out is not None:
         write_predictions(rows, out)
         return
@@ -66,9 +66,9 @@ def evaluate(
 
     The baseline is the error of always answering the label more frequent so far.
     """
-    found = load_model(model)
-    known, warning = resolve_source(found, replace(source, weight=weight), labelled=True)
-    scores = runs.evaluate(found, known)
+    loaded = load_model(model)
+    known, warning = resolve_source(loaded, replace(source, weight=weight), labelled=True)
+    scores = runs.evaluate(loaded, known)
     warn(warning)
     if scores.learned and not as_json:  # where it is a field
         warn(
@@ -78,14 +78,14 @@ def evaluate(
     note_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    target, summary = found.engine.target, scores.summary()
+    target, summary = loaded.engine.target, scores.summary()
     two = target.kind == "two classes"
     if as_json:
         about = {"positive": target.positive} if two else {"target": target.kind}
         print(json.dumps({**about, **summary}))
         return
     if two:
-        _show_table(found, scores)
+        _show_table(loaded, scores)
     else:
         _show_lines(scores)
     title, key, form = ("RMSE", "rmse", ".4g") if "rmse" in summary else ("error", "error", ".2%")
@@ -163,8 +163,8 @@ def effects(
     """Show the effects of tasks and groupings with standard errors, and variance components."""
     from romco.explanations import effects as find_effects
 
-    found = find_effects(load(model), split_list(slopes))
-    levels, variances = rows_of(found.levels), rows_of(found.variances)
+    result = find_effects(load(model), split_list(slopes))
+    levels, variances = rows_of(result.levels), rows_of(result.variances)
     if as_csv:
         writer = csv.DictWriter(sys.stdout, list(levels[0]) if levels else [], lineterminator="\n")
         writer.writeheader()
@@ -212,16 +212,16 @@ def explain(
         raise ValueError("--label and --json go with --task and --event")
     from romco.explanations import explain as explained
 
-    found = explained(load(model), top=top)
+    explanation = explained(load(model), top=top)
     if html is not None:  # before anything is printed: whoever reads it may stop reading
-        durable.replace(html, [found.page().encode()])
+        durable.replace(html, [explanation.page().encode()])
         note(f"page: {html}")
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-        for name, figure in found.figures().items():
+        for name, figure in explanation.figures().items():
             figure.savefig(figures / f"{name}.svg")
         note(f"figures: {figures}")
-    print(found)
+    print(explanation)
 
 
 def _explain_one(
@@ -248,8 +248,8 @@ def _explain_one(
         task = read_name(column, cells)
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
-    found = explain_cells(model, cells, ONLY_TASK if task is None else task, label)
-    lines = [json.dumps(found.summary(top))] if as_json else map(inert, found.lines(top))
+    reasons = explain_cells(model, cells, ONLY_TASK if task is None else task, label)
+    lines = [json.dumps(reasons.summary(top))] if as_json else map(inert, reasons.lines(top))
     print("\n".join(lines))
 
 

@@ -155,8 +155,8 @@ def _new_model(
     target = None if two and options.target is None else resolve_target(options.target, source)
     _check_combination(None, replace(options, target=target), threads)
     if target is None:
-        found = options.classes or infer_classes(source, options.positive)
-        options = replace(options, classes=found)
+        classes = options.classes or infer_classes(source, options.positive)
+        options = replace(options, classes=classes)
     return options.new(Model, source.schema, target=target), options
 
 
@@ -357,9 +357,9 @@ def _describe_shards(progress: "ShardsProgress", seconds: float) -> str:
 
 def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
     for path in paths:
-        found = infer_classes(replace(source, path=path), positive)
-        if found is not None:
-            return found
+        classes = infer_classes(replace(source, path=path), positive)
+        if classes is not None:
+            return classes
     raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")
 
 
@@ -379,31 +379,31 @@ def ask(
     Fill in the label column and give the file back: romco learn OUT --asked OUT --model MODEL;
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
-    found = load_model(model)
-    known, warning = resolve_source(found, source, labelled=False)
+    loaded = load_model(model)
+    known, warning = resolve_source(loaded, source, labelled=False)
     assert known.schema is not None
     warn(warning)
-    if found.engine.target.kind != "two classes":
+    if loaded.engine.target.kind != "two classes":
         raise ValueError(
-            f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
+            f"romco ask is for two classes; {model.name} predicts {loaded.engine.target.kind}"
         )
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     budget = parse_label_budget(labels or "5%")
-    asked = requests.choose_requests(found, known, budget, id, **options)
-    requests.write_requests(asked, out)
-    chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in asked)
+    chosen = requests.choose_requests(loaded, known, budget, id, **options)
+    requests.write_requests(chosen, out)
+    chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in chosen)
     audited = f"{chance:,} of them at random to estimate the error"
-    note(f"{len(asked):,} events to label, {audited}: {out}")
+    note(f"{len(chosen):,} events to label, {audited}: {out}")
 
 
-def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:
+def _learn_answers(source: Source, path: Path, request_file: Path, id: str | None) -> None:
     """Learn the labels of events that ``romco ask`` wrote into a model file."""
     with locked_model(path) as model:
         if model is None:
             raise FileNotFoundError(f"there is no model file {path}")
         schema = model.schema
         label = source.label or (None if schema is None else schema.label)
-        file = Source(str(asked), skip_bad=source.skip_bad)
+        file = Source(str(request_file), skip_bad=source.skip_bad)
         result = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
     note(str(result))

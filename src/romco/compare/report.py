@@ -82,33 +82,33 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
     """Read the runs' files; write table and page."""
     task = stream_of(comparison.dataset, comparison.data_dir).task
     table_rows = rows(comparison.runs(), results, task)
-    found, stream = verdict(table_rows), table_rows[0].stream
+    result, stream = verdict(table_rows), table_rows[0].stream
     words = {"positive": "".join(stream["labels"][-1:]), "n": stream["answers"]}
-    table = scores(comparison, table_rows, found)
-    gains = task_gains(found)
+    table = scores(comparison, table_rows, result)
+    gains = task_gains(result)
     known = [row for row in table_rows if row.name in MEANINGS]
     meanings = [f"{row.title}: {MEANINGS[row.name]}." for row in known]
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(markdown(table), encoding="utf-8")
     path = page.write_page(
         out / "index.html",
-        found.title,
+        result.title,
         _data(comparison, stream),
         [
-            page.items(found.sentences),
-            _picture(found),
+            page.items(result.sentences),
+            _picture(result),
             as_html(table),
             page.paragraph(HOW_TO_READ[_kind(stream)].format(**words)),
             page.fold("What the rows mean", [page.items(meanings)]),
-            *_tasks(found, gains, stream),
+            *_tasks(result, gains, stream),
             _details(table_rows),
         ],
         page.origin(command, table_rows[0].runs[0].versions),
     )
-    return Report(found, table, path)
+    return Report(result, table, path)
 
 
-def scores(comparison: Comparison, table_rows: Sequence[Row], found: Verdict) -> Table:
+def scores(comparison: Comparison, table_rows: Sequence[Row], result: Verdict) -> Table:
     """Make the table: the measure that decides first, best marked."""
     stream = table_rows[0].stream
     kind = _kind(stream)
@@ -159,12 +159,12 @@ def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
     return f"{comparison.dataset}: {size}."
 
 
-def _picture(found: Verdict) -> str:
+def _picture(result: Verdict) -> str:
     """Loss by events seen of a task: without the task, with it, and with sharing."""
-    number = found.sharing.stream["answers"] == 0
-    roles = {"without the task": found.without_task, "with the task": found.with_task}
+    number = result.sharing.stream["answers"] == 0
+    roles = {"without the task": result.without_task, "with the task": result.with_task}
     lines = []
-    for role, row in {**roles, "with sharing": found.sharing}.items():
+    for role, row in {**roles, "with sharing": result.sharing}.items():
         first, counts, means = row.by_experience()
         keep = counts >= MIN_CURVE_EVENTS
         heights = np.sqrt(means) if number else means
@@ -175,7 +175,7 @@ def _picture(found: Verdict) -> str:
     return line_chart(lines, "events of the task", title)
 
 
-def _tasks(found: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) -> list[str]:
+def _tasks(result: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) -> list[str]:
     if len(stream["tasks"]) == 1:
         return []
     few = len(stream["tasks"]) - len(gains)
@@ -189,7 +189,7 @@ def _tasks(found: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) ->
         f"{clear.count(0):,} show no clear difference."
     )
     title = "RMSE" if number else "log loss"
-    losses = (f"{title}, {row.title}" for row in (found.reference, found.sharing))
+    losses = (f"{title}, {row.title}" for row in (result.reference, result.sharing))
     head = ("task", "events", *losses, "gain", "")
     cells = [_task_row(one, number) for one in gains[:MAX_TASKS]]
     notes = [*([note] if few else []), "a difference is clear beyond two standard errors"]

@@ -112,7 +112,7 @@ def rows(runs: Iterable[Run], results: Path, task: NDArray[np.int64]) -> list[Ro
     files: dict[str, list[Finished]] = {}
     for run in dict.fromkeys(runs):
         files.setdefault(run.learner, []).append(read(place(run, results)))
-    return [Row(name, found, task) for name, found in files.items()]
+    return [Row(name, data, task) for name, data in files.items()]
 
 
 def read(path: Path) -> Finished:

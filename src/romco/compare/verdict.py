@@ -162,9 +162,9 @@ def verdict(table: Sequence[Row]) -> Verdict:
     return Verdict(title, tuple(sentences), without, known, sharing)
 
 
-def task_gains(found: Verdict) -> list[TaskGain]:
+def task_gains(result: Verdict) -> list[TaskGain]:
     """Gain of each task with at least 20 events, the largest part of its loss first."""
-    before, after = found.reference, found.sharing
+    before, after = result.reference, result.sharing
     task = before.task
     old, new = (_over_shuffles(row.losses) for row in (before, after))
     gains = []

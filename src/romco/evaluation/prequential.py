@@ -99,11 +99,11 @@ class LabelLoop:
     def _round(self, events: Round) -> Numbers:
         self._learn_until(self.delay.now(self.seen))
         margins = self.learner.predict(_unlabelled(events))
-        asked = self._choose(events, margins)
-        if not asked.all():
-            self._observe(events, ~asked)
-        if asked.any():
-            self._wait(events, asked)
+        mask = self._choose(events, margins)
+        if not mask.all():
+            self._observe(events, ~mask)
+        if mask.any():
+            self._wait(events, mask)
         self.seen += len(events.y)
         if not self.delay.is_late:
             self._learn_until(np.inf)
@@ -116,10 +116,10 @@ class LabelLoop:
             return np.ones(len(events.y), dtype=np.bool_)
         if isinstance(policy, Consulting):
             policy.consult(partial(_margins_of_all_tasks, self.learner, events), len(events.y))
-        asked = policy.choose(events.task, margins)
+        mask = policy.choose(events.task, margins)
         if policy.audited.any() and margins.ndim == 1:
             self.audit.add_round(events, margins, policy.audited)
-        return asked
+        return mask
 
     def _observe(self, events: Round, rest: NDArray[np.bool_]) -> None:
         """Learn what needs no label, or the label that other tasks agree on."""
@@ -131,10 +131,10 @@ class LabelLoop:
         if rest.any():
             self.learner.update(_unlabelled(chosen(events, rest)))
 
-    def _wait(self, events: Round, asked: NDArray[np.bool_]) -> None:
-        known = np.full(len(asked), np.nan)
-        known[asked] = self.delay.known(self.seen + np.flatnonzero(asked))
-        for time in np.unique(known[asked]).tolist():
+    def _wait(self, events: Round, mask: NDArray[np.bool_]) -> None:
+        known = np.full(len(mask), np.nan)
+        known[mask] = self.delay.known(self.seen + np.flatnonzero(mask))
+        for time in np.unique(known[mask]).tolist():
             some, peers, context = chosen(events, known == time), [], None
             if isinstance(self.policy, Consulting):
                 peers = [self.policy.heard[e] for e in np.flatnonzero(known == time)]

@@ -246,8 +246,8 @@ class Score:
     def summary(self) -> dict[str, Any]:
         """All figures by name, as JSON holds them."""
         if self.target == "number":
-            found = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
-            return {"events": self.events, **found, "baseline_rmse": self.baseline}
+            errors = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
+            return {"events": self.events, **errors, "baseline_rmse": self.baseline}
         common = {"events": self.events, "error": self.error, "baseline": self.baseline}
         if self.target == "classes":
             table = {name: dict(row) for name, row in self._table.items()}

@@ -49,7 +49,7 @@ class Reasons(NamedTuple):
     def summary(self, top: int | None = None) -> dict[str, Any]:
         """Return JSON values: the first ``top`` features, and the sum of the others."""
         shown, others, rest = self._split(top)
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "label": self.label,
             "margin": self.margin,
             "intercept": self.intercept,
@@ -64,7 +64,7 @@ class Reasons(NamedTuple):
                 for name, shared, personal in shown
             ],
         }
-        return {**found, "others": {"features": others, "adds": rest}} if others else found
+        return {**result, "others": {"features": others, "adds": rest}} if others else result
 
     def lines(self, top: int | None = None) -> list[str]:
         """Return lines for people: the first ``top`` features, and the others in one line."""
@@ -170,9 +170,9 @@ def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
     """
     margin = float(place.margins(learner, rows)[0])
     if place.newcomer(learner) is None:
-        found = learner.contributions(as_round(learner, rows, np.array([place.number])))
-        if found is not None:
-            return Parts(margin, found.shared, found.personal)
+        parts = learner.contributions(as_round(learner, rows, np.array([place.number])))
+        if parts is not None:
+            return Parts(margin, parts.shared, parts.personal)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
     return Parts(margin, *_linear(learner, rows, place))
@@ -299,13 +299,13 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
     """Reasons by feature name, and the rest of the margin."""
     names = _hashed_names(model, x)
     shared, personal = (part.toarray()[0] for part in (parts.shared, parts.personal))
-    found = [
+    reasons = [
         Reason(feature_name(model, j, names.get(j)), float(shared[j]), float(personal[j]))
         for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
     ]
-    found.sort(key=lambda one: -abs(one.total))
-    rest = parts.margin - float(sum(one.total for one in found))
-    return Reasons(parts.margin, rest, tuple(found), label, known)
+    reasons.sort(key=lambda one: -abs(one.total))
+    rest = parts.margin - float(sum(one.total for one in reasons))
+    return Reasons(parts.margin, rest, tuple(reasons), label, known)
 
 
 def _hashed_names(model: Model, x: Any) -> dict[int, str]:
@@ -318,8 +318,8 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
         names = list(map(str, (model.schema or Schema()).encode(x)))
     if model.engine.history is not None:
         names += model.engine.history.kernel.features
-    found: dict[int, str] = {}
+    by_column: dict[int, str] = {}
     for name in names:
         column = hash_name(name) & (model.features.width - 1)
-        found[column] = f"{found[column]} or {name}" if column in found else name
-    return found
+        by_column[column] = f"{by_column[column]} or {name}" if column in by_column else name
+    return by_column

@@ -91,14 +91,14 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
         events = np.array([engine.events_of(task) for task in tasks], dtype=np.int64)
         seen = np.flatnonzero(events)
         names = [tasks[k] for k in seen]
-        found = [(own, names, events[seen], find.tasks(names, events[seen], columns))]
+        estimates = [(own, names, events[seen], find.tasks(names, events[seen], columns))]
         for grouping in groupings:
             levels, at, counts = find.levels(grouping)
             if len(levels):
-                found.append((grouping, levels, counts, [find.intercepts(at, counts)]))
+                estimates.append((grouping, levels, counts, [find.intercepts(at, counts)]))
         residual = find.residual()
-    rows = [row for one in found for row in _rows(*one)]
-    return Effects(_table(rows), _table(_variances(found, residual)))
+    rows = [row for one in estimates for row in _rows(*one)]
+    return Effects(_table(rows), _table(_variances(estimates, residual)))
 
 
 def _rows(
@@ -122,8 +122,8 @@ def _rows(
     ]
 
 
-def _variances(found: list[Any], residual: float) -> list[dict[str, Any]]:
-    terms = [(grouping, term.name, term.variance) for grouping, _, _, ts in found for term in ts]
+def _variances(estimates: list[Any], residual: float) -> list[dict[str, Any]]:
+    terms = [(name, one.name, one.variance) for name, _, _, ts in estimates for one in ts]
     terms.append(("residual", None, residual))
     total = sum(v for _, name, v in terms if name in ("intercept", None))
     return [

@@ -254,8 +254,8 @@ class _Reader:
         shown = classes[:SHOWN_CLASSES]
         largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]
         lines = [
-            f"For {label}: {pairs(found, EFFECT) if found else 'nothing yet'}."
-            for found, (_, label) in zip(largest, shown, strict=True)
+            f"For {label}: {pairs(effects, EFFECT) if effects else 'nothing yet'}."
+            for effects, (_, label) in zip(largest, shown, strict=True)
         ]
         more = len(classes) - SHOWN_CLASSES
         return [*lines, f"And {more:,} more classes."] if more > 0 else lines
@@ -272,14 +272,14 @@ class _Reader:
         return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
 
     def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
-        per, found = self.weights.per_feature, []
+        per, features = self.weights.per_feature, []
         classes = dict(enumerate(() if self.model is None else self.model.classes))
         for j, value in self.weights.largest(i, n):
             if j < self.n_features * per:
                 name, k = self._name(j // per), j % per
                 name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
-                found.append((name, self.turn * value))
-        return tuple(found)
+                features.append((name, self.turn * value))
+        return tuple(features)
 
 
 def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:

@@ -85,8 +85,8 @@ class Explanation:
     @property
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those on their own are :attr:`personal`."""
-        found = Counter(task.kind for task in self.tasks)
-        return {kind: found[kind] for kind in (*KINDS, *found) if kind in found or kind == ALONE}
+        counts = Counter(task.kind for task in self.tasks)
+        return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts or kind == ALONE}
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
@@ -133,78 +133,78 @@ class Explanation:
         return {"spectrum": spectrum, "tasks": tasks}
 
 
-def headline(found: Explanation) -> str:
+def headline(report: Explanation) -> str:
     """Return in one sentence what was learned from what.
 
     >>> headline(Explanation("romco-auto", 90, 3, 10, (), (), positive="spam", label="kind"))
     'romco-auto predicts kind (spam or not) from 10 features of 90 events of 3 tasks.'
     """
-    name = "the label" if found.label is None else inert(found.label)
-    label = "" if found.positive is None else f" ({inert(str(found.positive))} or not)"
-    events = "" if found.events is None else f" of {found.events:,} events"
-    data = "" if found.data is None else f", {inert(found.data)}"
+    name = "the label" if report.label is None else inert(report.label)
+    label = "" if report.positive is None else f" ({inert(str(report.positive))} or not)"
+    events = "" if report.events is None else f" of {report.events:,} events"
+    data = "" if report.data is None else f", {inert(report.data)}"
     return (
-        f"{found.learner} predicts {name}{label} from {found.n_features:,} features{events} "
-        f"of {found.n_tasks:,} tasks{data}."
+        f"{report.learner} predicts {name}{label} from {report.n_features:,} features{events} "
+        f"of {report.n_tasks:,} tasks{data}."
     )
 
 
-def levels(found: Explanation) -> list[str]:
+def levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    known = sorted(task.level for task in found.tasks if task.level is not None and task.events)
+    known = sorted(task.level for task in report.tasks if task.level is not None and task.events)
     if len(known) < 2:
         return []
     low, first, middle, third, high = np.quantile(known, [0.0, 0.25, 0.5, 0.75, 1.0])
     form = level_text
     return [
-        f"{level_title(found)}: from {form(found, low)} to {form(found, high)} by task, half of "
-        f"them from {form(found, first)} to {form(found, third)}, in the middle "
-        f"{form(found, middle)}."
+        f"{level_title(report)}: from {form(report, low)} to {form(report, high)} by task, half of "
+        f"them from {form(report, first)} to {form(report, third)}, in the middle "
+        f"{form(report, middle)}."
     ]
 
 
-def level_title(found: Explanation) -> str:
+def level_title(report: Explanation) -> str:
     """Name of a task's level."""
-    if found.positive is None:
+    if report.positive is None:
         return "Prediction for an average event"
-    return f"Probability of {inert(str(found.positive))} for an average event"
+    return f"Probability of {inert(str(report.positive))} for an average event"
 
 
-def level_text(found: Explanation, level: float | None) -> str:
+def level_text(report: Explanation, level: float | None) -> str:
     """Return a level as people read it."""
     if level is None:
         return "-"
-    return f"{level:.4g}" if found.positive is None else f"{level:.0%}"
+    return f"{level:.4g}" if report.positive is None else f"{level:.0%}"
 
 
-def effects(found: Explanation) -> list[str]:
+def effects(report: Explanation) -> list[str]:
     """Describe the largest effects, mean over tasks."""
-    if not found.effects:
+    if not report.effects:
         return []
-    return [f"Largest effects, mean over tasks, {unit(found)}: {pairs(found.effects, EFFECT)}."]
+    return [f"Largest effects, mean over tasks, {unit(report)}: {pairs(report.effects, EFFECT)}."]
 
 
-def unit(found: Explanation) -> str:
+def unit(report: Explanation) -> str:
     """Return the unit of effects."""
     what = "change of the prediction"
-    if found.positive is not None:
-        what = f"log-odds of {inert(str(found.positive))}"
-    return f"{what} per {'standard deviation' if found.per_spread else 'unit'} of a column"
+    if report.positive is not None:
+        what = f"log-odds of {inert(str(report.positive))}"
+    return f"{what} per {'standard deviation' if report.per_spread else 'unit'} of a column"
 
 
-def kinds(found: Explanation) -> str:
+def kinds(report: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
-    alone = found.personal
+    alone = report.personal
     counted = [
         f"{n:,} {kind}{f' ({members(alone)})' if kind == ALONE and alone else ''}"
-        for kind, n in found.kinds.items()
+        for kind, n in report.kinds.items()
     ]
     return f"Kinds of tasks: {', '.join(counted)}."
 
 
-def groups(found: Explanation, most: int = 5) -> list[str]:
+def groups(report: Explanation, most: int = 5) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
-    lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in found.groups]
+    lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in report.groups]
     more = [f"And {len(lines) - most:,} smaller groups."] if len(lines) > most else []
     return lines[:most] + more
 
@@ -215,7 +215,7 @@ def members(tasks: Sequence[TaskInsight]) -> str:
     return ", ".join(inert(str(task.task)) for task in tasks[:MAX_NAMES]) + more
 
 
-def story(task: TaskInsight, found: Explanation | None = None) -> str:
+def story(task: TaskInsight, report: Explanation | None = None) -> str:
     """Describe a task in a sentence or two; its level first.
 
     >>> near, far = (("ann", 0.5),), (("age", -2.0),)
@@ -233,33 +233,33 @@ def story(task: TaskInsight, found: Explanation | None = None) -> str:
         "like all": "Is answered as all others are.",
     }.get(task.kind, f"{task.kind}.")
     level = ""
-    if found is not None and task.level is not None:
-        level = f"{level_title(found)}: {level_text(found, task.level)}. "
+    if report is not None and task.level is not None:
+        level = f"{level_title(report)}: {level_text(report, task.level)}. "
     own = f" Differs most in {pairs(task.features[:3], EFFECT)}." if task.features else ""
     like = f" Most like {pairs(task.nearest[:2], NEAREST)}." if task.nearest else ""
     return f"{level}{begin}{own}{like}"
 
 
-def table(found: Explanation) -> str:
+def table(report: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
-    rows = [COLUMNS, *(cells(found, task) for task in found.tasks[:MAX_ROWS])]
+    rows = [COLUMNS, *(cells(report, task) for task in report.tasks[:MAX_ROWS])]
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    more = len(found.tasks) - MAX_ROWS
+    more = len(report.tasks) - MAX_ROWS
     rest = [f"... and {more:,} more"] if more > 0 else []
-    head = [headline(found), *levels(found), *effects(found), kinds(found), *groups(found)]
-    return "\n".join([*head, *found.findings, "", *lines, *rest, "", rank(found), *found.notes])
+    head = [headline(report), *levels(report), *effects(report), kinds(report), *groups(report)]
+    return "\n".join([*head, *report.findings, "", *lines, *rest, "", rank(report), *report.notes])
 
 
-def cells(found: Explanation, task: TaskInsight) -> tuple[str, ...]:
+def cells(report: Explanation, task: TaskInsight) -> tuple[str, ...]:
     """Return a task's row of the table."""
     return (
         inert(str(task.task)),
         "-" if task.events is None else f"{task.events:,}",
-        level_text(found, task.level),
+        level_text(report, task.level),
         task.kind,
         pairs(task.features[:3], EFFECT),
         pairs(task.nearest[:2], NEAREST),
@@ -267,44 +267,44 @@ def cells(found: Explanation, task: TaskInsight) -> tuple[str, ...]:
     )
 
 
-def rank(found: Explanation) -> str:
+def rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
-    return f"Shared part U: rank {found.rank}, singular values {values or 'none'}."
+    values = " ".join(f"{value:.3g}" for value in report.spectrum[:10])
+    return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
 
 
-def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
+def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
     """Join names with their numbers; a dash where there are none."""
-    named = [form.format(name=inert(str(name)), value=value) for name, value in found]
+    named = [form.format(name=inert(str(name)), value=value) for name, value in items]
     return ", ".join(named) or "-"
 
 
-def _content(found: Explanation, most: int) -> str:
-    sentences = (headline(found), *levels(found), *effects(found), kinds(found))
-    parts = [*map(paragraph, sentences), _picture(found), _meanings(found)]
-    parts.append(_list("Groups", [("", group) for group in groups(found)]))
-    parts += map(paragraph, found.findings)
-    different = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
-    stories = [(inert(str(task.task)), story(task, found)) for task in different]
-    parts += [heading("Task by task"), _list("", stories), _tasks(found, most)]
-    if len(found.tasks) > most:
-        parts.append(f"<p><small>and {len(found.tasks) - most:,} more tasks</small></p>")
-    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(found.spectrum[:40])]
+def _content(report: Explanation, most: int) -> str:
+    sentences = (headline(report), *levels(report), *effects(report), kinds(report))
+    parts = [*map(paragraph, sentences), _picture(report), _meanings(report)]
+    parts.append(_list("Groups", [("", group) for group in groups(report)]))
+    parts += map(paragraph, report.findings)
+    different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
+    stories = [(inert(str(task.task)), story(task, report)) for task in different]
+    parts += [heading("Task by task"), _list("", stories), _tasks(report, most)]
+    if len(report.tasks) > most:
+        parts.append(f"<p><small>and {len(report.tasks) - most:,} more tasks</small></p>")
+    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(report.spectrum[:40])]
     drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
-    terms = map(paragraph, (rank(found), *found.notes))
+    terms = map(paragraph, (rank(report), *report.notes))
     return "".join([*parts, fold("In terms of the method", [*terms, drawn])])
 
 
-def _picture(found: Explanation) -> str:
+def _picture(report: Explanation) -> str:
     """Levels of the tasks as bars; how much is their own where levels are not known."""
-    known = [task for task in found.tasks if task.level is not None and task.events]
-    if len(known) > 1 and found.positive is not None:
+    known = [task for task in report.tasks if task.level is not None and task.events]
+    if len(known) > 1 and report.positive is not None:
         ordered = sorted(known, key=lambda task: -(task.level or 0.0))
-        title = f"{level_title(found)}, one bar for each task, from 0 to 100 %"
+        title = f"{level_title(report)}, one bar for each task, from 0 to 100 %"
         values = [(inert(str(task.task)), task.level or 0.0) for task in _thinned(ordered)]
     else:
         title = "Part of a task's weights that is its own, one bar for each task"
-        ordered = sorted(found.tasks, key=lambda task: -task.share)
+        ordered = sorted(report.tasks, key=lambda task: -task.share)
         values = [(inert(str(task.task)), task.share) for task in _thinned(ordered)]
     return bars(values, title, height=140, top=1.0, percent=True) if len(values) > 1 else ""
 
@@ -314,10 +314,10 @@ def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
     return [tasks[k] for k in at.tolist()]
 
 
-def _meanings(found: Explanation) -> str:
-    of_kind = {kind: [t for t in found.tasks if t.kind == kind] for kind in found.kinds}
-    meant = {kind: f"{MEANINGS.get(kind, '')}. {members(of)}" for kind, of in of_kind.items() if of}
-    return _list("Kinds of tasks", list(meant.items()))
+def _meanings(report: Explanation) -> str:
+    named = {kind: [t for t in report.tasks if t.kind == kind] for kind in report.kinds}
+    rows = [(kind, f"{MEANINGS.get(kind, '')}. {members(ts)}") for kind, ts in named.items() if ts]
+    return _list("Kinds of tasks", rows)
 
 
 def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
@@ -329,13 +329,13 @@ def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
     return heading(title) + listed if title and lines else listed
 
 
-def _tasks(found: Explanation, most: int) -> str:
-    longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
-    with_level = any(task.level is not None for task in found.tasks)
+def _tasks(report: Explanation, most: int) -> str:
+    longest = max((t.personal + t.shared for t in report.tasks), default=0.0) or 1.0
+    with_level = any(task.level is not None for task in report.tasks)
     head = "".join(f"<th>{name}</th>" for name in COLUMNS if name != "level" or with_level)
-    rows = "".join(_row(found, task, longest, with_level) for task in found.tasks[:most])
+    rows = "".join(_row(report, task, longest, with_level) for task in report.tasks[:most])
     return (
-        f"<p>Level: {escape(level_title(found))}. Differs in: {escape(unit(found))}, beyond what "
+        f"<p>Level: {escape(level_title(report))}. Differs in: {escape(unit(report))}, beyond what "
         "tasks share. Its own: the orange part "
         "of the bar; blue is shared with others. The most personal come first.</p>"
         '<div class="table"><table class="sortable stacked told">'
@@ -343,10 +343,10 @@ def _tasks(found: Explanation, most: int) -> str:
     )
 
 
-def _row(found: Explanation, task: TaskInsight, longest: float, with_level: bool) -> str:
+def _row(report: Explanation, task: TaskInsight, longest: float, with_level: bool) -> str:
     numbers = {"events": task.events, "level": task.level, "its own": task.share}
     row = ""
-    for name, cell in zip(COLUMNS, cells(found, task), strict=True):
+    for name, cell in zip(COLUMNS, cells(report, task), strict=True):
         text, attributes = escape(cell), " data-text" if name == "task" else ""
         if name in numbers:
             value = "" if numbers[name] is None else numbers[name]

@@ -292,12 +292,12 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 def _task_axes(shapes: Mapping[str, str]) -> dict[str, Axes]:
     """By name of an array, the axes with an entry per task or model."""
-    found = {
+    by_name = {
         name: tuple(axis for axis, letter in enumerate(shape) if letter in "mk")
         for name, shape in shapes.items()
         if "|" not in shape
     }
-    return {name: axes for name, axes in found.items() if axes}
+    return {name: axes for name, axes in by_name.items() if axes}
 
 
 def check_finite(arrays: Arrays) -> None:
@@ -312,14 +312,14 @@ def copy_arrays(target: Arrays, source: Arrays) -> None:
     if target.keys() != source.keys():
         raise ValueError(f"state holds arrays {sorted(source)}, expected {sorted(target)}")
     for name, array in target.items():
-        found = np.asarray(source[name])
-        fits = found.ndim == array.ndim and all(map(le, found.shape, array.shape))
-        if not fits or found.dtype != array.dtype:
+        values = np.asarray(source[name])
+        fits = values.ndim == array.ndim and all(map(le, values.shape, array.shape))
+        if not fits or values.dtype != array.dtype:
             raise ValueError(
-                f"state array {name!r} is {found.dtype}{list(found.shape)}, "
+                f"state array {name!r} is {values.dtype}{list(values.shape)}, "
                 f"expected {array.dtype}{list(array.shape)}"
             )
     check_finite(source)
     for name, array in target.items():
-        found = np.asarray(source[name])
-        array[tuple(map(slice, found.shape))] = found
+        values = np.asarray(source[name])
+        array[tuple(map(slice, values.shape))] = values

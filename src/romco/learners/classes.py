@@ -95,8 +95,8 @@ def with_inner_version(state: State) -> None:
 
 def with_its_form(state: State) -> None:
     """Upgrade a state of version 2: above 30 classes romco-auto was one against the rest."""
-    parameters, found = state["parameters"], state["arrays"].get("classes", np.zeros(1))
-    many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MAX_IN_PAIRS
+    parameters, classes = state["parameters"], state["arrays"].get("classes", np.zeros(1))
+    many = np.ndim(classes) == 1 and len(classes) == 1 and classes[0] > MAX_IN_PAIRS
     if many and parameters.get("form") is None:
         parameters["form"] = "rest"
 
@@ -327,19 +327,19 @@ class Classes(CompiledLearner):
         return total / times
 
     def arrays(self) -> Arrays:
-        found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
-        found["power"] = self._power
+        arrays: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
+        arrays["power"] = self._power
         if self._units is not None:
-            found |= self._units.arrays
+            arrays |= self._units.arrays
         if self.form == "pairs":
-            found["slots"] = self._slots
-            found |= self._stacking
+            arrays["slots"] = self._slots
+            arrays |= self._stacking
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
-            found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
-            found[f"{n}.scale"] = scale
+            arrays |= {f"{n}.{name}": array for name, array in member.arrays().items()}
+            arrays[f"{n}.scale"] = scale
         if self._many is not None:
-            found |= {AT_ONCE + name: array for name, array in self._many.arrays().items()}
-        return found
+            arrays |= {AT_ONCE + name: array for name, array in self._many.arrays().items()}
+        return arrays
 
     def load(self, arrays: Arrays) -> None:
         if "classes" not in arrays:
@@ -391,8 +391,8 @@ class Classes(CompiledLearner):
         """Tasks unlike the rest, to more than half of the inner learners; none if they cannot."""
         votes = np.zeros(self.n_tasks)
         for member in self._members:
-            if (found := member.personal_tasks()) is not None:
-                votes[found] += 1.0
+            if (personal := member.personal_tasks()) is not None:
+                votes[personal] += 1.0
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
@@ -412,8 +412,8 @@ class Classes(CompiledLearner):
     def common(self, started: Started) -> Newcomer | None:
         if self.at_once() is not None:
             return None
-        found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
-        known = [one for one in found if one is not None]
+        weights = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
+        known = [one for one in weights if one is not None]
         if len(known) < len(self._members):
             return None
         assert isinstance(self.kernel, ClassesKernel)

@@ -204,9 +204,9 @@ class AutoNumber(BaseAuto):
 
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""
-        found = dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
-        found["together"] = 1.0 - sum(self._arrays["weight"][:3].tolist())
-        return found | dict(zip(RECENT, self._arrays["drift_weight"].tolist(), strict=True))
+        weights = dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
+        weights["together"] = 1.0 - sum(self._arrays["weight"][:3].tolist())
+        return weights | dict(zip(RECENT, self._arrays["drift_weight"].tolist(), strict=True))
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
@@ -214,13 +214,13 @@ class AutoNumber(BaseAuto):
         own, shared = self._arrays["own"][tasks], self._arrays["mean"][1]
         one, units = np.ones(len(tasks)), self.units()
         level = self._arrays["clock"][4] + shared[0]
-        found = [self._posterior(own[:, 4], own[:, 5], one, level)]
+        posteriors = [self._posterior(own[:, 4], own[:, 5], one, level)]
         mean, spent = (self.stored_numbers(k, features, tasks) for k in (2, 3))
         for row, j in enumerate(features.tolist()):
             unit = units[j]
             belief = unit * mean[row], unit**2 * spent[row], PERSONAL_PRIOR * unit**2 * one
-            found.append(self._posterior(*belief, unit * shared[j + 1]))
-        return found
+            posteriors.append(self._posterior(*belief, unit * shared[j + 1]))
+        return posteriors
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
         """Return the posterior of the weights of indicators that all tasks share."""

@@ -60,8 +60,8 @@ class Method:
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
-        found: Callable[..., Learner] = vars(import_module(f"romco.learners.{module}"))[name]
-        return found
+        factory: Callable[..., Learner] = vars(import_module(f"romco.learners.{module}"))[name]
+        return factory
 
     @property
     def kind(self) -> type[Learner] | None:
@@ -224,11 +224,11 @@ def number_learner(name: str) -> str:
     'romco-auto-number'
     """
     able = [key for key, method in GIVEN.items() if method.target == "number"]
-    found = name if name in able else f"{name}-number"
-    if found not in able:
+    chosen = name if name in able else f"{name}-number"
+    if chosen not in able:
         names = ", ".join(key.removesuffix("-number") for key in able)
         raise ValueError(f"{name} cannot predict numbers; these can: {names}")
-    return found
+    return chosen
 
 
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
@@ -354,17 +354,17 @@ def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:
     for name in shapes.keys() & arrays.keys():
-        found = arrays[name].shape
-        if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):
+        shape = arrays[name].shape
+        if not any(_fits(shape, form, sizes) for form in shapes[name].split("|")):
             declared = ", ".join(f"{letter}={lengths[-1]}" for letter, lengths in sizes.items())
             raise ValueError(
-                f"state array {name!r} is {list(found)}, expected {shapes[name]!r} with {declared}"
+                f"state array {name!r} is {list(shape)}, expected {shapes[name]!r} with {declared}"
             )
 
 
-def _fits(found: tuple[int, ...], form: str, sizes: Mapping[str, tuple[int, ...]]) -> bool:
-    return len(found) == len(form) and all(
-        length in sizes.get(letter, (length,)) for length, letter in zip(found, form, strict=True)
+def _fits(shape: tuple[int, ...], form: str, sizes: Mapping[str, tuple[int, ...]]) -> bool:
+    return len(shape) == len(form) and all(
+        length in sizes.get(letter, (length,)) for length, letter in zip(shape, form, strict=True)
     )
 
 

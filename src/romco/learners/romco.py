@@ -269,9 +269,9 @@ def penalty_of(
     """Return the penalty of a name, which takes the strength, or one with a strength of its own."""
     not_negative(parameter, strength)
     named = {"name": value, "strength": strength} if isinstance(value, str) else value
-    found = part(what, listed, named)
-    not_negative(f"the strength of the {what} penalty", found.strength)
-    return found
+    penalty = part(what, listed, named)
+    not_negative(f"the strength of the {what} penalty", penalty.strength)
+    return penalty
 
 
 def as_data(name: str, value: Any) -> Any:

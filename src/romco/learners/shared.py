@@ -118,17 +118,17 @@ class BaseAuto(PairLearner):
         }
 
     def personal_sparse(self) -> "csc_array":
-        found = stored_columns(self.pair_store, self.own_shares())
-        found.data *= self.units()[found.indices]
-        return found
+        columns = stored_columns(self.pair_store, self.own_shares())
+        columns.data *= self.units()[columns.indices]
+        return columns
 
     def stored_numbers(
         self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
     ) -> Numbers:
         """Number k of pairs, of some features and tasks."""
         lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
-        found: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
-        return np.asarray(found.toarray())
+        block: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
+        return np.asarray(block.toarray())
 
     def _side(self) -> int:
         """Return which of the two sides of the subspace is in use, 0 or 1."""

@@ -80,11 +80,11 @@ class AutoSoftmax(CompiledLearner):
 
     def arrays(self) -> Arrays:
         K = self.answers
-        found = dict(self._arrays)
+        arrays = dict(self._arrays)
         for name in ("seen", "centres", "lengths"):
-            found[name] = found[name][:K]
+            arrays[name] = arrays[name][:K]
         for name in ("level", "own_level", "counts"):
-            found[name] = found[name][..., :K]
+            arrays[name] = arrays[name][..., :K]
         for name, store in self._stores.items():
             parts = store.arrays()
             if self._room > K:
@@ -92,8 +92,8 @@ class AutoSoftmax(CompiledLearner):
                 each = parts["personal"]
                 each = each.reshape(*each.shape[:-1], lanes, self._room)[..., :K]
                 parts = {**parts, "personal": each.reshape(*each.shape[:-2], lanes * K)}
-            found |= {renamed(key, name): array for key, array in parts.items()}
-        return found
+            arrays |= {renamed(key, name): array for key, array in parts.items()}
+        return arrays
 
     @property
     def class_events(self) -> Numbers:
@@ -140,7 +140,7 @@ class AutoSoftmax(CompiledLearner):
         """
         events = self.events_of(round)
         features, values, unit, variances = self.kernel.entries(events)
-        w, said = self._arrays["weight"], self.kernel.inputs(events)[0]
+        w, inputs = self._arrays["weight"], self.kernel.inputs(events)[0]
         sure = np.ones_like(variances)
         sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
         rows = self._rows("shared", 0, features).reshape(len(features), SHARED, -1)
@@ -148,10 +148,10 @@ class AutoSoftmax(CompiledLearner):
         rows, own = rows[..., : self.answers], own[..., : self.answers]
         x = (unit * values)[:, None]
         shared = x * np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
-        if said[3].any():
+        if inputs[3].any():
             shared = shared + w[3] * self._by_centre(features, values)
         personal = x * w[2] * own[:, 0]
-        return features, shared, personal, w @ said - shared.sum(axis=0) - personal.sum(axis=0)
+        return features, shared, personal, w @ inputs - shared.sum(axis=0) - personal.sum(axis=0)
 
     # Within
 
@@ -217,8 +217,8 @@ class AutoSoftmax(CompiledLearner):
         arrays = self._stores[name].arrays()
         if "personal_keys" not in arrays:
             return np.asarray(arrays["personal"][task, features])
-        asked = (task << 32) | features.astype(np.int64)
-        _, at, places = np.intersect1d(asked, arrays["personal_keys"], return_indices=True)
+        keys = (task << 32) | features.astype(np.int64)
+        _, at, places = np.intersect1d(keys, arrays["personal_keys"], return_indices=True)
         rows = np.zeros((len(features), self._stores[name].width))
         rows[at] = arrays["personal"][places]
         return rows

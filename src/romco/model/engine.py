@@ -373,15 +373,15 @@ class Engine(Step):
     ) -> Dense | None:
         if not len(task):
             return None
-        found = None
+        context = None
         if isinstance(self.learner, LearnsDelayed):
             round, learner = self._round_with_room(rows, task, offset), self.learner
             assert isinstance(learner, LearnsDelayed)
-            found = learner.prediction_context(round)
+            context = learner.prediction_context(round)
         if self.history is None:
-            return found
+            return context
         assert isinstance(self.features, NamedFeatures)
-        return self.history.context(list(ids), self.features.encode(x, False), found)
+        return self.history.context(list(ids), self.features.encode(x, False), context)
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
@@ -922,8 +922,8 @@ def learn_in_turn(engine: Any, given: GivenRows) -> Predictions:
     ends = np.flatnonzero(np.diff(given.weight > 0.0)) + 1
     for part in map(given.select, np.split(np.arange(len(given.weight)), ends)):
         if part.weight[0]:
-            told = {name: value for name, value in part._asdict().items() if value is not None}
-            parts.append(engine.predict_and_learn(**told))
+            known = {name: value for name, value in part._asdict().items() if value is not None}
+            parts.append(engine.predict_and_learn(**known))
         else:
             parts.append(engine.predict_and_observe(part.x, part.task, part.offset, part.y))
     return join_predictions(parts)
@@ -993,11 +993,11 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    found = learner.personal_tasks()
-    if found is None:
+    tasks = learner.personal_tasks()
+    if tasks is None:
         return None
     personal = np.zeros(learner.n_tasks, dtype=bool)
-    personal[found] = True
+    personal[tasks] = True
     return personal
 
 

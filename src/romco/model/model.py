@@ -161,8 +161,8 @@ class Model:
         {'town': 'category', 'age': 'number'}
         """
         cells = getattr(self.features, "cells", None)
-        found = None if cells is None else cells.schema
-        return Schema.from_session(self.session) if found is None else found
+        schema = None if cells is None else cells.schema
+        return Schema.from_session(self.session) if schema is None else schema
 
     @schema.setter
     def schema(self, schema: Schema | None) -> None:

@@ -222,14 +222,14 @@ class TaskTable:
         """Number of each task, -1 where it is not known."""
         tasks = list(tasks)
         try:
-            found = list(map(self.number.get, tasks, repeat(-1)))
-            if -1 in found:  # perhaps known in another form
+            numbers = list(map(self.number.get, tasks, repeat(-1)))
+            if -1 in numbers:  # perhaps known in another form
                 other = {task: self.find(task) for task in set(tasks) if task not in self.number}
                 if max(other.values()) >= 0:
-                    found = [other.get(task, n) for task, n in zip(tasks, found, strict=True)]
+                    numbers = [other.get(task, n) for task, n in zip(tasks, numbers, strict=True)]
         except TypeError:  # one cannot be a name: say which
-            found = [self.find(identity("task", task)) for task in tasks]
-        return np.array(found, dtype=np.int64)
+            numbers = [self.find(identity("task", task)) for task in tasks]
+        return np.array(numbers, dtype=np.int64)
 
     def to_json(self) -> list[Any]:
         """Names by number; None where a number is free."""

@@ -298,13 +298,13 @@ class ManyClasses(Target):
         return {**super().to_json(), "labels": labels}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "ManyClasses":
+    def from_json(cls, data: Mapping[str, Any]) -> "ManyClasses":
         target = cls()
-        target.known = {from_json(label): float(number) for label, number in found["labels"]}
+        target.known = {from_json(label): float(number) for label, number in data["labels"]}
         numbers = set(target.known.values())
         if not numbers <= set(range(len(target.known))) | ({1.0} if len(numbers) == 1 else set()):
             raise ValueError("expected labels with the numbers 0, 1, ...")
-        if len(numbers) < len(found["labels"]):
+        if len(numbers) < len(data["labels"]):
             raise ValueError("two labels have the same number")
         return target
 
@@ -373,15 +373,15 @@ def widened(two: TwoClasses) -> ManyClasses:
     return many
 
 
-def target_from_json(found: Any) -> Target:
+def target_from_json(data: Any) -> Target:
     """The target that ``to_json`` described; two classes are a plain list."""
-    if isinstance(found, list):
-        return TwoClasses.from_json(found)
-    if found["kind"] == "classes":
-        return ManyClasses.from_json(found)
-    if found["kind"] == "number":
+    if isinstance(data, list):
+        return TwoClasses.from_json(data)
+    if data["kind"] == "classes":
+        return ManyClasses.from_json(data)
+    if data["kind"] == "number":
         return NumberTarget()
-    raise ValueError(f"unknown kind of target {found['kind']!r}")
+    raise ValueError(f"unknown kind of target {data['kind']!r}")
 
 
 def _finite(at: int, answer: Any) -> float:

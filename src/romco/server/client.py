@@ -175,8 +175,8 @@ class Client(durable.Closing):
         if body is not None:
             data = json.dumps(body, allow_nan=False).encode()
             headers = {**headers, "Content-Type": "application/json"}
-        sent = {"body": data, "fields": query, "headers": headers, "redirect": False}
+        arguments = {"body": data, "fields": query, "headers": headers, "redirect": False}
         try:
-            return self._pool.request(route.method, url, **sent, **options)
+            return self._pool.request(route.method, url, **arguments, **options)
         except HTTPError as error:
             raise ConnectionError(str(error)) from error

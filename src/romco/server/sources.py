@@ -148,8 +148,8 @@ class RedisStream:
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next entries; one without the field ``event`` has an empty body."""
         reader, streams = (self.group, self.CONSUMER), {self.stream: ">"}
-        found = self._redis.xreadgroup(*reader, streams, count=limit, block=self.BLOCK_MS)
-        entries = [entry for _, some in found or () for entry in some]
+        reply = self._redis.xreadgroup(*reader, streams, count=limit, block=self.BLOCK_MS)
+        entries = [entry for _, some in reply or () for entry in some]
         return [Message(key.decode(), fields.get(self.FIELD, b"")) for key, fields in entries]
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
@@ -199,8 +199,8 @@ class KafkaTopic:
         self._next = {int(key): offset for key, offset in json.loads(after or "{}").items()}
         config = {**self._config, **self.CONSUMING, "group.id": self._group}
         self._consumer = self._library.Consumer(config)
-        found = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS)
-        begin = dict.fromkeys(found.topics[self.topic].partitions, self._library.OFFSET_BEGINNING)
+        topics = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS).topics
+        begin = dict.fromkeys(topics[self.topic].partitions, self._library.OFFSET_BEGINNING)
         self._consumer.assign(self._places(begin | self._next))
 
     def _places(self, offsets: Mapping[Any, int]) -> list[Any]:
@@ -210,11 +210,11 @@ class KafkaTopic:
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next messages; each position holds the offsets of all partitions."""
         messages = []
-        for found in self._consumer.consume(limit, self.WAIT_SECONDS):
-            if found.error() is not None:
-                raise OSError(f"Kafka: {found.error().str()}")
-            self._next[found.partition()] = found.offset() + 1
-            messages.append(Message(json.dumps(self._next), found.value() or b""))
+        for message in self._consumer.consume(limit, self.WAIT_SECONDS):
+            if message.error() is not None:
+                raise OSError(f"Kafka: {message.error().str()}")
+            self._next[message.partition()] = message.offset() + 1
+            messages.append(Message(json.dumps(self._next), message.value() or b""))
         return messages
 
     def acknowledge(self, messages: Sequence[Message]) -> None:

@@ -129,8 +129,8 @@ class ServedModel:
             with self._policy_lock:
                 some = None if offsets is None else [offsets[k] for k in with_id]
                 given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
-                asked = self.model.ask(*given, offset=some)
-            for k, ask in zip(with_id, asked.tolist(), strict=True):
+                wanted = self.model.ask(*given, offset=some)
+            for k, ask in zip(with_id, wanted.tolist(), strict=True):
                 responses[k].ask = ask
         pending = []
         for k in with_id:
@@ -151,10 +151,10 @@ class ServedModel:
         """
         engine, version = self.model.engine, self.sequence
         try:
-            found = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
-            if found is not NotImplemented:  # without arrays
-                responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in found]
-                complete = [size for *_, size in found] == list(map(len, rows))
+            parts = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
+            if parts is not NotImplemented:  # without arrays
+                responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
+                complete = [size for *_, size in parts] == list(map(len, rows))
                 return responses, None, complete and engine.history is None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
@@ -327,14 +327,14 @@ class ServedModel:
     def overview(self) -> Explanation:
         """Return an explanation of the whole model, at most about a second old."""
         with self._overview_lock:
-            sequence, found, until = self._overview
+            sequence, overview, until = self._overview
             begin = time.monotonic()
-            if found is None or (sequence != self.sequence and begin > until):
-                sequence, found = self.sequence, explain(self.model, 0, findings=False)
+            if overview is None or (sequence != self.sequence and begin > until):
+                sequence, overview = self.sequence, explain(self.model, 0, findings=False)
                 end = time.monotonic()
                 until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
-                self._overview = sequence, found, until
-            return found
+                self._overview = sequence, overview, until
+            return overview
 
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""
@@ -366,11 +366,11 @@ class ServedModel:
         event = self.with_task(event, 0)
         try:
             encoded = self.encode([event.x])[0]
-            found = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
+            result = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
         unknown = self._unknown(event.x, encoded) if self._known_names else None
-        return found if unknown is None else found | {"unknown": unknown}
+        return result if unknown is None else result | {"unknown": unknown}
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         score = self.scores.tasks.get(name_key(insight.task))

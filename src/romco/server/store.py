@@ -223,16 +223,16 @@ class Store(durable.Closing):
         one than the folder began with is refused.
         """
         with _errors_as(DamagedError):
-            begun = self._value("SELECT value FROM setting WHERE name = 'origin'")
-            if begun is None:
+            previous = self._value("SELECT value FROM setting WHERE name = 'origin'")
+            if previous is None:
                 self.save_model(new().state(), 0)
                 self.put_checkpoint(0, b"")
                 with self.transaction():
                     self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
-            elif origin and origin != begun:
+            elif origin and origin != previous:
                 name, events = self.folder.name, self.last_sequence()
                 raise ValueError(
-                    f"the folder {name} holds {_title(begun)} with {events:,} changes, not "
+                    f"the folder {name} holds {_title(previous)} with {events:,} changes, not "
                     f"{_title(origin)}: give another folder by --data to begin with that file, "
                     f"or leave the file out to continue with {name}"
                 )
@@ -271,9 +271,9 @@ class Store(durable.Closing):
     def check(self) -> None:
         """Raise DamagedError unless SQLite finds the database whole."""
         with _errors_as(DamagedError):
-            found = self._value("PRAGMA integrity_check")
-        if found != "ok":
-            raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {found}")
+            outcome = self._value("PRAGMA integrity_check")
+        if outcome != "ok":
+            raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {outcome}")
 
     def last_sequence(self) -> int:
         """Return the sequence number of the last change in the log or the checkpoint."""

@@ -426,7 +426,7 @@ class Service:
         step fails.
         """
         self._last_checkpoint = time.monotonic()
-        asked, self._checkpoints = self._checkpoints, []
+        futures, self._checkpoints = self._checkpoints, []
         try:
             if self.broken:
                 raise StoppedError(STOPPED)
@@ -456,10 +456,10 @@ class Service:
             self.trouble = f"no checkpoint: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
-            for future in asked:
+            for future in futures:
                 future.set_exception(error)
         else:
-            for future in asked:
+            for future in futures:
                 future.set_result(sequence)
 
 
