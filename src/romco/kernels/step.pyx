@@ -1,8 +1,8 @@
 """One compiled call per event or chunk: read, look up, predict, learn, calibrate, count, commit.
 
 Ctrl-C and other exceptions of signals and tracers are raised between two bytecodes. Compiled code
-has none: what is done here one after the other is done together. Where Python must be called on
-the way it is called so that it may be called again: see :func:`retry_idempotent`.
+has none, so a step is not interrupted. Where it calls Python, the call is idempotent and repeated
+after an interrupt: see :func:`retry_idempotent`.
 """
 
 import numpy as np
@@ -35,8 +35,8 @@ cdef class Step:
     Its methods take single events, hold the locks, and make no array. They return NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
     another form, a task that must be started, a learner without a kernel, the margins of many
-    classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
-    the body by a larger one where that is needed, and ``watch()``.
+    classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which
+    replaces the body by a larger one where that is needed, and ``watch()``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ cdef class Step:
     def predict_events(self, rows, tasks, offsets=None):
         """Return label, probability, margin and number of features of each event of two classes.
 
-        They are predicted as one round, at one moment.
+        They are predicted as one round.
         """
         step = self.locks.step
         step.acquire()
@@ -192,7 +192,7 @@ cdef class Step:
         return found
 
     cdef answer(self, x, task, offset, Part part):
-        """Return a part of what is predicted, at one moment."""
+        """Return a part of the prediction."""
         step = self.locks.step
         step.acquire()
         try:
@@ -318,7 +318,7 @@ cdef class Step:
         return 0
 
     cdef bint look_at_learner(self) except -1:
-        """Return whether the learner's kernel is all of it; looked at anew for another learner."""
+        """Return whether the learner is its kernel alone; checked again for another learner."""
         learner = self.body[0]
         if learner is not self.learner:
             kind = type(learner)
@@ -347,7 +347,7 @@ cdef class Step:
     cdef Py_ssize_t next_number(self, task) except? -2:
         """Return the number that a task has by another form, or would get.
 
-        -1 where it must be started, or its name must be looked at.
+        -1 where it must be started, or its name must be checked.
         """
         if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
             return UNKNOWN
@@ -374,7 +374,7 @@ cdef class Step:
         return True
 
     cdef bint read_offset(self, offset) except -1:
-        """Read the offset, if there is one where the model has them and none where it has none."""
+        """Read the offset; return False unless it is present exactly where the model has offsets."""
         self.event.offsets, self.event.shifted = NULL, False
         if offset is None:
             return not self.with_offset
@@ -391,7 +391,7 @@ cdef class Step:
     # Rows
 
     cdef bint read(self, x, task, bint growing) except -1:
-        """Read a row if that can be done here; new names are kept where the row is to be learned."""
+        """Read a row, if it can be read here; keep new names where the row is to be learned."""
         if self.features is not self.read_by:
             return False
         if self.reader is None:
@@ -412,7 +412,7 @@ cdef class Step:
         return self.take(self.reader) and (not growing or self.reader.adopts())
 
     cdef begin_reading(self, bint growing):
-        """Let the reader begin; return what reads cells that are no plain numbers, or None."""
+        """Reset the reader; return the encoder of cells that are not plain numbers, or None."""
         cells = self.features.cells
         found = cells.encoder_of_one()
         self.reader.begin(growing)
@@ -423,7 +423,7 @@ cdef class Step:
     cdef bint read_by_schema(self, dict x, task, bint growing, Encoder encoder, schema) except -1:
         """Read a row of known columns, with its history; observe its label if ``growing``.
 
-        A new sentence is not learned here: there may be a warning to give.
+        A new sentence is not learned here, since it may need a warning.
         """
         cdef Py_ssize_t k, n_names
         past = self.history
@@ -562,9 +562,9 @@ cdef class ChunkStep:
     Parameters
     ----------
     counts:
-        What counts the events.
+        Counters of the events.
     scale, scales:
-        What learns from their margins, and an array (n,) for log a before each of them; both
+        Calibration that learns from their margins, and an array (n,) for log a before each; both
         None where margins are not those of two classes.
     events, starts:
         The events, and where each round begins, as :meth:`Kernel.replay` takes them.
@@ -641,7 +641,7 @@ cdef class ChunkStep:
             raise
 
     cdef end(self, Py_ssize_t n, margins):
-        """The first n events were learned: count them, and let what follows from them follow."""
+        """Count the first n events, which were learned, and commit their names and calibration."""
         cdef long long before = self.counts.events
         if n == 0:
             self.rollback()

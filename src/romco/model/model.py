@@ -317,7 +317,7 @@ class Model:
         ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
 
         ``offset`` is a known part of each row's margin that is never learned: log-odds of the
-        positive label, a number in the target's unit, or (n, K) log-probabilities of K < 20
+        positive label, a number in the target's unit, or (n, K) log-probabilities of the
         ``classes``, up to a constant in each row. A model learned with offsets needs them
         for every row, in prediction too.
 

@@ -7,10 +7,10 @@ from romco.kernels.core.events cimport Row
 
 cdef struct Sums:                  # of a feature in one class
     double count, total, square    # of the values that were not zero,
-    double known, known_total, known_square    # and the same when sizes were last found
+    double known, known_total, known_square    # and the same when sizes were last computed
 
 
-cdef struct Unit:                  # of a feature in a pair of classes, as found from
+cdef struct Unit:                  # of a feature in a pair of classes, computed from
     double known, common           # so many values and the common size
     double size, factor
 
@@ -27,10 +27,10 @@ cdef class Measured:
     cdef double[:, :, ::1] sums    # (d, K, 6) a Sums of each feature and class
     cdef double[::1] seen          # (K,) events of each class
     cdef double[::1] nearness      # room for two numbers of each class
-    cdef bint held                 # a row is held: pairs need not look at it again
-    cdef long long turn            # counts how often a row has been parted
+    cdef bint held                 # a row is current: pairs need not scale it again
+    cdef long long turn            # number of rows that were split so far
     cdef object room, values
-    cdef double* counted           # values of the row that was last held, as they are counted;
+    cdef double* counted           # values of the current row, as they are counted;
     cdef Moving* moving            # its entries that pairs may centre,
     cdef Py_ssize_t n_moving       # how many they are,
     cdef double still              # and |x|^2 of the others
@@ -50,10 +50,10 @@ cdef class Between(Units):
     cdef Measured measured
     cdef Py_ssize_t low, high
     cdef object room, found_before
-    cdef Unit* unit                # (d,) what was found, to be found again where it is out of date
+    cdef Unit* unit                # (d,) cached units, computed again where out of date
     cdef double* value             # the row that was last centred,
     cdef double x2                 # its |x|^2,
-    cdef long long turn            # and when it was parted
+    cdef long long turn            # and the number of its split
 
     cdef Scaled look_alone(self, Row x) noexcept nogil
     cdef Scaled centred(self) noexcept nogil

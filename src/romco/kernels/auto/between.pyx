@@ -1,17 +1,17 @@
-"""Features measured once for all pairs of classes; what is often there each pair measures by itself.
+"""Units of features for pairs of classes; each pair has its own for features that are often present.
 
-Where a feature is rarely there, its size is that of the events of all classes (see `scales`): a pair
-would have to find it from few. Where it is there in most events of a pair's two classes, the centre of
-all classes would have to be unlearned, and where it hardly varies in these two it would hardly be
-heard. So of each class is kept how often a feature was there, the sum of its values and of their
-squares, and its centre and size are, of the two classes,
+A feature that is rarely present is scaled by the events of all classes (see `scales`), since a pair
+has too few events. A feature that is present in most events of a pair's two classes is centred and
+scaled by these two: the centre of all classes would be wrong for them, and a feature that varies
+little between the two would get too small a weight. Each class keeps the count, the sum and the sum
+of squares of each feature. Centre m and size s of a pair are those of its two classes:
 
     m = f * k * mean                       with the event at hand; f and k as in `scales`
     s^2 = mean square - 2 k mean^2 + k^2 mean^2    when a class last had a tenth more values
     divisor as in `scales`, by the common size of all classes
 
-A feature that has only one value other than zero is there or not: taken off where the two classes
-nearly always have it, it would say nothing of when they do not. It is measured by all classes.
+An indicator, which has only one value other than zero, is not centred by pairs: in a pair that nearly
+always has it, the events without it would be lost. It is scaled by all classes.
 """
 
 import numpy as np
@@ -29,11 +29,10 @@ cnp.import_array()
 
 
 cdef class Measured:
-    """A row that is looked at once for all pairs, and counted once.
+    """Units for all pairs of classes: a row is scaled once and counted once.
 
-    ``sums`` (d, K, 3) holds of each feature and class how many values were not zero, their sum and
-    that of their squares;
-    ``seen`` (K,) the events of each class.
+    ``sums`` (d, K, 6) holds a ``Sums`` of each feature and class, ``seen`` (K,) the number of events of
+    each class.
     """
 
     def __init__(self, Scales scales not None, sums, seen):
@@ -45,35 +44,35 @@ cdef class Measured:
         self.know(sums, seen)
 
     def know(self, sums, seen):
-        """Take other arrays, of more classes."""
+        """Replace the arrays by those of more classes."""
         self.sums, self.seen, self.nearness = sums, seen, np.empty(2 * len(seen))
 
     cdef void hold(self, Row x) noexcept nogil:
-        """Look at a row; until it is let go, pairs look at nothing else."""
+        """Scale a row, and use it for all pairs until ``let_go``."""
         self.held = False
         self.scales.look(x)
         self.part(x)
         self.held = True
 
     cdef void hold_again(self) noexcept nogil:
-        """Hold the row that was held last; nothing has been counted since."""
+        """Use the last row again; nothing has been counted since."""
         self.held = True
 
     cdef void let_go(self) noexcept nogil:
         self.held = False
 
     cdef bint count(self, Row x) noexcept nogil:
-        """Count the row that is held; true where its units are others now."""
+        """Count the current row; return whether its units have changed."""
         cdef double common = self.scales.common()
         self.scales.count_seen(x)
         if self.scales.common() == common:
             return False
-        self.scales.n_fresh = 0  # they are in their places
+        self.scales.n_fresh = 0  # dense: entries are in order
         self.part(x)
         return True
 
     cdef void count_class(self, Py_ssize_t label) noexcept nogil:
-        """Count the row that is held for its class; only then, so that all pairs see the same."""
+        """Count the current row for its class, after all pairs have used it."""
         cdef Py_ssize_t n
         cdef Sums* own
         self.seen[label] += 1.0
@@ -86,7 +85,7 @@ cdef class Measured:
                 own.known, own.known_total, own.known_square = own.count, own.total, own.square
 
     cdef void part(self, Row x) noexcept nogil:
-        """Part the entries of a row into those that pairs may centre, and the others."""
+        """Split the entries of a row into those that pairs may centre, and the others."""
         cdef const Column* c
         cdef Py_ssize_t k, n = 0, at = 0
         self.n_moving, self.still, self.turn = 0, 0.0, self.turn + 1
@@ -105,7 +104,7 @@ cdef class Measured:
             n += 1
 
     cdef inline void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil:
-        """The n-th entry, whose column is c, among those that pairs may centre or the others."""
+        """Add the n-th entry, whose column is c, to those that pairs may centre, or to the others."""
         cdef Moving* one = self.moving + self.n_moving
         if not spreads(c):  # as the scales have it
             self.still += self.scales.value[n] * self.scales.value[n]
@@ -119,9 +118,9 @@ cdef class Measured:
             self.still += one.plain * one.plain
 
     cdef inline bint may_move(self, Py_ssize_t j) noexcept nogil:
-        """Whether some class has a feature so often that a pair may centre it.
+        """Return whether a class has the feature so often that a pair may centre it.
 
-        Where none has, with this event, no two of them have together.
+        If no class has, counting this event, no pair has.
         """
         cdef const Sums* sums = <const Sums*> &self.sums[j, 0, 0]
         cdef Py_ssize_t label
@@ -131,7 +130,7 @@ cdef class Measured:
         return False
 
     cdef Py_ssize_t nearest(self) noexcept nogil:
-        """The class whose mean is nearest to the row that is held: a guess, worth nothing else."""
+        """Return the class whose mean is nearest to the current row: a first guess."""
         cdef Py_ssize_t n, j, label, best = 0, K = self.seen.shape[0]
         cdef const Sums* sums
         cdef double* near = &self.nearness[0]
@@ -166,7 +165,7 @@ cdef class Between(Units):
     cdef Scaled look(self, Row x) noexcept nogil:
         return self.centred() if self.measured.held else self.look_alone(x)
 
-    # Who holds a row counts it; a pair by itself counts nothing.
+    # The owner of a row counts it; a pair counts nothing.
 
     cdef Scaled count(self, Row x) noexcept nogil:
         return self.look(x)
@@ -181,7 +180,7 @@ cdef class Between(Units):
         self.measured.scales.lose_track()
 
     cdef Scaled look_alone(self, Row x) noexcept nogil:
-        """A row that nobody holds."""
+        """Scale a row that is not the current one."""
         cdef Scaled row
         self.measured.hold(x)
         row = self.centred()
@@ -189,7 +188,7 @@ cdef class Between(Units):
         return row
 
     cdef Scaled centred(self) noexcept nogil:
-        """The row that is held, centred by these two classes."""
+        """Return the current row, centred by these two classes."""
         cdef const double* value = self.measured.scales.value
         cdef double x2 = self.measured.still
         if self.measured.n_moving > 0:
@@ -210,7 +209,7 @@ cdef class Between(Units):
             self.x2 += value * value
 
     cdef inline double value_of(self, const Moving* one, double events) noexcept nogil:
-        """An entry as the two classes have it."""
+        """Return an entry in the units of the two classes."""
         cdef Py_ssize_t j = self.measured.scales.index[one.place]
         cdef const Sums* sums = <const Sums*> &self.measured.sums[j, 0, 0]
         cdef const Sums* low = sums + self.low
@@ -229,7 +228,7 @@ cdef class Between(Units):
         return factor * max(-FAR * size, min(FAR * size, one.raw - centre))
 
     cdef inline Unit unit_of(self, Py_ssize_t j, const Sums* low, const Sums* high) noexcept nogil:
-        """Size and factor of a feature; the same as long as the classes' are not found anew."""
+        """Return size and factor of a feature; they change when those of a class are computed again."""
         cdef double count = low.known + high.known, common = self.common()
         cdef double mean, square, centre, variance
         cdef Unit* unit = self.unit + j

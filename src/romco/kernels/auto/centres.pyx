@@ -1,14 +1,14 @@
-"""Where classes lie among few features: linear discriminants, found as events come in.
+"""Class means and common scatter of few features: an online linear discriminant.
 
-Each class has a centre c_k, the mean of its n_k events, and all scatter about theirs alike. With R the
-inverse of that scatter, N the events that told of it and d the features, an event x of class k is
-distributed as Student's t about c_k:
+Each class has a centre c_k, the mean of its n_k events, and all classes have the same scatter. R is
+the inverse of the scatter matrix of N events, d the number of features. An event x of class k follows
+Student's t about c_k:
 
     D_k = N (x - c_k)' R (x - c_k),   s_k = 1 + 1 / (n_k + CENTRE_PRIOR_EVENTS)
-    log p(x | k) = -(N + d) / 2 log(1 + D_k / (N s_k)) - d / 2 log s_k + what all have in common
+    log p(x | k) = -(N + d) / 2 log(1 + D_k / (N s_k)) - d / 2 log s_k + constant
 
-A centre is known from one event, where weights need many; so this voice is the first to know a new
-class. An event costs O(n^2 + K n), since R changes by a rank of one.
+One event is enough for a centre, where weights need many, so this input is the first to predict a new
+class. An event costs O(n^2 + K n), since R changes by a matrix of rank one.
 """
 
 import numpy as np
@@ -19,9 +19,9 @@ from romco.kernels.core.dense cimport dot_product
 
 cnp.import_array()
 
-cdef double BEFORE = 5.0           # events whose scatter, of one unit each way, is taken for granted
-cdef double CENTRE_PRIOR_EVENTS = 0.1              # events by which a class is taken to lie in the middle
-cdef double MIN_LOG_ODDS = -15.0          # log-odds against the best class below which all are alike
+cdef double SCATTER_PRIOR_EVENTS = 5.0  # prior of the scatter: events of variance 1
+cdef double CENTRE_PRIOR_EVENTS = 0.1   # prior of a centre: as many events at the origin
+cdef double MIN_LOG_ODDS = -15.0        # log-odds against the best class at which scores are cut
 
 
 cdef class Centres:
@@ -29,26 +29,27 @@ cdef class Centres:
 
     def __init__(self, centre, length, spent, count):
         self.centre, self.length, self.spent, self.count = centre, length, spent, count
-        self.rooms = np.zeros((2, len(spent)))
-        self.x = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
+        self.buffers = np.zeros((2, len(spent)))
+        self.x = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.buffers)
         self.Rx = self.x + self.spent.shape[0]
 
     cdef Py_ssize_t room(self) noexcept nogil:
-        """Of how many features."""
+        """Return the number of features."""
         return self.spent.shape[0]
 
     cdef void multiply(self) noexcept nogil:
         """Rx = R x."""
         cdef Py_ssize_t i
         for i in range(self.room()):
-            self.Rx[i] = self.x[i] / BEFORE - dot_product(self.room(), &self.spent[i, 0], self.x)
+            self.Rx[i] = self.x[i] / SCATTER_PRIOR_EVENTS \
+                - dot_product(self.room(), &self.spent[i, 0], self.x)
 
-    cdef void say(
+    cdef void score(
         self, Scaled x, double width, const double* seen, double* z
     ) noexcept nogil:
         """Log-likelihoods (K,) of a row of so many features, 0 for the best."""
         cdef Py_ssize_t k, n = self.room()
-        cdef double square, far, spread, best = -1e300, events = BEFORE + self.count[0]
+        cdef double square, far, spread, best = -1e300, events = SCATTER_PRIOR_EVENTS + self.count[0]
         for k in range(n):
             self.x[k] = 0.0
         for k in range(x.n):

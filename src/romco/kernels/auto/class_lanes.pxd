@@ -1,4 +1,4 @@
-"""What is done with one entry of an event for all classes at once."""
+"""Prediction and update of one entry of an event, for all classes at once."""
 
 from romco.kernels.auto.gaussians cimport Step, forget, move
 
@@ -10,7 +10,7 @@ cdef extern from *:
     #define ROMCO_ALONE __restrict__
     #endif
     /* In C for the promise that nothing overlaps, so that the compiler widens the loop. */
-    static inline void romco_hear_classes(
+    static inline void romco_accumulate_classes(
         double* ROMCO_ALONE m, double* ROMCO_ALONE v, const double* ROMCO_ALONE mean,
         const double* ROMCO_ALONE spent, double x, Py_ssize_t n
     ) {
@@ -22,16 +22,16 @@ cdef extern from *:
     }
     """
     # m += x mean, v -= x^2 spent: of n classes.
-    void hear "romco_hear_classes" (
+    void accumulate "romco_accumulate_classes" (
         double* m, double* v, const double* mean, const double* spent, double x, Py_ssize_t n
     ) noexcept nogil
 
 
-cdef inline void go(
+cdef inline void update(
     double* mean, double* spent, const double* a, const double* b, double prior, double rate,
     double x, const int* some, Py_ssize_t n,
 ) noexcept nogil:
-    """Steps a, b of n classes, by their numbers; then a share of what is left of the prior comes back."""
+    """Step the weights of n classes by a and b; then let the variance grow by the rate."""
     cdef Py_ssize_t i
     cdef int k
     cdef Step step

@@ -8,18 +8,18 @@ is proportional to
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
 has a learner against the rest of them the sum has that one term. Of more than two classes these
 probabilities are raised to a power t, learned along the stream, and made to sum to one. A share
-BEYOND K / (n + K) after n events of more than two classes is given to all classes alike: what
-nobody can know yet. Without it a few surprises at the start would make all that is said timid.
-Scores are the logarithms.
+EVEN_SHARE_EVENTS K / (n + K) after n events of more than two classes is spread evenly over all
+classes. Without it a few surprises at the start would flatten all probabilities. Scores are the
+logarithms.
 
-With offsets o_k of the classes, learners know o_k - o_j, or o_k less the log-sum of the rest: the
-factor a_kj is of the rest of a margin. Then all pairs are asked, and there is no power and no common
-share, so that learners that have learned nothing leave the probabilities exp(o_k) / sum_j exp(o_j).
+With offsets o_k of the classes, a learner has the offset o_k - o_j, or o_k less the log-sum of the
+rest; the factor a_kj multiplies what it learned. All pairs are then evaluated, without power and even
+share, so that learners without events leave the probabilities exp(o_k) / sum_j exp(o_j).
 
-Of pairs only those are asked that matter. The classes meet in turn, the likelier of two stays,
-and the last one to stay meets all whom it has not met. Those that come within ``CLOSE`` of it meet
-each other; what two others would say, of an event that is likely of neither, is left out of the sum.
-So of K (K - 1) / 2 pairs about 1.5 (K - 1) are asked where one class stands out.
+Only pairs that matter are evaluated. Each class in turn is compared with the best so far, and the best
+of all with every other. Classes within ``CLOSE_LOG_ODDS`` of it are compared with each other; pairs
+of two unlikely classes are left out of the sum. Where one class stands out, about 1.5 (K - 1) of the
+K (K - 1) / 2 pairs are evaluated.
 """
 
 import numpy as np
@@ -38,17 +38,17 @@ cnp.import_array()
 cdef enum:
     MAX_COMPARED = 12               # classes that pairs compare for an event, of very many
 
-cdef double MAX_BEHIND = 8.0       # log-odds of a class that is compared, behind the likeliest one
-cdef double MIN_EVENTS = 20.0      # of a class before its pairs are used, of very many
-cdef double MEMORY = 0.999         # as romco.model.Scale
+cdef double MAX_BEHIND = 8.0      # log-odds of a class that is compared, behind the likeliest one
+cdef double MIN_EVENTS = 20.0     # of a class before its pairs are used, of very many
+cdef double SCALE_MEMORY = 0.999  # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
-cdef double LARGEST_POWER = 3.0    # of its logarithm
-cdef double LEAST_PROBABILITY = 1e-15          # probability that rounding leaves nothing of
-cdef double BEYOND = 0.3           # by the number of classes: events that come from nowhere
-cdef double MAX_LOG_ODDS = 500.0            # log-odds beyond which nothing changes
-cdef Py_ssize_t GUESS_CLASSES = 6           # classes from which on it is worth to guess which will stay
-cdef double CLOSE = 4.0            # log-odds from the likeliest class beyond which a class is unlikely
+cdef double LARGEST_POWER = 3.0        # of its logarithm
+cdef double LEAST_PROBABILITY = 1e-15  # probability below which rounding leaves nothing
+cdef double EVEN_SHARE_EVENTS = 0.3    # even share, in events for each class
+cdef double MAX_LOG_ODDS = 500.0       # log-odds at which scores are clipped
+cdef Py_ssize_t GUESS_CLASSES = 6      # classes from which on a first guess of the best saves time
+cdef double CLOSE_LOG_ODDS = 4.0       # log-odds behind the likeliest class: unlikely beyond
 
 
 cdef class Member:
@@ -66,11 +66,11 @@ cdef class Member:
         self.kernel, self.scale, self.low, self.high = kernel, scale, low, high
 
     def restart(self, Kernel kernel not None, Py_ssize_t low, Py_ssize_t high):
-        """Take a learner that knows nothing, of other classes."""
+        """Replace the learner by a new one, of other classes."""
         self.kernel, self.low, self.high = kernel, low, high
 
     cdef inline double side(self, Py_ssize_t label) noexcept nogil:
-        """Of a class: -1 or +1."""
+        """Return the label of a class: -1 or +1."""
         if label == self.high:
             return 1.0
         if label == self.low:
@@ -86,7 +86,7 @@ cdef class Member:
         return self.kernel.score(events, begin, end, margins - begin)
 
     cdef double shift(self, const double* offsets, Py_ssize_t n) noexcept nogil:
-        """Known log-odds of its +1, from those of n classes."""
+        """Return the offset of its +1, from those of n classes."""
         cdef Py_ssize_t j, one = self.high if self.high >= 0 else self.low
         cdef double rest = NAN
         if self.low >= 0 and self.high >= 0:
@@ -97,7 +97,7 @@ cdef class Member:
         return offsets[one] - rest if self.high >= 0 else rest - offsets[one]
 
     cdef inline double odds(self, double margin, double shift) noexcept nogil:
-        """Log-odds of its +1, ``shift`` of which are known; what is not a number stays so."""
+        """Return the log-odds of its +1, of which ``shift`` is the offset; NaN stays NaN."""
         cdef double z = shift + exp(self.scale[0]) * (margin - shift)
         return MAX_LOG_ODDS if z > MAX_LOG_ODDS else -MAX_LOG_ODDS if z < -MAX_LOG_ODDS else z
 
@@ -106,7 +106,7 @@ cdef class Member:
         cdef double z = y * exp(self.scale[0]) * (margin - shift)
         cdef double miss = 1.0 / (1.0 + exp(min(z + y * shift, MAX_LOG_ODDS)))
         cdef double step
-        self.scale[1] = max(1.0, MEMORY * self.scale[1] + h * z * z * miss * (1.0 - miss))
+        self.scale[1] = max(1.0, SCALE_MEMORY * self.scale[1] + h * z * z * miss * (1.0 - miss))
         step = h * z * miss / self.scale[1]
         self.scale[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.scale[0] = min(max(self.scale[0], -LARGEST_LOG), LARGEST_LOG)
@@ -169,7 +169,7 @@ cdef class ClassesKernel(Kernel):
         return 0
 
     cdef inline double shift(self, Py_ssize_t i, Py_ssize_t e) noexcept nogil:
-        """Known log-odds of a member's +1."""
+        """Return the offset of a member's +1."""
         if self.offsets == NULL:
             return 0.0
         return (<Member> self.member[i]).shift(self.offsets + e * self.width, self.width)
@@ -177,7 +177,7 @@ cdef class ClassesKernel(Kernel):
     cdef int set_shifts(
         self, Py_ssize_t i, Events events, Py_ssize_t begin, Py_ssize_t end
     ) except -1 nogil:
-        """Let events have the offsets that a member knows."""
+        """Set the offsets of events to those of a member."""
         cdef double* shifts
         cdef Py_ssize_t e
         if self.offsets != NULL:
@@ -195,7 +195,7 @@ cdef class ClassesKernel(Kernel):
         return (<Member> self.member[i]).score(events, begin, end, own, followed)
 
     cdef void couple(self, double* sums, const int* some, Py_ssize_t n) noexcept nogil:
-        """Log-probabilities of n classes in place of the evidence against each, 1 + sum of exp(-z)."""
+        """Replace the evidence against n classes, 1 + sum of exp(-z), by their log-probabilities."""
         cdef double t = exp(self.power[0]) if self.width > 2 and self.offsets == NULL else 1.0
         cdef double share = self.unknown()
         cdef double total = 0.0, least = sums[some[0]]
@@ -213,10 +213,10 @@ cdef class ClassesKernel(Kernel):
                 sums[some[i]] = log((1.0 - share) * exp(sums[some[i]]) + share / n)
 
     cdef double unknown(self) noexcept nogil:
-        """Share of probability that is spread over all classes alike; none of two, or of offsets."""
+        """Return the share that is spread evenly over classes; 0 for two classes, or with offsets."""
         if self.width == 2 or self.offsets != NULL:
             return 0.0
-        return BEYOND * self.width / (self.power[2] + self.width)
+        return EVEN_SHARE_EVENTS * self.width / (self.power[2] + self.width)
 
     cdef void temper(
         self, const double* scores, const int* some, Py_ssize_t n, Py_ssize_t label, double h,
@@ -224,7 +224,7 @@ cdef class ClassesKernel(Kernel):
     ) noexcept nogil:
         """Newton step of log t on the log loss of an event of weight h.
 
-        It counts by how likely it is not explained by the share that all classes have alike.
+        It is weighted by the probability that the even share does not explain it.
         """
         cdef double mean = 0.0, square = 0.0, of_label = 0.0, p, z, step
         cdef Py_ssize_t i
@@ -239,7 +239,7 @@ cdef class ClassesKernel(Kernel):
                     h *= (1.0 - share) * p * exp(-scores[some[i]])
             elif some[i] == label:
                 return
-        self.power[1] = max(1.0, MEMORY * self.power[1] + h * (square - mean * mean))
+        self.power[1] = max(1.0, SCALE_MEMORY * self.power[1] + h * (square - mean * mean))
         step = h * (of_label - mean) / self.power[1]
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
@@ -247,7 +247,7 @@ cdef class ClassesKernel(Kernel):
     cdef void temper_all(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores, double share
     ) noexcept nogil:
-        """Let the power learn from events of which all classes were compared."""
+        """Update the power by events of which all classes were compared."""
         cdef Py_ssize_t e
         for e in range(begin, end if self.width > 2 and self.offsets == NULL else begin):
             if events.count(e) > 0.0:
@@ -259,7 +259,7 @@ cdef class ClassesKernel(Kernel):
 
 
 cdef class RestKernel(ClassesKernel):
-    """A learner of each class against the rest; all are asked, and all learn."""
+    """One-vs-rest: all learners predict, and all learn."""
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -319,7 +319,7 @@ cdef class RestKernel(ClassesKernel):
         self, Py_ssize_t i, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
         const double* own,
     ) except -1 nogil:
-        """One member learns a round; it sees its sides as labels."""
+        """Update one member by a round; labels are its sides."""
         cdef double* sides = self.sides.take(end - begin)
         cdef Py_ssize_t e
         for e in range(begin, end):
@@ -343,9 +343,9 @@ cdef class PairsKernel(ClassesKernel):
     counted once. ``softmax``, if given, is a kernel of all classes that learns the same events.
 
     Beyond 30 classes only the most frequent have pairs: ``slots`` (2, K) holds the slot of each
-    class, or -1, and for how many events it has had that. The softmax chooses which
-    of them are worth comparing for an event; their pairs share out the probability that it gives to these classes together.
-    ``stacking`` weighs that result against the softmax alone. ``replace(class, slot)`` gives a slot
+    class, or -1, and for how many events it has had that. The softmax chooses the classes to compare
+    for an event; their pairs divide the probability that it gives to these classes together.
+    ``stacking`` combines that result with the softmax alone. ``replace(class, slot)`` gives a slot
     to a class that has become frequent.
     """
 
@@ -430,7 +430,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft,
         double* inputs,
     ) except -1 nogil:
-        """Log-probabilities (2, K): with what pairs say of the likeliest classes, and softmax."""
+        """Compute log-probabilities (2, K): by pairs of the likeliest classes, and by softmax."""
         cdef Py_ssize_t k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
         cdef double* sums
         cdef double together
@@ -449,7 +449,7 @@ cdef class PairsKernel(ClassesKernel):
         return 0
 
     cdef double together(self, const double* soft, Py_ssize_t n_some) noexcept nogil:
-        """Log-probability that the softmax gives to the classes that are compared."""
+        """Return the softmax's log-probability of the compared classes together."""
         cdef double total = 0.0
         cdef Py_ssize_t k
         for k in range(self.width):
@@ -458,7 +458,7 @@ cdef class PairsKernel(ClassesKernel):
         return log(total)
 
     cdef Py_ssize_t choose(self, const double* soft, double events) noexcept nogil:
-        """Slots of the likeliest classes with pairs that have learned enough; gives their number."""
+        """Choose the likeliest classes whose pairs have enough events; return their number."""
         cdef Py_ssize_t i, k, n = 0
         cdef double least, best = -INFINITY
         cdef double[MAX_COMPARED] found
@@ -489,7 +489,7 @@ cdef class PairsKernel(ClassesKernel):
             self.measured.let_go()
 
     cdef double* clear(self, Py_ssize_t n) except NULL nogil:
-        """Room for margins, none of which has been computed."""
+        """Return an array of margins, all NaN: not computed."""
         cdef double* own = self.margins.take(self.n * n + 1)
         cdef Py_ssize_t i
         for i in range(self.n * n):
@@ -500,7 +500,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums,
         const int* some, Py_ssize_t n_some,
     ) except -1 nogil:
-        """1 + the evidence against each of some classes, from the pairs that matter."""
+        """Compute 1 + the evidence against each of some classes, from the pairs that matter."""
         cdef Py_ssize_t best = some[0], a, b
         self.find_best(events, e, n, own, some, n_some, &best)
         for a in range(n_some):
@@ -520,7 +520,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
         Py_ssize_t n_some, Py_ssize_t* best,
     ) except -1 nogil:
-        """The class that stays when all meet in turn."""
+        """Find the best class: compare each with the best so far."""
         cdef Py_ssize_t a, guess
         cdef double z = 0.0
         if self.measured is not None and self.width >= GUESS_CLASSES and not self.many:
@@ -538,7 +538,7 @@ cdef class PairsKernel(ClassesKernel):
     cdef bint stays(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k
     ) except -1 nogil:
-        """Whether a class would stay whomever it meets: then it is the last, and fewer are asked."""
+        """Return whether a class beats all others; then fewer pairs are evaluated."""
         cdef Py_ssize_t j
         cdef double z = 0.0
         for j in range(self.width):
@@ -549,22 +549,22 @@ cdef class PairsKernel(ClassesKernel):
         return True
 
     cdef inline Py_ssize_t place(self, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
-        """Which member tells two classes apart."""
+        """Return the member of a pair of classes."""
         return k * (k - 1) // 2 + j if k > j else j * (j - 1) // 2 + k
 
     cdef inline bint close(
         self, const double* own, Py_ssize_t n, Py_ssize_t best, Py_ssize_t k
     ) noexcept nogil:
-        """Whether a class that has met the best one comes near it; with offsets all do."""
+        """Return whether a class is within ``CLOSE_LOG_ODDS`` of the best; with offsets all are."""
         cdef Py_ssize_t i = self.place(best, k)
         cdef double z = (<Member> self.member[i]).odds(own[i * n], 0.0)
-        return self.offsets != NULL or (z if best > k else -z) < CLOSE
+        return self.offsets != NULL or (z if best > k else -z) < CLOSE_LOG_ODDS
 
     cdef int ask(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
         double* z,
     ) except -1 nogil:
-        """Log-odds z of class k against class j."""
+        """Compute the log-odds z of class k against class j."""
         cdef Py_ssize_t i = self.place(k, j)
         if isnan(own[i * n]):
             self.score_member(i, events, e, e + 1, own + i * n, self.followed and n == 1)
@@ -577,7 +577,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
         double* sums,
     ) except -1 nogil:
-        """Count two classes against each other."""
+        """Add the evidence of a pair to both of its classes."""
         cdef double z = 0.0
         self.ask(events, e, n, own, k, j, &z)
         sums[k] += exp(-z)
@@ -655,7 +655,7 @@ cdef class PairsKernel(ClassesKernel):
     ) except -1 nogil:
         """Let the pairs of each event's class with other likely ones learn it.
 
-        Which ones depends on the features only, so that what pairs learn is not distorted.
+        The choice depends on the features only, so that it does not bias the pairs.
         """
         cdef Py_ssize_t e, at, n = end - begin, K = self.width
         cdef double share = self.unknown()
@@ -744,7 +744,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
         Py_ssize_t n_some,
     ) except -1 nogil:
-        """The margins of an event's class against others, before anything changes."""
+        """Compute the margins of an event's class against others, before anything changes."""
         cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
         cdef double z = 0.0
         for i in range(n_some):
@@ -777,7 +777,7 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t label,
         const int* some, Py_ssize_t n_some, Py_ssize_t stride=0,
     ) except -1 nogil:
-        """Let the pairs of a class learn an event; they see their sides as labels.
+        """Update the pairs of a class by an event; labels are their sides.
 
         Their margins are ``stride`` apart, or ``n``, the number of events of the round.
         """
@@ -785,14 +785,14 @@ cdef class PairsKernel(ClassesKernel):
         cdef double* side = self.sides.take(1)
         cdef Py_ssize_t i, k
         stride = stride if stride > 0 else n
-        if n > 1:  # they may have learned another event of the round
+        if n > 1:  # members may have learned another event of the round
             self.hold(events, e)
             for k in range(n_some):
                 if some[k] != label:
                     i = self.place(label, some[k])
                     self.score_member(i, events, e, e + 1, own + i * stride, True)
         if self.measured is not None and self.measured.count(events.row(e)):
-            for k in range(n_some):  # their notes were in units that are no more
+            for k in range(n_some):  # the units have changed since
                 if some[k] != label:
                     (<Member> self.member[self.place(label, some[k])]).kernel.drop_notes()
         events.labels = side - e

@@ -6,13 +6,14 @@ Gaussian over weights. Shared vectors keep their full covariance where there are
 else its diagonal. Errors follow Student's t with four degrees of freedom, so that an
 outlier moves little; each model tracks the size of its own noise.
 
-A stacking regression weighs the four models, with weights that sum to one, and four directions of
-a low-rank U. One more of its inputs is what the personal slopes of *together* add: its weight shrinks
-them where tasks differ less in slopes than the prior has it. A second one the shared vectors only, a third the task's own. Their mixture depends on
-nothing but features and task. For streams that drift, one more regression predicts its residual
-from that of the task's last answer and the mean of the last ones of all tasks. Where the mixture
-explains the answers, residuals are noise and the correction vanishes: the model that was
-measured with answers at once is the one that predicts long after the last answer.
+A first stacking regression combines the four models, with weights that sum to one, and four directions
+of a low-rank U. One more input is what the personal slopes of *together* add: its weight shrinks them
+where slopes vary less between tasks than the prior says. A second regression has the shared vectors
+only, a third the task's own. Their mixture depends on nothing but features and task. For streams that
+drift, one more regression predicts its residual from that of the task's last answer and the mean of
+the last ones of all tasks. Where the mixture explains the answers, residuals are noise and the
+correction vanishes: the model that was measured with answers at once is the one that predicts long
+after the last answer.
 
 Features have units of their own and are centred (`scales`). Answers are measured from the first
 one, variances in units of the answers' variance: shifting or scaling the answers changes nothing.
@@ -75,7 +76,7 @@ cdef double MAX_STEP = 1e200                   # beyond it an event is refused
 
 cdef struct Clock:
     double log_squares, rows       # sum of log |x|^2, and of how many events
-    double next_drawing            # rows at which directions are drawn
+    double next_drawing            # events at which the subspace is recomputed
     double events, origin, mean, squares  # of answers: count, the first, mean from there, spread
     double residual                # mean of the last ones
     double unit                    # one over the size of the usual row
@@ -103,13 +104,13 @@ cdef struct Prediction:
     Combination correction         # for drift
 
 
-cdef struct Plan:                  # of what an event will change
+cdef struct Plan:                  # steps of an event, computed before anything changes
     Step step[ESTIMATORS]
     double noise[ESTIMATORS]
 
 
 cdef class AutoNumberKernel(Kernel):
-    """Views of the learner's arrays and the two verbs."""
+    """Views of the learner's arrays, and its ``score`` and ``learn``."""
 
     cdef double[:, ::1] mean, own, common, noise, factor
     cdef double[:, :, ::1] full    # spent covariances, or nothing
@@ -122,7 +123,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef Scales scales
     cdef readonly Subspace subspace
     cdef Scratch room, columns
-    cdef Prediction noted_prediction  # of the event that was looked at last,
+    cdef Prediction noted_prediction  # of the event that was read last,
     cdef Scaled row                # and its features
     cdef Py_ssize_t k              # weights of a shared vector
     cdef Py_ssize_t unanswered     # events predicted since the last answer
@@ -152,7 +153,7 @@ cdef class AutoNumberKernel(Kernel):
     # --- units -------------------------------------------------------------------------------
 
     cdef Scaled measure(self, Row x) noexcept nogil:
-        """A row in the units in use; only features that never occurred have those of the row."""
+        """Return a row in the units in use; new features get units from this row."""
         cdef Scaled row = self.scales.look(x)
         cdef const Column* c
         cdef Py_ssize_t k, n = 0, at = 0
@@ -175,7 +176,7 @@ cdef class AutoNumberKernel(Kernel):
         return found(n, self.scales.index, self.scales.value, x2)
 
     cdef int count(self, Row x, double x2, double h) except -1 nogil:
-        """Count the row that was measured last; replace units that are far off."""
+        """Count the last row; replace units that are far off."""
         cdef Column* c
         cdef Column* old
         cdef Py_ssize_t k, n = self.scales.n_fresh
@@ -186,7 +187,7 @@ cdef class AutoNumberKernel(Kernel):
         self.scales.count_seen(x)
         for k in range(n):
             c = <Column*> &self.scales.columns[self.scales.index[self.scales.fresh_at[k]], 0]
-            if not spreads(c):  # an intercept more, or an indicator: nothing is taken off
+            if not spreads(c):  # a constant or an indicator is not centred
                 c.centre, c.size = 0.0, sqrt(c.square / c.count)
                 c.factor = factor_of(c.size, self.scales.common())
             if old[k].size == 0.0:
@@ -194,7 +195,7 @@ cdef class AutoNumberKernel(Kernel):
             if fabs(c.centre - old[k].centre) <= SETTLED_SHIFT * old[k].size \
                     and alike(c.factor, old[k].factor):
                 c.centre, c.size, c.factor = old[k].centre, old[k].size, old[k].factor
-            elif c.centre != 0.0 and not spreads(&old[k]):  # so far one intercept more
+            elif c.centre != 0.0 and not spreads(&old[k]):  # constant so far
                 self.rebase(
                     self.scales.index[self.scales.fresh_at[k]], 0.0,
                     self.clock.unit * old[k].factor * old[k].total / old[k].count,
@@ -218,8 +219,8 @@ cdef class AutoNumberKernel(Kernel):
         """Express weights in a new unit and centre of a feature; its prior is that of the new unit.
 
         In the old prior the weight times ``ratio`` and the intercept plus ``shift`` times the weight
-        make the same predictions. A ``ratio`` of 0 forgets the weight. A long list of pairs is not
-        searched: what tasks add by a feature keeps its numbers there.
+        make the same predictions. A ``ratio`` of 0 forgets the weight. Where there are many pairs, the
+        personal weights of the feature stay as they are.
         """
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef double* own
@@ -263,7 +264,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef inline void follow(
         self, Py_ssize_t task, Py_ssize_t j, const double* pair, double change
     ) noexcept nogil:
-        """F = W'B stays true while W moves."""
+        """Update F = W'B for a change of W."""
         cdef int c, side = self.subspace.side()
         cdef double* f = &self.factor[task, RANK * side]
         cdef const double* b = self.subspace.row(j, side)
@@ -275,7 +276,7 @@ cdef class AutoNumberKernel(Kernel):
             )
 
     cdef void rebase_shared(self, int c, Py_ssize_t j, double ratio, double shift) noexcept nogil:
-        """The same of a shared vector: S becomes T S T', then the prior precision of w_j 1."""
+        """Express a shared vector in a new unit: S becomes T S T', the prior precision of w_j 1."""
         cdef Py_ssize_t i, k
         cdef double variance, share, left
         cdef double* w = &self.mean[c, 0]
@@ -285,7 +286,7 @@ cdef class AutoNumberKernel(Kernel):
             rebase_one(w + j, &self.diagonal[c, j], w, &self.diagonal[c, 0], 1.0, ratio, shift)
             return
         first, own = &self.full[c, 0, 0], &self.full[c, j, 0]  # rows of 1 - S
-        if own[j] == 0.0:  # nothing is known of it
+        if own[j] == 0.0:  # never learned
             return
         variance = 1.0 - own[j]
         w[0] += shift * w[j]
@@ -337,7 +338,7 @@ cdef class AutoNumberKernel(Kernel):
         """Prediction and spread of an event, from the mean; the models' parts of it."""
         self.row = self.measure(events.row(e))
         o.x2 = self.row.x2
-        if V == 0.0:  # nothing to tell apart yet
+        if V == 0.0:  # no variance yet
             o.mean = o.spread = o.correction.mean = 0.0
             return 0
         self.read(self.row, events.tasks[e], self.clock.unit, o, self.room.take(SHARED * self.k))
@@ -414,7 +415,7 @@ cdef class AutoNumberKernel(Kernel):
         o.v[model] = max(o.v[model], 0.0)
 
     cdef void combine(self, long long task, double V, Prediction* o) noexcept nogil:
-        """Regressions, the chance that each fits the task, and their mixture."""
+        """Compute the regressions, the probability of each kind of task, and the mixture."""
         cdef const Task* own = <const Task*> &self.own[task, 0]
         cdef double other, variance = 0.0
         cdef double[KINDS] odds
@@ -457,14 +458,14 @@ cdef class AutoNumberKernel(Kernel):
         return 0
 
     cdef double correct(self, Py_ssize_t n) noexcept nogil:
-        """Weight of the correction for drift: 0 once many events were predicted without an answer."""
+        """Return the weight of the correction for drift: 0 after many predictions without a label."""
         if self.followed:
             return 1.0
         self.unanswered += n
         return 1.0 if self.unanswered <= LIVE_EVENTS else 0.0
 
     def restart_subspace(self):
-        """Give up a recomputation of the subspace that is under way."""
+        """Abandon a recomputation of the subspace under way."""
         self.check_idle()
         self.subspace.restart()
 
@@ -512,7 +513,7 @@ cdef class AutoNumberKernel(Kernel):
         return 0
 
     cdef int learn_one(self, Events events, Py_ssize_t e, bint noted) except -1 nogil:
-        """Learn an event; while answers are all alike they are only placed."""
+        """Learn an event; while all answers are equal, learn only their mean."""
         cdef Prediction* o = &self.noted_prediction
         cdef Plan plan
         cdef Row x = events.row(e)
@@ -583,7 +584,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef void move_combiners(
         self, long long task, double t, double h, double V, Prediction* o, const Plan* plan
     ) noexcept nogil:
-        """Learn the answer t, from the mean, and of which kind the task is."""
+        """Update the stacking regressions and the task's kind by the answer t, from the mean."""
         cdef double e, total
         cdef double[KINDS] loss
         cdef Step[KINDS + 1] step
@@ -610,7 +611,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef void move_models(
         self, long long task, double h, const Plan* plan, const double* Sx
     ) noexcept nogil:
-        """Learn the event that was looked at last."""
+        """Update the models by the event that was read last."""
         cdef double value, change, unit = self.clock.unit
         cdef const Step* step = &plan.step[0]
         cdef Task* own = <Task*> &self.own[task, 0]
@@ -660,7 +661,7 @@ cdef class AutoNumberKernel(Kernel):
         return &self.full[1, j, j] if self.dense else &self.diagonal[1, j]
 
     cdef void remember(self, double u, double h) noexcept nogil:
-        """Count an error that was u times as large as expected; old ones fade."""
+        """Add an error, u times the expected one, to the decaying histogram."""
         cdef Py_ssize_t i, n = self.residuals.shape[0]
         for i in range(n):
             self.residuals[i] *= INTERVAL_MEMORY
@@ -678,7 +679,7 @@ cdef inline void rebase_one(
 ) noexcept nogil:
     """Express a weight, and the intercept beside it, in a new unit and centre of its feature."""
     cdef double variance = max(0.0, prior - spent[0]), share
-    if spent[0] == 0.0:  # nothing is known of it
+    if spent[0] == 0.0:  # never learned
         return
     intercept[0] += shift * mean[0]
     intercept_spent[0] = max(0.0, intercept_spent[0] - shift * shift * variance)
@@ -692,7 +693,7 @@ cdef inline void rebase_one(
 
 
 cdef inline double measured(double x, double unit) noexcept nogil:
-    """Value in units of the usual row; one that would drown all others is cut."""
+    """Return a value in units of the usual row, clipped."""
     return max(-MAX_VALUE, min(MAX_VALUE, x * unit))
 
 

@@ -5,16 +5,16 @@ Six inputs score every class, and a stacking model turns them into a probability
     softmax   one vector per class, on the multinomial logistic loss
     margin    one vector per class, on the squared hinge loss of the class against the rest (AROW)
     together  the same by a shared and a personal vector of the task; it forgets slowly
-    centres   where the class lies, of few features (linear discriminants)
+    centres   linear discriminant of few features
     usual     how often the task has had the class so far
     common    how often all tasks have
 
 The first three are Gaussians of diagonal covariance over the weights of each class, with
-intercepts. Features are measured in units of their own (scales). A class that is out of the question,
-less likely than RULED_OUT or beyond the margin, does not move. Offsets o_k are added to the scores of
-the stacking model and of softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last
-three inputs are then left out: they do not learn what an offset leaves. Numbers of all classes lie
-side by side; K numbers each, of a feature
+intercepts. Features have units of their own (scales). A class less likely than MIN_PROBABILITY, or
+beyond the margin, is not updated. Offsets o_k are added to the scores of the stacking model and of
+softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last three inputs are then left
+out: they do not learn what an offset leaves. Numbers of all classes lie side by side; K numbers each,
+of a feature
 
     shared   mean and spent variance of softmax, of margin, of together
     personal (of a task and a feature) mean and spent variance of together
@@ -25,7 +25,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, NAN, exp, isfinite, log
 from libc.string cimport memset
 from romco.kernels.auto.centres cimport Centres
-from romco.kernels.auto.class_lanes cimport go, hear
+from romco.kernels.auto.class_lanes cimport accumulate, update
 from romco.kernels.auto.gaussians cimport Step, arow, moderate
 from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
@@ -38,19 +38,19 @@ cnp.import_array()
 cdef enum:
     SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, INPUTS
     VECTORS = 3                                # inputs with a vector per class
-    ROOMS = 17                                 # of K numbers: z, m, v, a, b, scores, hinge
+    BUFFERS = 17                                 # of K numbers: z, m, v, a, b, scores, hinge
 
-cdef double SLACK = 0.3                        # AROW's r
-cdef double PATIENCE = 1.0                     # the same where both vectors learn together
-cdef double APART = 0.3                        # prior variance of a task's part in together
-cdef double FORGETTING = 3e-4                  # share of its variance that comes back
-cdef double RULED_OUT = 1e-6                   # probability below which a class does not move
-cdef double FARTHEST = 50.0                    # log-odds or margins beyond which nothing more is said
-cdef double LIKE_ALL = 5.0                     # events by which a task is taken to be like all
+cdef double AROW_R = 0.3            # AROW's r
+cdef double AROW_R_JOINT = 1.0      # the same where both vectors learn together
+cdef double OWN_PRIOR = 0.3         # prior variance of a task's part in together
+cdef double FORGETTING = 3e-4       # share of its variance that forgetting restores
+cdef double MIN_PROBABILITY = 1e-6  # probability below which a class is not updated
+cdef double MAX_SCORE = 50.0        # log-odds or margins at which scores are clipped
+cdef double SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
 
 
 cdef class SoftmaxKernel(Kernel):
-    """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
+    """Views of the learner's arrays, and its ``score`` and ``learn``."""
 
     cdef Pairs shared, personal
     cdef double[:, ::1] level, counts
@@ -59,8 +59,8 @@ cdef class SoftmaxKernel(Kernel):
     cdef Scales scales
     cdef Centres centres
     cdef ConditionalLogit stacking
-    cdef object rooms, places
-    cdef double* z                 # (INPUTS, K) what is said
+    cdef object buffers, places
+    cdef double* z                 # (INPUTS, K) inputs of the stacking model
     cdef double* m                 # (VECTORS, K) means
     cdef double* v                 # (VECTORS, K) variances
     cdef double* a                 # (K,) steps
@@ -68,7 +68,7 @@ cdef class SoftmaxKernel(Kernel):
     cdef double* scores            # (K,)
     cdef double* hinge             # (K,) known parts of margins
     cdef const double* offset      # (K,) of the event at hand, or NULL
-    cdef int* some                 # (K,) classes that move
+    cdef int* some                 # (K,) classes that are updated
     cdef Py_ssize_t room           # classes for which arrays have room: numbers lie so far apart
 
     def __init__(
@@ -80,8 +80,8 @@ cdef class SoftmaxKernel(Kernel):
         self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
         self.counts, self.seen, self.clock = counts, seen, clock
         self.scales, self.centres, self.stacking, self.width = scales, centres, stacking, K
-        self.rooms, self.places = np.zeros((ROOMS, K)), np.zeros(K, np.int32)
-        self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
+        self.buffers, self.places = np.zeros((BUFFERS, K)), np.zeros(K, np.int32)
+        self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.buffers)
         self.m = self.z + INPUTS * K
         self.v = self.m + VECTORS * K
         self.a = self.v + VECTORS * K
@@ -90,10 +90,10 @@ cdef class SoftmaxKernel(Kernel):
         self.hinge, self.offset = self.scores + K, NULL
         self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
 
-    # --- what is said about an event ---------------------------------------------------------
+    # --- prediction --------------------------------------------------------------------------
 
     cdef void take_offset(self, Events events, Py_ssize_t e) noexcept nogil:
-        """Know the offsets of an event, if it has any."""
+        """Read the offsets of an event, if it has any."""
         cdef Py_ssize_t k, K = self.width
         cdef double best, total = 0.0
         self.offset = NULL if events.offsets == NULL else events.offsets + e * K
@@ -110,7 +110,7 @@ cdef class SoftmaxKernel(Kernel):
             self.hinge[k] = 2.0 * (self.hinge[k] / total - 1.0 / K)
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
-        """What the inputs say of each class."""
+        """Compute the inputs (6, K) of the stacking model."""
         cdef Py_ssize_t i, K = self.width
         cdef const double* all_
         cdef const double* own
@@ -123,23 +123,23 @@ cdef class SoftmaxKernel(Kernel):
             own = stored(self.personal, task, x.index[i])
             if all_ != NULL:
                 for c in range(VECTORS):
-                    hear(
+                    accumulate(
                         self.m + c * K, self.v + c * K, all_ + 2 * c * self.room,
                         all_ + (2 * c + 1) * self.room, value, K,
                     )
             if own != NULL:
-                hear(
+                accumulate(
                     self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + self.room, value, K
                 )
-        self.speak(task)
+        self.set_inputs(task)
         if self.offset == NULL and self.scales.all_within(x, self.centres.room()):
-            self.centres.say(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
+            self.centres.score(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
         else:
             for i in range(K):
                 self.z[CENTRES * K + i] = 0.0
 
     cdef void begin(self, long long task, double x2) noexcept nogil:
-        """Means and variances of the intercepts, and what the prior has of the features."""
+        """Start with means and variances of the intercepts, and the prior variance of the features."""
         cdef Py_ssize_t k, K = self.width
         cdef int c
         for c in range(VECTORS):
@@ -148,9 +148,9 @@ cdef class SoftmaxKernel(Kernel):
                 self.v[c * K + k] = 1.0 + x2 - self.level[2 * c + 1, k]
         for k in range(K):
             self.m[TOGETHER * K + k] += self.own_level[task, 0, k]
-            self.v[TOGETHER * K + k] += APART * (1.0 + x2) - self.own_level[task, 1, k]
+            self.v[TOGETHER * K + k] += OWN_PRIOR * (1.0 + x2) - self.own_level[task, 1, k]
 
-    cdef void speak(self, long long task) noexcept nogil:
+    cdef void set_inputs(self, long long task) noexcept nogil:
         cdef Py_ssize_t k, K = self.width
         cdef double total = 0.0
         cdef int c
@@ -167,7 +167,7 @@ cdef class SoftmaxKernel(Kernel):
         for k in range(K):
             self.z[COMMON * K + k] = log(self.seen[k] + 1.0)
             self.z[USUAL * K + k] = log(
-                self.counts[task, k] + LIKE_ALL * (self.seen[k] + 1.0) / (total + <double> K)
+                self.counts[task, k] + SHRINKAGE_EVENTS * (self.seen[k] + 1.0) / (total + <double> K)
             )
 
     cdef int score(
@@ -214,7 +214,7 @@ cdef class SoftmaxKernel(Kernel):
         self.shared.reserve(0, n_filled(x))  # before anything changes: there may be no room
         self.personal.reserve(task, n_filled(x))
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
-        if first:  # there is no unit yet, so the first event is its own
+        if first:  # the first event defines the unit
             count_size(&self.clock[0], row.x2, h)
         unit = unit_of(&self.clock[0])
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
@@ -222,9 +222,9 @@ cdef class SoftmaxKernel(Kernel):
         self.stacking.score(self.z, self.width, self.scores, self.offset)
         self.stacking.learn(self.z, self.width, self.scores, label, h)
         self.move(row, task, SOFTMAX, self.plan_softmax(label, h), 0.0, unit)
-        self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, SLACK / h), 0.0, unit)
+        self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, AROW_R / h), 0.0, unit)
         self.move(
-            row, task, TOGETHER, self.plan_margin(TOGETHER, label, PATIENCE / h), h * FORGETTING,
+            row, task, TOGETHER, self.plan_margin(TOGETHER, label, AROW_R_JOINT / h), h * FORGETTING,
             unit,
         )
         if self.scales.all_within(row, self.centres.room()):
@@ -247,7 +247,7 @@ cdef class SoftmaxKernel(Kernel):
             total += self.a[k]
         for k in range(self.width):
             p = self.a[k] / total
-            if p < RULED_OUT and k != label:
+            if p < MIN_PROBABILITY and k != label:
                 continue
             g = (1.0 if k == label else 0.0) - p
             curvature = h * p * (1.0 - p)
@@ -277,13 +277,13 @@ cdef class SoftmaxKernel(Kernel):
         cdef Py_ssize_t i
         cdef double* w
         cdef double value
-        go(
+        update(
             &self.level[2 * input, 0], &self.level[2 * input + 1, 0], self.a, self.b, 1.0, rate,
             1.0, self.some, n,
         )
         if input == TOGETHER:
-            go(
-                &self.own_level[task, 0, 0], &self.own_level[task, 1, 0], self.a, self.b, APART,
+            update(
+                &self.own_level[task, 0, 0], &self.own_level[task, 1, 0], self.a, self.b, OWN_PRIOR,
                 rate, 1.0, self.some, n,
             )
         for i in range(x.n):
@@ -291,37 +291,37 @@ cdef class SoftmaxKernel(Kernel):
             if value == 0.0:  # at the feature's centre
                 continue
             w = self.shared.touch(0, x.index[i]) + 2 * input * self.room
-            go(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
+            update(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
             if input == TOGETHER:
                 w = self.personal.touch(task, x.index[i])
-                go(w, w + self.room, self.a, self.b, APART, rate, value, self.some, n)
+                update(w, w + self.room, self.a, self.b, OWN_PRIOR, rate, value, self.some, n)
 
-    # --- what lies behind a score, for those who explain it ------------------------------------
+    # --- explanations ------------------------------------------------------------------------
 
     def inputs(self, Events events not None):
-        """What the inputs say of events (n, 6, K)."""
+        """Return the inputs (n, 6, K) of the stacking model."""
         self.check_idle()
         self.drop_notes()
         cdef Py_ssize_t e
-        said = np.empty((events.n, INPUTS, self.width))
+        inputs = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
             self.take_offset(events, e)
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
-            said[e] = self.rooms[:INPUTS]
-        return said
+            inputs[e] = self.buffers[:INPUTS]
+        return inputs
 
     def entries(self, Events events not None):
-        """What `predict` reads of the first event.
+        """Return the non-zero entries of the first event.
 
-        Its features (k,) and their values in units of their own (k,), one over the size of events,
-        and variances (3, K) of what the vectors say.
+        Features (k,), their values in units (k,), one over the size of events, and the variances
+        (3, K) of the scores of the vectors.
         """
         self.check_idle()
         self.drop_notes()
         cdef Scaled x = self.scales.look(events.row(0))
         self.take_offset(events, 0)
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
-        variances = self.rooms[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
+        variances = self.buffers[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
         return (
             self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), unit_of(&self.clock[0]),
             variances,
@@ -329,8 +329,8 @@ cdef class SoftmaxKernel(Kernel):
 
 
 cdef inline double within(double z) noexcept nogil:
-    """Not farther than what makes all others impossible: events of huge weight go anywhere."""
-    return max(-FARTHEST, min(FARTHEST, z))
+    """Clip a score: a step by an event of huge weight could be of any size."""
+    return max(-MAX_SCORE, min(MAX_SCORE, z))
 
 
 cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:

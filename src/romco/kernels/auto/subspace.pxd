@@ -18,7 +18,7 @@ cdef struct Progress:              # of a recomputation
 
 
 cdef class Subspace:
-    cdef public Py_ssize_t slice   # pairs or rows of which one event takes care
+    cdef public Py_ssize_t slice   # pairs or rows that one event processes
     cdef double* B                 # (d, RANK) twice, in rows of a wider array,
     cdef Py_ssize_t n, stride      # of n rows and so many columns,
     cdef Py_ssize_t apart          # with the second side so many columns after the first
@@ -51,7 +51,7 @@ cdef class Subspace:
     cdef inline void follow(
         self, Py_ssize_t task, Py_ssize_t feature, Py_ssize_t pair, double change
     ) noexcept nogil:
-        """Keep the next F true while an entry of W changes, if it was projected already."""
+        """Update the next F when an entry of W changes that was projected already."""
         cdef int c, side
         cdef const double* b
         cdef Progress* p = self.progress

@@ -3,17 +3,17 @@
 B (d, 4) are directions and F = W'B (m, 4). From time to time one step of orthogonal iteration
 replaces them, B <- orth(W W'B). That passes over all stored pairs of task and feature twice, so it is
 spread over the events that are learned meanwhile, a slice each: predictions wait for no more than
-a slice. There are two sides of B and F, one in use and one in the making:
+a slice. There are two sides of B and F, one in use and one being computed:
 
     START          columns that are zero get fixed signs: F = W'(signs) there
     GATHER         next B = W F
     MULTIPLY       inner products of the columns of the next B
     ORTHOGONALISE  next B made orthonormal; columns that add nothing become zero
-    PROJECT        next F = W'B; entries of W that change after their turn are followed.
+    PROJECT        next F = W'B; later changes of entries of W are added.
                    At the end the sides change places
     CLEAR          what was in use before becomes zero
 
-How far this has come is part of the learner's state.
+Its progress is part of the learner's state.
 """
 
 import numpy as np
@@ -25,10 +25,10 @@ from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 
-cdef Py_ssize_t PREFETCH_PAIRS = 24  # by then a row of B that is asked for is there
-cdef Py_ssize_t PREFETCH_ROWS = 96   # the same where most of the rows are zero
+cdef Py_ssize_t PREFETCH_PAIRS = 24  # distance of prefetching, in rows of B
+cdef Py_ssize_t PREFETCH_ROWS = 96   # distance where most rows are zero
 cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
-cdef Py_ssize_t ZEROS = 16          # entries that are zero take so much less time than others
+cdef Py_ssize_t ZEROS = 16          # zeros that cost as much time as one other entry
 cdef Py_ssize_t UNLIMITED = 1 << 56
 cdef double SUBSPACE_GROWTH = 1.25             # of the stream between recomputations;
 cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
@@ -61,7 +61,7 @@ cdef class Subspace:
         self.tracked[0] = self.tracked[1] = False
 
     cdef int side(self) noexcept nogil:
-        """The side that is in use."""
+        """Return the side that is in use."""
         return self.progress.side == 1.0
 
     cdef int phase(self) noexcept nogil:
@@ -75,7 +75,7 @@ cdef class Subspace:
         return True
 
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil:
-        """Go on with a recomputation, or begin one; true when the sides have changed places."""
+        """Continue a recomputation, or begin one; return whether the sides were swapped."""
         cdef int phase = self.phase()
         cdef bint finished = False
         if phase == IDLE:
@@ -94,13 +94,13 @@ cdef class Subspace:
         return finished
 
     cdef Py_ssize_t work(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
-        """Go on with a phase; what is left of the budget, or -1 where it was too small."""
+        """Continue a phase; return the rest of the budget, or -1 where it was too small."""
         if phase == START or phase == GATHER or phase == PROJECT:
             return self.sweep(phase, side, budget)
         return self.pass_rows(phase, side, budget)
 
     cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
-        """Visit so many pairs in turn, not counting zeros: room for more changes nothing."""
+        """Visit up to ``budget`` pairs; zeros do not count, so spare capacity changes nothing."""
         cdef Py_ssize_t task = 0, feature = 0, d = self.pairs.n_features, done = 0
         cdef Py_ssize_t count = self.pairs.count(), pair = <Py_ssize_t> self.progress.at
         cdef bint dense = self.pairs.dense
@@ -115,7 +115,7 @@ cdef class Subspace:
         if dense:
             task, feature = pair, <Py_ssize_t> self.progress.feature
             pair = task * d + feature
-        if pair < 0 or pair > count:  # no state of this learner
+        if pair < 0 or pair > count:  # not a state of this learner
             pair = task = feature = 0
         if phase == GATHER and pair == 0:  # all of B on this side is zero
             self.tracked[side] = True
@@ -130,7 +130,7 @@ cdef class Subspace:
                 if pair + PREFETCH_PAIRS < count:
                     b = self.row(<unsigned int> self.pairs.key[pair + PREFETCH_PAIRS], side)
                     ahead(b)
-                    ahead(b + RANK - 1)  # it may lie in two lines
+                    ahead(b + RANK - 1)  # it may span two cache lines
             w = own[0]
             if w != 0.0:
                 if done == budget:
@@ -166,7 +166,7 @@ cdef class Subspace:
         return True
 
     cdef Py_ssize_t pass_rows(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
-        """Pass over so many rows of B, not counting zeros; when they are cleared, then of F."""
+        """Visit up to ``budget`` rows of B, zeros not counted; in CLEAR also rows of F."""
         cdef double[RANK][RANK] T
         cdef double* b
         cdef double* G = self.progress.products
@@ -182,7 +182,7 @@ cdef class Subspace:
                 later = j + PREFETCH_ROWS
                 if later < self.n and self.filled[later] & 1 << side:
                     ahead(self.row(later, side))
-                    ahead(self.row(later, side) + RANK - 1)  # it may lie in two lines
+                    ahead(self.row(later, side) + RANK - 1)  # it may span two cache lines
                 if not self.filled[j] & 1 << side:
                     j += 1
                     continue
@@ -208,19 +208,19 @@ cdef class Subspace:
         return budget - done if j == n else -1
 
     cdef void run(self, int phase, int side) noexcept nogil:
-        """The whole of a phase at once."""
+        """Run a whole phase."""
         self.progress.at = self.progress.feature = 0.0
         self.work(phase, side, UNLIMITED)
         self.progress.at = self.progress.feature = 0.0
 
     cdef void restart(self) noexcept nogil:
-        """Give up a recomputation that is under way; the next one begins with clear arrays."""
+        """Abandon a recomputation under way; the next one begins with clear arrays."""
         if self.phase() != IDLE:
             self.run(CLEAR, 1 - self.side())
             self.progress.phase = IDLE
 
     cdef void forget(self) noexcept nogil:
-        """Begin anew: B = 0, F = 0."""
+        """Reset: B = 0, F = 0."""
         self.run(CLEAR, 0)
         self.run(CLEAR, 1)
         memset(self.progress, 0, sizeof(Progress))

@@ -35,7 +35,7 @@ cdef class SharedKernel(Kernel):
         return p
 
     cdef int find_pairs(self, Events events, Py_ssize_t e) except -1 nogil:
-        """Find the pairs of an event, and ask for what tells where those of the next one are."""
+        """Find the pairs of an event, and prefetch the table of those of the next one."""
         cdef Py_ssize_t k, task = events.tasks[e]
         cdef Row x = events.row(e)
         self.pair = <Py_ssize_t*> self.room.take(x.n)
@@ -53,7 +53,7 @@ cdef class SharedKernel(Kernel):
         return 0
 
     cdef inline double* own(self, Row x, long long task, Py_ssize_t k) noexcept nogil:
-        """The numbers of the pair of the k-th entry, to change; call ``reserve`` first."""
+        """Return the numbers of the k-th entry's pair, for writing; call ``reserve`` first."""
         if self.pair[k] < 0:
             self.pair[k] = self.v.found(task, column(x, k))
         return self.v.value + self.pair[k] * self.v.width
@@ -405,7 +405,7 @@ cdef class TruncatedKernel(SmoothedKernel):
             if count[j] > 0.0 and j != k:
                 mass += p[j]
                 p[j] -= self.rate * loss[j]
-        # Lower all by one level; who would fall below 0 leaves, and the level is set anew.
+        # Lower all by one level; drop those that fall below 0, and compute the level again.
         level = -1e300
         while True:
             active, total = 0, 0.0
@@ -451,7 +451,7 @@ cdef class CoupledKernel(LinearKernel):
         return fmin(self.C, missing / reach) if reach > 0.0 else 0.0
 
     cdef inline void spread(self, Row x, double y, Py_ssize_t i) noexcept nogil:
-        """``y`` is the label times tau."""
+        """Move every task by B[j, i] y x, where y is the label times tau."""
         cdef Py_ssize_t j
         for j in range(self.w.shape[0]):
             if self.B[j, i] != 0.0:
@@ -459,7 +459,7 @@ cdef class CoupledKernel(LinearKernel):
 
 
 cdef class FixedKernel(CoupledKernel):
-    """The relation stays as it is given."""
+    """Fixed relation."""
 
     def __init__(
         self, double[:, ::1] w, double[:, ::1] B, double C, bint wide, bint passive
@@ -530,7 +530,7 @@ cdef class LearnedKernel(CoupledKernel):
         return 0
 
     cdef int give_up(self, long long seen, bint careful, Py_ssize_t e) except -1 nogil:
-        """Undo the round and say why."""
+        """Undo the round and raise the error."""
         if careful:
             self.remember(True)
         self.seen[0] = seen
@@ -598,7 +598,7 @@ cdef class LearnedKernel(CoupledKernel):
         return self.relate(m, A, B, free)
 
     cdef int remember(self, bint back) except -1 nogil:
-        """Copy all that learning changes to memory, or back."""
+        """Save the arrays that learning changes, or restore them."""
         cdef Py_ssize_t m = self.w.shape[0], weights = m * self.w.shape[1]
         cdef double* kept = self.memory.take(weights + 3 * m * m)
         move(&self.w[0, 0], kept, weights, back)
