@@ -5,6 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
+from romco.kernels.auto import scales
+from romco.learners.registry import grown
 from romco.streams import interleaved, simulated, synchronous
 from romco_lab.beyond.ablations import variant
 from tests.reference import auto as reference
@@ -227,6 +229,26 @@ def test_room_for_more_features_changes_nothing():
     np.testing.assert_allclose(many.replay(wide), few.replay(rounds), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("d", [9, 200_000], ids=["dense", "pairs"])
+def test_room_for_more_tasks_is_made_without_copying_what_features_have(d):
+    rounds = interleaved(DENSE, seed=1)
+    x = csr_array(rounds.x)
+    x.resize(len(rounds.y), d)
+    first, rest = (
+        romco.Round(rounds.task[part], x[part], rounds.y[part])
+        for part in (slice(100), slice(100, None))
+    )
+    old = romco.learner("romco-auto", d, 6)
+    old.update(first)
+    copied, moved = grown(old, d, 9), grown(old, d, 9, move=True)
+    assert np.shares_memory(moved.arrays()["shared"], old.arrays()["shared"])
+    assert not np.shares_memory(copied.arrays()["shared"], old.arrays()["shared"])
+    for learner in (copied, moved):
+        learner.update(rest)
+    for name, array in copied.arrays().items():
+        np.testing.assert_array_equal(moved.arrays()[name], array)
+
+
 def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
     """As by shards that met, or in a state of before there were covariances."""
     rounds = correlated(n=300)
@@ -244,6 +266,16 @@ def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
     np.testing.assert_array_equal(
         np.diagonal(learner.arrays()["joint"])[1:], learner.arrays()["shared"][joined, 4]
     )
+
+
+def test_large_arrays_of_features_begin_a_line_and_are_zero(monkeypatch):
+    for found in (scales.mapped_zeros, lambda *_: None):  # there may be no such pages
+        monkeypatch.setattr(scales, "mapped_zeros", found)
+        zeros = scales.aligned_zeros(2**16 + 1, 8)
+        assert zeros.shape == (2**16 + 1, 8)
+        assert zeros.ctypes.data % 64 == 0
+        assert not zeros.any()
+        zeros[-1] = 1.0
 
 
 def test_common_scale_of_features_does_not_matter():

@@ -14,6 +14,7 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.core.events import Events
+from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
@@ -452,6 +453,10 @@ class Auto(BaseAuto):
         self.kernel.put_directions(subspace.rows, subspace.values)
 
     def load(self, arrays: Arrays) -> None:
+        if isinstance(arrays.get("personal"), Pairs):  # arrays of the same shape go with it
+            own = self._arrays
+            own |= {k: a for k, a in arrays.items() if k in own and a.shape == own[k].shape}
+            self.share_units(self.own_units(), Scales(own["units"], own["typical"]))
         self.kernel.others_change()
         super().load(arrays)
 

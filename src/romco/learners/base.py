@@ -308,18 +308,18 @@ def check_finite(arrays: Arrays) -> None:
 
 
 def copy_arrays(target: Arrays, source: Arrays) -> None:
-    """Copy each array into the leading corner of its namesake; check all before touching any."""
+    """Copy arrays into the leading corner of their namesakes, if not the same; check all first."""
     if target.keys() != source.keys():
         raise ValueError(f"state holds arrays {sorted(source)}, expected {sorted(target)}")
-    for name, array in target.items():
-        values = np.asarray(source[name])
+    others = {k: np.asarray(array) for k, array in source.items() if array is not target[k]}
+    for name, values in others.items():
+        array = target[name]
         fits = values.ndim == array.ndim and all(map(le, values.shape, array.shape))
         if not fits or values.dtype != array.dtype:
             raise ValueError(
                 f"state array {name!r} is {values.dtype}{list(values.shape)}, "
                 f"expected {array.dtype}{list(array.shape)}"
             )
-    check_finite(source)
-    for name, array in target.items():
-        values = np.asarray(source[name])
-        array[tuple(map(slice, values.shape))] = values
+    check_finite(others)
+    for name, values in others.items():
+        target[name][tuple(map(slice, values.shape))] = values

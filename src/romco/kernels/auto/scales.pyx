@@ -27,6 +27,8 @@ from romco.kernels.auto.columns cimport (
 from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
 
+from romco.kernels.core.memory import mapped_zeros
+
 cnp.import_array()
 
 cdef enum:
@@ -36,6 +38,7 @@ cdef enum:
 cdef double UNCERTAIN = -1.0       # size of a feature that is centred: its column says if it varies
 cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
 cdef Py_ssize_t RANDOM_READ_COST = 8  # of a size that is not the next one in memory, in those that are
+cdef Py_ssize_t LARGE = 1 << 19    # numbers that take long to clear
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
 
 
@@ -288,8 +291,10 @@ cdef class Scales(Units):
 
 
 def aligned_zeros(Py_ssize_t n, Py_ssize_t width):
-    """Zeros (n, width) that begin at a line of the cache."""
-    room = np.zeros(n * width + 7)
+    """Zeros (n, width) that begin at a line of the cache; large ones take memory as it is touched."""
+    room = mapped_zeros(n * width, np.float64, True) if n * width >= LARGE else None
+    if room is None:
+        room = np.zeros(n * width + 7)
     first = -(room.ctypes.data // 8) % 8
     return room[first : first + n * width].reshape(n, width)
 

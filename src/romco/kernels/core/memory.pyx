@@ -5,6 +5,10 @@ request can be made to fail, and what is held can be counted. Kernels ask for me
 something grows, not at every event, so that this costs nothing.
 """
 
+import mmap
+import sys
+
+import numpy as np
 from libc.stdlib cimport calloc, free, realloc
 
 cdef extern from *:
@@ -49,6 +53,23 @@ def fail_at(Py_ssize_t k):
     global left
     before, left = left, k
     return before
+
+
+def mapped_zeros(n, dtype, bint huge=False):
+    """Zeros (n,) in pages of their own, ``huge`` or not, which take memory as they are touched.
+
+    None where there are no such pages. NumPy clears memory that was used before at once.
+    """
+    if sys.platform == "win32":  # where untouched memory counts as taken
+        return None
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        pages = mmap.mmap(-1, n * np.dtype(dtype).itemsize, flags=flags)
+    except (ValueError, OSError, OverflowError):  # there may be a limit to addresses
+        return None
+    if huge and hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype)
 
 
 def held():

@@ -8,14 +8,13 @@ on addresses are taken for very many at once, and memory as it is touched: so th
 again whenever it has doubled, for which one event would have to wait.
 """
 
-import mmap
-import sys
-
 import numpy as np
 cimport numpy as cnp
 from libc.string cimport memcpy, memset
 from romco.kernels.core.arenas cimport Arena
 from romco.kernels.core.memory cimport release, zeros
+
+from romco.kernels.core.memory import mapped_zeros
 
 cnp.import_array()
 
@@ -253,14 +252,12 @@ cdef void copy_filled(double* target, const double* source, Py_ssize_t n) noexce
 def roomy(Py_ssize_t room, Py_ssize_t width):
     """Keys and zeros for at least so many pairs.
 
-    NumPy asks for pages of 2 MB for large arrays, which saves time where they are read here and
-    there, as numbers are. Keys are read in turn, and the first touch of both would fall on one event.
+    Pages of 2 MB save time where they are read here and there, as numbers are. Keys are read in
+    turn, and the first touch of both would fall on one event.
     """
-    if room > FEW and sys.platform != "win32":  # where untouched memory counts as taken
-        most = max(RESERVED, FURTHER * room)
-        try:
-            keys = mmap.mmap(-1, 8 * most, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            return np.frombuffer(keys, np.int64), np.zeros((most, width))
-        except (MemoryError, ValueError, OSError, OverflowError):  # addresses are counted here, too
-            pass
+    most = max(RESERVED, FURTHER * room)
+    if room > FEW:
+        keys, values = mapped_zeros(most, np.int64), mapped_zeros(most * width, np.float64, True)
+        if keys is not None and values is not None:
+            return keys, values.reshape(most, width)
     return np.empty(room, dtype=np.int64), np.zeros((room, width))
