@@ -436,3 +436,96 @@ def test_command_line(tmp_path, suffix, more):
     made.learn(x, labels, WHO, offset=offset)
     found = romco.load(shards).margins(x, WHO, offset=offset)
     np.testing.assert_allclose(found, made.margins(x, WHO, offset=offset), atol=1e-9)
+
+
+COLUMNS = ("--task", "who", "--label", "choice")
+BY_CLASS = tuple(f"--offset={one}=score_{one}" for one in CLASSES)
+
+
+def choices(folder, suffix=".csv", rows=range(120), **cells):
+    """Write events with a score of each class, and return the file."""
+    path, lines = folder / f"choices{len(list(folder.iterdir()))}{suffix}", []
+    for i in rows:
+        line = {"who": WHO[i], "a": round(X[i, 0], 4), "choice": CLASSES[CHOICES[i]]}
+        line |= dict(zip([f"score_{one}" for one in CLASSES], SCORES[i].round(4), strict=True))
+        lines.append(line | cells)
+    if suffix == ".csv":
+        table = [",".join(map(str, line.values())) for line in lines]
+        path.write_text("\n".join([",".join(lines[0]), *table]) + "\n")
+    else:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_classes_take_a_column_each(tmp_path, suffix):
+    """In the order of the first command, whatever the order of a later one is."""
+    source, file = choices(tmp_path, suffix), tmp_path / "m.romco"
+    run("learn", source, "--model", file, *COLUMNS, *BY_CLASS)
+    x, offset = [{"a": round(row[0], 4)} for row in X[:120]], SCORES[:120].round(4)
+    made = romco.Model(target="classes", classes=CLASSES)
+    made.learn(x, [CLASSES[k] for k in CHOICES[:120]], WHO[:120], offset=offset)
+    found = romco.load(file)
+    assert found.schema.offset == {one: f"score_{one}" for one in CLASSES}
+    assert list(found.schema.offset) == list(CLASSES) == list(found.classes)
+    expected = made.margins(x, WHO[:120], offset=offset)
+    assert np.ptp(made.margins(x, WHO[:120], offset=0 * offset) - expected, axis=1).max() > 0.1
+    np.testing.assert_allclose(found.margins(x, WHO[:120], offset=offset), expected, atol=1e-9)
+    chances = made.predict_proba(x, WHO[:120], offset=offset)
+    for more in ((), BY_CLASS, BY_CLASS[::-1]):
+        lines = run("predict", source, "--model", file, *more).splitlines()
+        printed = [json.loads(line)["probabilities"] for line in lines]
+        told = [[row[one] for one in CLASSES] for row in printed]
+        np.testing.assert_allclose(told, chances, atol=1e-6)
+    score = json.loads(run("evaluate", source, "--model", file, "--json"))
+    assert score["error"] == np.mean(expected.argmax(axis=1) != CHOICES[:120])
+    run("learn", choices(tmp_path, suffix, range(120, 200)), "--model", file)
+    assert romco.load(file).events == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ((*BY_CLASS[:2], "--offset=rail=nothing"), "nothing"),
+        ((*BY_CLASS, "--offset=car=a"), "each class once"),
+        ((*BY_CLASS, "--offset=score"), "CLASS=COLUMN"),
+        ((*BY_CLASS[:2], "--offset=rail=score_car"), "cannot be both"),
+        (BY_CLASS[:2], "rail"),
+        ((*BY_CLASS, "--target", "number"), "is for --target classes"),
+        ((*BY_CLASS, "--target", "two-classes"), "is for --target classes"),
+        ((*BY_CLASS, "--classes", "bus,car"), "names all of them"),
+        ((*BY_CLASS, "--shards", "2"), "two classes only"),
+        ((*BY_CLASS, "--threads", "2"), "two classes only"),
+        (("--offset", "score_car"), "offset"),
+    ],
+)
+def test_bad_columns_of_classes_are_refused(tmp_path, more, why):
+    source, file = choices(tmp_path), tmp_path / "m.romco"
+    assert why in run("learn", source, "--model", file, *COLUMNS, *more, fails=True)
+
+
+def test_bad_rows_of_classes_change_nothing(tmp_path):
+    file = tmp_path / "m.romco"
+    run("learn", choices(tmp_path), "--model", file, *COLUMNS, *BY_CLASS)
+    before = file.read_bytes()
+    for bad in ({"score_car": ""}, {"score_car": "nan"}, {"choice": "boat"}):
+        source = choices(tmp_path, ".csv", range(3), **bad)
+        said = run("learn", source, "--model", file, fails=True)
+        assert "boat" in said or "the offset is nan" in said
+        assert file.read_bytes() == before
+    source = choices(tmp_path, ".csv", range(3))
+    for wrong in (("--offset", "score_car"), BY_CLASS[:2]):
+        run("predict", source, "--model", file, *wrong, fails=True)
+    other = tmp_path / "two.romco"
+    rows = choices(tmp_path, ".csv", [i for i in range(120) if CHOICES[i] < 2])
+    run("learn", rows, "--model", other, *COLUMNS, "--offset", "score_car")
+    assert "offset" in run("predict", rows, "--model", other, *BY_CLASS, fails=True)
+    assert "offset" in run("compare", source, *COLUMNS, *BY_CLASS, "--out", tmp_path, fails=True)
+
+
+@pytest.mark.parametrize("damaged", [5, [1], {"car": 5}, {"car": None}])
+def test_damaged_columns_of_offsets_are_no_schema(damaged):
+    stored = romco.Schema(offset={"bus": "b", "car": "c"}).to_json()
+    assert romco.Schema.from_json(stored).offset == {"bus": "b", "car": "c"}
+    with pytest.raises(ValueError, match="no schema"):
+        romco.Schema.from_json({**stored, "offset": damaged})

@@ -95,6 +95,11 @@ def learn(
         return
     schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
     source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
+    if isinstance(source.offset, dict):
+        classes = tuple(source.offset)
+        if options.target not in (None, "classes") or {*(options.classes or classes)} != {*classes}:
+            raise ValueError("--offset CLASS=COLUMN is for --target classes, and names all of them")
+        options = replace(options, target="classes", classes=classes)
     if shards is not None:
         known = load_model(model) if model.exists() else None
         _check_combination(known, options, threads, shards)

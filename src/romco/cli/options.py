@@ -81,7 +81,8 @@ def _source(
         str | None, typer.Option(help=f"{', '.join(FORMATS)}; else by the name.")
     ] = None,
     offset: Annotated[
-        str | None, typer.Option(help="Column of a known part of the prediction (log-odds).")
+        list[str] | None,
+        typer.Option(help="Column of a known part of the log-odds; CLASS=COLUMN for each class."),
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
@@ -90,18 +91,21 @@ def _source(
     columns = {"text": text, "category": categorical, "number": numeric}
     columns |= {"date": date, "ignored": ignore}
     first, groupings = split_groupings(task or None)
-    return Source(
-        source,
-        first,
-        label,
-        features=split_list(features),
-        format=format,
-        skip_bad=skip_bad,
-        kinds=_kinds(columns) or None,
-        one_task=no_task,
-        offset=offset,
-        groupings=groupings,
-    )
+    roles: dict[str, Any] = {"offset": _offset(offset or []), "groupings": groupings}
+    roles |= {"features": split_list(features), "kinds": _kinds(columns) or None}
+    how: dict[str, Any] = {"format": format, "skip_bad": skip_bad, "one_task": no_task}
+    return Source(source, first, label, **roles, **how)
+
+
+def _offset(texts: list[str]) -> str | dict[str, str] | None:
+    """Return the column, which may have a = in its name, or several by class."""
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    parts = [text.partition("=") for text in texts]
+    columns = {name: column for name, _, column in parts}
+    if len(columns) < len(parts) or not all(map(all, parts)):
+        raise ValueError(f"--offset {' '.join(texts)}: expected CLASS=COLUMN, each class once")
+    return columns
 
 
 def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:

@@ -93,7 +93,7 @@ def gather(
         offsets += [] if block.offsets is None else [block.offsets]
     if not y or (labels.kind != "number" and len(labels.classes) < 2):
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
-    if offsets and labels.kind == "classes":
+    if offsets and (labels.kind == "classes" or offsets[0].ndim == 2):
         raise ValueError(f"{name}: an offset is of two classes or of a number, not of many classes")
     return Stream(
         name,

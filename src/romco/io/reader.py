@@ -47,7 +47,7 @@ class Block:
     lines: list[int]
     features: Encoded
     weights: NDArray[np.float64] | None = None  # NaN where a row has none
-    offsets: NDArray[np.float64] | None = None  # the same
+    offsets: NDArray[np.float64] | None = None  # the same; of classes (n, K)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -73,7 +73,7 @@ class Source:
     kinds: Mapping[str, str] | None = None  # of columns whose kind is not to be inferred
     one_task: bool = False  # there is no column of the task
     weight: str | None = None
-    offset: str | None = None
+    offset: str | Mapping[str, str] | None = None  # a column, or by class one for each
     groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
     schema: Schema | None = None  # once it is resolved
 
@@ -82,10 +82,8 @@ class Source:
 
         Columns that the model does not know yet are added.
         """
-        if self.schema is not None:
-            return self
-        if known is None:
-            return replace(self, schema=self._infer())
+        if self.schema is not None or known is None:
+            return self if self.schema is not None else replace(self, schema=self._infer())
         for column, kind in (self.kinds or {}).items():
             had = known.kinds.get(column)
             if had not in (None, kind) and (had, kind) not in (("counts", "text"), ("day", "date")):
@@ -98,10 +96,8 @@ class Source:
 
     def resolve_to_predict(self, known: Schema | None) -> Source:
         """Return the source with the model's schema; columns it does not know are not used."""
-        if self.schema is not None:
-            return self
-        if known is None:
-            return replace(self, schema=self._infer())
+        if self.schema is not None or known is None:
+            return self if self.schema is not None else replace(self, schema=self._infer())
         schema = self._with_roles(known)
         if known.weight is not None and known.weight != self.weight:
             schema.add(known.weight, Column("ignored", "weight", "of learning"))
@@ -150,31 +146,25 @@ class Source:
     def _infer(self) -> Schema:
         task = [*([self.task] if self.task else ()), *self.groupings]
         if any("/" in name for name in task):
-            columns = {
-                name for row in read_sample(self.path, self.format, [], 1).rows for name in row
-            }
+            first = read_sample(self.path, self.format, [], 1).rows
+            columns = {name for row in first for name in row}
             task = list(expand_groupings(task, columns))
             if any("/" in name and name not in columns for name in task[1:]):
                 raise ValueError(
                     f"{self.path}: only the first grouping may be nested, in one other"
                 )
-        return Schema.infer(
-            self.path,
-            task=task,
-            label=self.label,
-            weight=self.weight,
-            offset=self.offset,
-            features=self.features,
-            kinds=self.kinds,
-            one_task=self.one_task,
-            format=self.format,
-        )
+        parts = ("label", "weight", "offset", "features", "kinds", "one_task", "format")
+        return Schema.infer(self.path, task=task, **{part: getattr(self, part) for part in parts})
 
     def _with_roles(self, known: Schema) -> Schema:
         """Return a copy of the model's schema with the columns that the user names instead."""
         schema = known.copy()
         for part in ("task", "label", "offset", "one_task", "groupings"):
             setattr(schema, part, getattr(self, part) or getattr(known, part))
+        if isinstance(known.offset, Mapping) and isinstance(self.offset, Mapping):
+            if self.offset.keys() != known.offset.keys():
+                raise ValueError(f"the model has offsets of these classes: {quoted(known.offset)}")
+            schema.offset = {one: self.offset[one] for one in known.offset}  # in the model's order
         if self.features is not None:
             schema.features = self.features
         return schema
@@ -229,10 +219,9 @@ class Reader(Closing):
             own = owns(ONLY_TASK) if owns is not None and schema.one_task else None
             chosen = owns if own is None else lambda _: own
             self._rows = _rows_of(self.file, schema, labelled, chosen)
-            self._weight, self._offset = schema.weight, schema.offset
-            self._regular = self.file.raw is not None and stat.S_ISREG(
-                os.fstat(self.file.raw.fileno()).st_mode
-            )
+            self._schema = schema
+            raw = self.file.raw
+            self._regular = raw is not None and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
             self.pass_over(start)
         except BaseException:
             self.file.close()
@@ -330,8 +319,11 @@ class Reader(Closing):
         starts = np.array([0, *rows.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
         block = Block(rows.tasks, rows.labels, rows.lines, features)
-        block, weights = _without(block, self._weight)
-        block, offsets = _without(block, self._offset)
+        block, numbers = _without(block, self._schema.number_roles)
+        weights = None if self._schema.weight is None else numbers.pop(0)
+        offsets = numbers[0] if numbers else None
+        if isinstance(self._schema.offset, Mapping):
+            offsets = np.column_stack(numbers)
         return replace(block, weights=weights, offsets=offsets), trouble, skipped, passed
 
 
@@ -455,18 +447,14 @@ class _MappingRows:
         return read_name(label, cells)
 
 
-def _without(block: Block, column: str | None) -> tuple[Block, NDArray[np.float64] | None]:
-    """Return a block without a column of numbers, and these; NaN where a row has none."""
-    if column is None:
-        return block, None
+def _without(block: Block, columns: list[str]) -> tuple[Block, list[NDArray[np.float64]]]:
+    """Return a block without columns of numbers, and these; NaN where a row has none."""
     values, names, starts, lexicon = block.features
-    found = np.flatnonzero(names == lexicon.number(column))
-    taken = np.full(len(block), np.nan)
-    taken[np.searchsorted(starts, found, side="right") - 1] = values[found]
-    rest = Encoded(
-        np.delete(values, found),
-        np.delete(names, found),
-        starts - np.searchsorted(found, starts),
-        lexicon,
-    )
-    return replace(block, features=rest), taken
+    taken = []
+    for column in columns:
+        found = np.flatnonzero(names == lexicon.number(column))
+        taken.append(np.full(len(block), np.nan))
+        taken[-1][np.searchsorted(starts, found, side="right") - 1] = values[found]
+        values, names = np.delete(values, found), np.delete(names, found)
+        starts = starts - np.searchsorted(found, starts)
+    return replace(block, features=Encoded(values, names, starts, lexicon)), taken

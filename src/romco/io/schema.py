@@ -74,7 +74,7 @@ class Schema:
     Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
     several columns as ``task`` the first is the task, and each value of the others is a feature.
     With ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other
-    column is unknown.
+    column is unknown. ``offset`` is a column or, by class, one for each.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
@@ -88,7 +88,7 @@ class Schema:
         task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
-        offset: str | None = None,
+        offset: str | Mapping[str, str] | None = None,
         features: Sequence[str] | None = None,
         one_task: bool = False,
         complete: bool = False,
@@ -107,10 +107,11 @@ class Schema:
         for name, column in (columns or {}).items():
             self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
         named: dict[str, str] = {}
-        for role in ROLES:
-            name = getattr(self, role)
-            if name is not None and named.setdefault(name, role) != role:
+        offsets = [("offset", name) for name in self.offset_columns]
+        for role, name in [*((role, getattr(self, role)) for role in ROLES[:3]), *offsets]:
+            if name in named:
                 raise ValueError(f"column {name!r} cannot be both the {named[name]} and the {role}")
+            named |= {} if name is None else {name: role}
 
     @classmethod
     def infer(
@@ -120,7 +121,7 @@ class Schema:
         task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
-        offset: str | None = None,
+        offset: str | Mapping[str, str] | None = None,
         features: Sequence[str] | None = None,
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
@@ -137,26 +138,21 @@ class Schema:
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
         """
-        task, groupings = split_groupings(task)
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
+        roles: dict[str, Any] = {"label": label, "weight": weight, "offset": offset}
+        roles["task"] = None if one_task else task
         if isinstance(source, str | Path) or hasattr(source, "read"):
-            columns = cls(task=[task, *groupings]).task_columns if task else ()
-            wanted = [*columns, label, weight, offset, *(features or ()), *(kinds or ())]
-            found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
+            asked = cls(**roles)
+            columns = *asked.task_columns, label or "", *asked.number_roles
+            wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
+            found = read_sample(source, format, wanted, SAMPLE_ROWS)
             rows, separator, where = found.rows, found.separator, f"{found.name}: "
             fixed = found.format.task is not None
         else:
             rows = rows_of(source, SAMPLE_ROWS)
-        made = cls(
-            task=None if one_task else [*([task] if task else ()), *groupings] or None,
-            label=label,
-            weight=weight,
-            offset=offset,
-            features=features,
-            one_task=one_task,
-            complete=bool(rows) and not fixed,
-        )
+        complete = bool(rows) and not fixed
+        made = cls(**roles, features=features, one_task=one_task, complete=complete)
         made.sample, made.separator = rows, separator
         if not fixed:  # indices and numbers: nothing to infer
             made.extend(rows, kinds)
@@ -205,7 +201,7 @@ class Schema:
     def roles(self) -> frozenset[str | None]:
         """Columns that are no features."""
         own = self.task_columns[-1:]
-        return frozenset((self.task, *own, self.label, self.weight, self.offset))
+        return frozenset((self.task, *own, self.label, *self.number_roles))
 
     @property
     def task_columns(self) -> tuple[str, ...]:
@@ -216,8 +212,14 @@ class Schema:
 
     @property
     def number_roles(self) -> list[str]:
-        """Columns of numbers that are no features: weight and offset."""
-        return [name for name in (self.weight, self.offset) if name is not None]
+        """Columns of numbers that are no features: weight and offsets."""
+        return [*([] if self.weight is None else [self.weight]), *self.offset_columns]
+
+    @property
+    def offset_columns(self) -> list[str]:
+        """Columns of offsets, of classes one each."""
+        offset = self.offset or {}
+        return [offset] if isinstance(offset, str) else list(offset.values())
 
     @property
     def time(self) -> str | None:
@@ -272,9 +274,7 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
-        roles = {part: getattr(self, part) for part in ROLES}
-        if self.offset is None:  # as it was before there were offsets
-            del roles["offset"]
+        roles = {part: getattr(self, part) for part in ROLES if self.offset or part != "offset"}
         listed = None if self.features is None else list(self.features)
         columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
         if self.groupings:
@@ -290,7 +290,8 @@ class Schema:
                 name: Column(_text_of(kind), _text_of(meaning), "as learned")
                 for name, (kind, meaning) in _columns_of(stored).items()
             }
-            roles = {part: _text_of(stored.get(part), None) for part in ROLES}
+            roles = {part: _text_of(stored.get(part), None) for part in ROLES[:3]}
+            roles["offset"] = stored.get("offset") or None
             listed = stored.get("features")
             if not isinstance(listed, list | None):
                 raise TypeError(f"expected a list of columns, got {listed!r}")
@@ -299,6 +300,7 @@ class Schema:
             one_task = bool(stored.get("one_task"))
             made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
             made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
+            _ = [_text_of(name) for name in made.offset_columns]  # TypeError where one is no text
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise ValueError(f"no schema: {error}") from None
         return made

@@ -83,7 +83,8 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
     files, front = replace(files, source=source), coordinator.front.engine
     if source.schema.weight is not None:
         read_weights(np.empty(0), front.learner)  # ValueError where it takes none
-    offset = None if source.schema.offset is None else np.empty(0)
+    given = source.schema.offset  # of two classes
+    offset = None if given is None else np.empty(0 if isinstance(given, str) else (0, len(given)))
     front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
     progress = replace(_resume(coordinator, files), resumed=coordinator.place)
     warm = warm_up(coordinator, files)

@@ -204,7 +204,7 @@ class ShardReader:
         source = self._files.source
         for column, numbers, least, largest in (
             (source.weight, block.weights, 0.0, LARGEST_WEIGHT),
-            (source.offset, block.offsets, -LARGEST_FEATURE, LARGEST_FEATURE),
+            (str(source.offset), block.offsets, -LARGEST_FEATURE, LARGEST_FEATURE),
         ):
             for i, number in enumerate([] if numbers is None else numbers):
                 if y[i] and not least <= number <= largest:
