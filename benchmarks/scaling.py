@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -134,6 +135,13 @@ def error_of(stream, rounds, n, learner="romco-auto", rule=None, **schedule):
     return macro_error(rounds, margins, stream.n_tasks)
 
 
+def loss_of(stream, rounds, n):
+    """Log loss of romco-auto in shards of one process."""
+    shards = Shards("romco-auto", n, romco.Columns(stream.n_features), classes=(-1.0, 1.0))
+    margins = shards.learn(rounds.x, rounds.y, [stream.tasks[t] for t in rounds.task])
+    return float(np.logaddexp(0.0, -rounds.y * margins).mean())
+
+
 def error(*wanted):
     """Macro error above that of one process, by stream and schedule."""
     for name, of_seed, n, seeds in streams(wanted):
@@ -165,6 +173,40 @@ def drift(*_):
         yield f"{n} shards", table
 
 
+def log_loss(*_):
+    """Log loss where features are correlated, of one process and of four shards.
+
+    Of data the second halves, shuffled: the first ones were used in development.
+    """
+    made_up = partial(correlated, seed=SHUFFLES[0])
+    halves = {name: partial(second_half, name) for name in ("swissmetro", "fars", "flights")}
+    for name, load in {**halves, "made-up, 30 features from 4 causes": made_up}.items():
+        stream, table = load(), []
+        for seed in SHUFFLES:
+            rounds = interleaved(stream, seed)
+            table.append([loss_of(stream, rounds, n) for n in (1, 4)])
+        yield name, np.mean(table, axis=0).tolist()
+
+
+def second_half(name):
+    """Events of a data set."""
+    stream = datasets.DATASETS[name].load(None)
+    half = slice(stream.n_events // 2, None)
+    return replace(stream, task=stream.task[half], x=stream.x[half], y=stream.y[half])
+
+
+def correlated(n_tasks=200, n_events=8_000, d=30, seed=1):
+    """Features that four causes have in common; weights of tasks differ by little."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_events, 4)) @ rng.normal(size=(4, d))
+    x += 0.5 * rng.normal(size=x.shape)
+    w = rng.normal(size=d) + 0.3 * rng.normal(size=(n_tasks, d))
+    task = rng.integers(n_tasks, size=n_events)
+    margin = 0.5 * (x * w[task]).sum(axis=1)
+    y = np.where(rng.random(n_events) < 1.0 / (1.0 + np.exp(-margin)), 1.0, -1.0)
+    return Stream("correlated", task, x, y, tuple(f"task {i}" for i in range(n_tasks)))
+
+
 def learners(*_):
     """The same of the other learners that share something, on two streams, at 10 % growth."""
     for name, n in (("emails", 8), ("movies", 8)):
@@ -185,6 +227,7 @@ PARTS = {
     for part in (
         error,
         drift,
+        log_loss,
         learners,
         scaling_speed.lock,
         scaling_speed.speed,
@@ -244,6 +287,13 @@ def error_table(figures):
             mean = f"{np.mean(losses):+.2f}{worst}" if losses else "-"
             cells.append(mean + (f", {failed} failed" if failed else ""))
         yield f"| {stream} | " + " | ".join(cells) + " |"
+
+
+def log_loss_table(figures):
+    yield "| stream | one process | 4 shards | |"
+    yield "|---|--:|--:|--:|"
+    for name, (alone, merged) in figures.items():
+        yield f"| {name} | {alone:.4f} | {merged:.4f} | {100 * (merged / alone - 1):+.1f}% |"
 
 
 def learners_table(figures):
@@ -337,6 +387,7 @@ def recovery_table(figures):
 TABLES = {
     "error": error_table,
     "drift": error_table,
+    "log_loss": log_loss_table,
     "learners": learners_table,
     "lock": lock_table,
     "speed": speed_table,

@@ -243,6 +243,12 @@ def reading(*_, n=20_000):
             yield str(shards), {"cpu": cpu, "rows": n, "own": own}
 
 
+def worker_pids(shards):
+    """Processes of the shards, which are Ray actors."""
+    engine = shards.coordinator.engine
+    return engine._ray.get([actor.pid.remote() for actor in engine._actors])
+
+
 def ticks(pid):
     """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -281,7 +287,7 @@ def watched(files, path, workers):
         mock.patch.object(shards_module, "merge", counted),
         start(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
     ):
-        pids = shards.coordinator.engine.pids()
+        pids = worker_pids(shards)
         before, wall = sum(map(ticks, pids)), time.perf_counter()
         cpu, own = time.process_time(), time.thread_time()
         *_, last = read(shards, files)
@@ -310,7 +316,7 @@ def recovery(*_, n_tasks=6000):
             for progress in read(shards, files):
                 steps.append(time.perf_counter() - began - sum(steps))
                 if killed is None and progress.rows > 0.7 * total:
-                    os.kill(shards.coordinator.engine.pids()[1], signal.SIGKILL)
+                    os.kill(worker_pids(shards)[1], signal.SIGKILL)
                     killed = len(steps)
             found["after"], found["usual"] = steps[killed], steps[killed - 1]
         yield "two workers", found
@@ -378,7 +384,6 @@ def _run(files, path, n, engine, kill_at):
 
 
 def _kill(shards, k):
-    engine = shards.coordinator.engine
-    pid = engine.pids()[k]
+    pid = worker_pids(shards)[k]
     os.kill(pid, signal.SIGKILL)
     print(f"ray: killed process {pid}, the worker of shard {k}", flush=True)

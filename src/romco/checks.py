@@ -236,9 +236,11 @@ def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
 
 def check_one_shard_is_the_learner(make: Make, rounds: Rounds) -> None:
     """Merging the change of a single shard, or no change at all, alters not a bit."""
-    learner, common = trained(make, rounds), make(D, 1)
+    learner, common = make(D, M), make(D, 1)
     if not learner.shardable:
         return
+    learner.become_shard()
+    learner.replay(rounds)
     before, touched = learner.state(), _touched(rounds)
     apply_merged(learner, merge(common, [collect_change(learner, touched, len(rounds.y))]))
     assert_same_state(learner.state(), before)
@@ -335,6 +337,7 @@ def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Learner, Change]]:
         learner, own = make(D, M), [rounds[i] for i in range(k, len(rounds), n)]
         if not learner.shardable:
             return []
+        learner.become_shard()
         learner.replay(own)
         shards.append((learner, collect_change(learner, _touched(own), sum(len(r.y) for r in own))))
     return shards

@@ -19,13 +19,14 @@ from romco.kernels.merge.rows import (
     TouchedRows,
     side_by_side,
 )
-from romco.learners.auto import SubspaceRows, doubt
+from romco.learners.auto import GLOBAL_PRIOR, SubspaceRows, doubt
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
     apply_merged,
     collect_change,
     merge,
+    run_at_once,
     shared_values,
 )
 from tests.reference import merging as plain
@@ -36,6 +37,13 @@ SHARDED = {
     "pa-shared",
     *(f"{kind}-{models}" for kind in ("ogd", "pa", "arow") for models in ("unique", "global")),
 }
+
+
+def shard_of(name, n_features, n_tasks):
+    """A learner that is one of several shards."""
+    learner = romco.learner(name, n_features, n_tasks)
+    learner.become_shard()
+    return learner
 
 
 def events_of(x):
@@ -322,7 +330,7 @@ def test_kinds_and_counts_of_shards_add_up():
     changes = []
     for k in range(2):
         own = task % 2 == k
-        shard, touched = romco.learner("romco-auto", 5, 2), FeatureCounts(5)
+        shard, touched = shard_of("romco-auto", 5, 2), FeatureCounts(5)
         shard.replay([romco.Round(task[own] // 2, x[own], y[own])])
         touched.add(events_of(x[own]))
         changes.append(collect_change(shard, touched, int(own.sum())))
@@ -341,7 +349,7 @@ def test_taking_over_leaves_what_is_a_tasks_own_alone():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(12, 5)), np.where(rng.random(12) < 0.5, 1.0, -1.0)
     learner, common, touched = (
-        romco.learner("romco-auto", 5, 2),
+        shard_of("romco-auto", 5, 2),
         romco.learner("romco-auto", 5, 1),
         FeatureCounts(5),
     )
@@ -361,8 +369,8 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     rng = np.random.default_rng(9)
     x = rng.normal(size=(60, 11)) * (rng.random((60, 11)) < 0.4)
     y, task = np.where(rng.random(60) < 0.5, 1.0, -1.0), np.arange(60) % 6
-    common, apart = romco.learner(name, 11, 1), romco.learner(name, 11, 1)
-    shards = [romco.learner(name, 11, 6) for _ in range(4)]
+    common, apart = shard_of(name, 11, 1), shard_of(name, 11, 1)
+    shards = [shard_of(name, 11, 6) for _ in range(4)]
     changes, periods = [], []
     for k, shard in enumerate(shards):
         own, touched = task % 3 == k, FeatureCounts(11)  # nothing for the last one
@@ -377,7 +385,7 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
         for begin in reversed(range(0, n, 3)):
             act(begin, min(begin + 3, n))
 
-    in_ranges = merge(romco.learner(name, 11, 1), changes, backwards)
+    in_ranges = merge(shard_of(name, 11, 1), changes, backwards)
     for part, array in in_ranges.values.items():
         np.testing.assert_array_equal(array, agreed.values[part], err_msg=part)
     InPlaceMerge(common, shards).run(periods, backwards)
@@ -385,10 +393,96 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     for learner in (common, *shards):
         for name, array in shared_values(learner, every).items():
             np.testing.assert_array_equal(array, shared_values(apart, every)[name], err_msg=name)
-    again = romco.learner(apart.name, 11, 1)
+    again = shard_of(apart.name, 11, 1)
     apply_merged(again, agreed)
     for name, array in shared_values(again, every).items():
         np.testing.assert_array_equal(array, shared_values(apart, every)[name], err_msg=name)
+
+
+def correlated(rng, n, d):
+    """Rows whose features have two causes in common, the last feature rare, and their labels."""
+    x = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.3 * rng.normal(size=(n, d))
+    x[rng.random(n) < 0.7, -1] = 0.0
+    return x, np.where(x[:, 0] - x[:, 1] + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def test_covariances_of_shards_are_merged_as_full_gaussians():
+    """Where what is sent is merged and in place, also of a feature that nobody touched."""
+    rng = np.random.default_rng(13)
+    x, y = correlated(rng, 120, 6)
+    common, apart = shard_of("romco-auto", 6, 1), shard_of("romco-auto", 6, 1)
+    shards = [shard_of("romco-auto", 6, 1) for _ in range(3)]
+    for begin in (0, 40, 80):
+        blocks = [common.kernel.read_block()]
+        changes, periods = [], []
+        for k, shard in enumerate(shards):
+            own, touched = slice(begin + k, begin + 39, 3), FeatureCounts(6)
+            rows = x[own] if begin < 80 else x[own] * (np.arange(6) < 5)
+            shard.replay([romco.Round(np.zeros(13, int), rows, y[own])])
+            touched.add(events_of(np.ascontiguousarray(rows)))
+            changes.append(collect_change(shard, touched, 13))
+            periods.append(Period(13, *touched.rows()))
+            blocks.append(shard.kernel.read_block())
+        merged = merge(apart, changes)
+        changed = InPlaceMerge(common, shards).run(periods, run_at_once)
+        np.testing.assert_array_equal(changed, merged.rows)
+        prior = np.diag([1.0] + [GLOBAL_PRIOR] * (len(blocks[0][0]) - 1))
+        (mean, start), *parts = ((own[0], prior - own[1:]) for own in blocks)
+        mean, covariance = plain.merge_full(mean, start, parts, [0] * 3, np.zeros(len(mean)), 0.0)
+        found = common.kernel.read_block()
+        np.testing.assert_allclose(found[0], mean, rtol=1e-9)
+        np.testing.assert_allclose(prior - found[1:], covariance, rtol=1e-9, atol=1e-12)
+        for learner in (common, apart, *shards):
+            np.testing.assert_array_equal(learner.kernel.read_block(), found)
+        for learner in (common, apart, *shards):
+            assert learner.kernel.choose_after_merge(changed) == (begin == 0)
+            assert sorted(learner.arrays()["frequent"][1:]) == [0, 1, 2, 3, 4, 5]
+    assert (blocks[1][0] != blocks[0][0]).all()  # also that of the last feature: it is correlated
+    assert 5 not in changed
+    assert (np.abs(covariance - np.diag(np.diag(covariance))) > 1e-3).any()
+
+
+def test_features_leave_the_covariances_at_a_barrier_and_all_where_too_many_are_frequent():
+    rng = np.random.default_rng(14)
+    learner = shard_of("romco-auto", 130, 1)
+
+    def learn(rows):
+        learner.replay([romco.Round(np.zeros(len(rows), int), rows, np.sign(rows.sum(axis=1)))])
+        return learner.kernel.choose_after_merge(np.flatnonzero(rows.any(axis=0)).astype(np.int32))
+
+    def have_places():
+        return sorted(learner.arrays()["frequent"][learner.arrays()["frequent"] >= 0.0])
+
+    first = rng.normal(size=(20, 130)) * (np.arange(130) < 3)
+    assert learn(first)
+    assert have_places() == [0, 1, 2]
+    assert not learn(first)
+    assert learn(rng.normal(size=(1000, 130)) * (np.arange(130) == 3))
+    assert have_places() == [3]
+    assert learn(rng.normal(size=(400, 130)))  # 101 places are not enough
+    assert have_places() == []
+    assert not learn(rng.normal(size=(400, 130)))
+
+
+def test_where_rounding_left_no_covariance_matrix_only_variances_are_merged():
+    """As by an event of a huge weight, after which nothing is unsure in its direction."""
+    common = shard_of("romco-auto", 2, 1)
+    shards = [shard_of("romco-auto", 2, 1) for _ in range(2)]
+    x, two = np.array([[1.0, 0.5], [1.0, -0.5]]), np.zeros(2, int)
+    for learner in (common, *shards):
+        learner.arrays()["frequent"][1:] = 0, 1
+        learner.kernel.others_change()
+    spread = np.array([[0.0, 0.0, 0.0], [0.0, 10.0, 9.9], [0.0, 9.9, 10.0]])
+    for shard, step in zip(shards, (1.0, 3.0), strict=True):
+        shard.kernel.put_block(np.vstack([[0.0, step, step], spread]))
+    rows = np.arange(2, dtype=np.int32)
+    InPlaceMerge(common, shards).run([Period(2, rows, rows + 2)] * 2, run_at_once)
+    for learner in (common, *shards):
+        found = learner.kernel.read_block()
+        np.testing.assert_allclose(found[0], [0.0, 2.0, 2.0], rtol=1e-9)
+        np.testing.assert_allclose(found[1:], np.diag([0.0, 10.0, 10.0]), atol=1e-12)
+        learner.replay([romco.Round(two, x, np.array([1.0, -1.0]))])
+        assert np.isfinite(learner.arrays()["shared"]).all()
 
 
 def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
@@ -421,7 +515,7 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
     x = rng.normal(size=(90, 40)) * (rng.random((90, 40)) < 0.2) * rng.uniform(0.1, 9.0, 40)
     y = np.where(rng.random(90) < 0.5, 1.0, -1.0)
     common = romco.learner("romco-auto", 40, 1)
-    shards = [romco.learner("romco-auto", 40, 1) for _ in range(2)]
+    shards = [shard_of("romco-auto", 40, 1) for _ in range(2)]
     for begin in range(0, 90, 30):
         periods = []
         for k, shard in enumerate(shards):

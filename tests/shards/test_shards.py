@@ -83,6 +83,23 @@ def test_shards_learn_about_as_well_as_one_model():
     assert merged < apart
 
 
+def test_shards_know_covariances_as_one_model_does():
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 20)) + 0.3 * rng.normal(size=(3000, 20))
+    y = np.where(rng.random(3000) < 1.0 / (1.0 + np.exp(-x @ rng.normal(size=20))), 1.0, -1.0)
+    stream = x, y.tolist(), [f"user {i}" for i in rng.integers(40, size=3000)]
+
+    def loss(model):
+        return np.logaddexp(0.0, -y * learn(model, stream, (500,))).mean()
+
+    alone = loss(romco.Model("romco-auto", romco.Columns(20), classes=(-1.0, 1.0)))
+    shards = Shards("romco-auto", 4, romco.Columns(20), classes=(-1.0, 1.0))
+    assert loss(shards) < 1.02 * alone
+    learners = [one.model.engine.learner for one in shards.coordinator.engine.local_shards]
+    for learner in (shards.coordinator.front.engine.learner, *learners):
+        assert sorted(learner.arrays()["frequent"][1:]) == list(range(20))
+
+
 def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):
     shards = Shards("romco-auto", 3, every=20)
     learn(shards, STREAM)

@@ -18,7 +18,7 @@ from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
-from romco.learners.sharing import Belief, Fixed, Full, Latest, PerFeature, Sharing, Sum, Whole
+from romco.learners.sharing import Belief, Block, Fixed, Full, Latest, Line, PerFeature, Sum, Whole
 from romco.rounds import Round
 
 INPUTS = (
@@ -47,7 +47,7 @@ PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays
 OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
-SHARING: Sharing = (  # what is not one task's, and how shards merge it
+SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     PerFeature(
         "shared",
         Belief(0, 3),
@@ -64,11 +64,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("turn", Latest(tuple(range(11)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
-    Fixed(
-        *("renewal", "pair_renewal"),
-        *("joint", "frequent"),  # a shard keeps no covariances of features,
-        "progress",  # and does not recompute the subspace by itself
-    ),
+    Fixed("renewal", "pair_renewal", "frequent", "progress"),  # the last two change at barriers
     OWN,
 )
 
@@ -416,14 +412,14 @@ class Auto(BaseAuto):
 
     # In shards
 
-    def sharing(self) -> Sharing:
-        return SHARING
+    def sharing(self) -> tuple[Line, ...]:
+        return *SHARING, Block("joint", self.kernel, GLOBAL_PRIOR)
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
 
-    def disable_subspace_updates(self) -> None:
-        """Leave the subspace as it is from now on: shards recompute it together, at barriers."""
+    def become_shard(self) -> None:
+        """Leave the subspace, and which features have covariances, to barriers from now on."""
         self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
 

@@ -132,6 +132,10 @@ class Learner(ABC):
         """True if its class has merge rules."""
         return type(self).sharing is not Learner.sharing
 
+    def become_shard(self) -> None:
+        """Leave to barriers what cannot be decided from some of the tasks."""
+        return  # most learners decide nothing of the kind
+
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         """Drop caches of the arrays: rows (t,) of features, and all small arrays, were merged."""
         del rows  # most learners have none
@@ -169,8 +173,8 @@ class Learner(ABC):
         """Parts of the margins of a round by feature, which add up to them."""
         return None
 
-    def state(self, copy: bool = True) -> State:
-        """Return everything that :func:`romco.restore` needs; the live arrays if not a ``copy``."""
+    def state(self) -> State:
+        """Return a copy of everything that :func:`romco.restore` needs."""
         inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
@@ -181,7 +185,7 @@ class Learner(ABC):
             "n_features": self.n_features,
             "n_tasks": self.n_tasks,
             "parameters": dict(self.parameters),
-            "arrays": {k: array.copy() if copy else array for k, array in self.arrays().items()},
+            "arrays": {name: array.copy() for name, array in self.arrays().items()},
         }
 
 

@@ -22,6 +22,7 @@ from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, p
 from romco.learners.base import Learner
 from romco.learners.sharing import (
     Belief,
+    Block,
     Floats,
     Full,
     Latest,
@@ -100,7 +101,7 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     """
     active = [one for one in changes if one.events]
     rows, seen = [one.rows for one in active], [one.seen for one in active]
-    arrays, rules = common.arrays(), []
+    arrays, start, rules = common.arrays(), _small(common), []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             blocks = [list(_block(line, one).T) for one in active]
@@ -108,7 +109,7 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     touched = TouchedRows(rows, seen, common.n_features)
     _merge_rows(touched, rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
-    _put_small(common, _merged_small(common, periods))
+    _put_small(common, _merged_small(common, start, periods))
     changed = touched.union()
     return Merged(changed, shared_values(common, changed))
 
@@ -130,24 +131,26 @@ class InPlaceMerge:
     def is_current(self, common: Learner, shards: Sequence[Learner]) -> bool:
         """Return whether these are the learners, and their arrays the same as before."""
         learners = [common, *shards]
-        return len(learners) == len(self._learners) and all(
+        return learners == self._learners and all(
             arrays[name] is array
             for arrays, known in zip((one.arrays() for one in learners), self._arrays, strict=True)
             for name, array in zip(self._names, known, strict=True)
         )
 
-    def run(self, periods: Sequence[Period], ranges: MapRanges) -> None:
-        """Merge at a barrier; the result does not depend on ``ranges``."""
+    def run(self, periods: Sequence[Period], ranges: MapRanges) -> NDArray[np.int32]:
+        """Merge at a barrier; return the changed rows. Nothing depends on ``ranges``."""
         common, *shards = self._learners
         rows, seen = [one.rows for one in periods], [one.seen for one in periods]
+        start = _small(common)
+        active = [(p.events, _small(s)) for p, s in zip(periods, shards, strict=True) if p.events]
         touched = TouchedRows(rows, seen, common.n_features)
         _merge_rows(touched, self._rules, True, ranges)
-        active = [(p.events, _small(s)) for p, s in zip(periods, shards, strict=True) if p.events]
-        small = _merged_small(common, active)
+        small = _merged_small(common, start, active)
         changed = touched.union()
         for learner in self._learners:
             _put_small(learner, small)
             learner.invalidate_caches(changed)
+        return changed
 
 
 def apply_merged(learner: Learner, merged: Merged) -> None:
@@ -271,6 +274,8 @@ def _small(learner: Learner) -> Values:
             values[line.name] = line.view(arrays).astype(np.float64)
         elif isinstance(line, Full):
             values |= {name: arrays[name].copy() for name in line.arrays}
+        elif isinstance(line, Block):
+            values[line.name] = line.kernel.read_block()
     return values
 
 
@@ -282,16 +287,21 @@ def _put_small(learner: Learner, values: Values) -> None:
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
+        elif isinstance(line, Block) and line.name in values:  # not in older files
+            line.kernel.put_block(values[line.name])
 
 
-def _merged_small(common: Learner, active: Sequence[tuple[int, Values]]) -> Values:
-    """Return the merged small arrays; ``active`` are events and arrays of shards that had any."""
-    values, arrays = _small(common), common.arrays()
+def _merged_small(common: Learner, values: Values, active: Sequence[tuple[int, Values]]) -> Values:
+    """Merge into ``values``; ``active`` are events and small arrays of shards that had any."""
+    arrays = common.arrays()
     for line in common.sharing() if active else ():
         if isinstance(line, Whole):
             _merge_whole(line, values[line.name], active)
         elif isinstance(line, Full):
             values |= _merge_full(line, arrays, active)
+        elif isinstance(line, Block):
+            parts = [own[line.name] for _, own in active]
+            values[line.name] = _merge_block(values[line.name], parts, line.prior)
     return values
 
 
@@ -313,11 +323,26 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]
         return {name: active[0][1][name] for name in line.arrays}
     start = {name: arrays[name].copy() for name in line.arrays}
     means, covariances = line.view(start)
-    parts = [line.view(own) for _, own in active]
-    events = [n for n, _ in active]
+    events, parts = [n for n, _ in active], [line.view(own) for _, own in active]
+    renewals = None if line.renewal is None else arrays[line.renewal].reshape(means.shape)
     for k in range(len(means)):
         own = [(mean[k], covariance[k]) for mean, covariance in parts]
-        means[k], covariances[k] = merge_gaussians(
-            means[k], covariances[k], own, events, line.renewed(arrays, k), line.ceiling
-        )
+        renewal = None if renewals is None else renewals[k]
+        merged = merge_gaussians(means[k], covariances[k], own, events, renewal, line.ceiling)
+        means[k], covariances[k] = merged
     return start
+
+
+def _merge_block(start: Floats, parts: Sequence[Floats], prior: float) -> Floats:
+    """Merge a block; only its variances where rounding left no covariance matrix."""
+    if len(parts) == 1:
+        return parts[0]
+    means, before = [one[0] for one in parts], np.diag([1.0] + [prior] * len(start[0, 1:]))
+    first, *others = (before - one[1:] for one in (start, *parts))
+    try:
+        found = merge_gaussians(start[0], first, list(zip(means, others, strict=True)))
+    except np.linalg.LinAlgError:
+        least = prior * np.finfo(np.float64).eps
+        first, *others = (np.diag(np.maximum(np.diag(one), least)) for one in (first, *others))
+        found = merge_gaussians(start[0], first, list(zip(means, others, strict=True)))
+    return np.vstack([found[0], before - found[1]])

@@ -119,12 +119,17 @@ class Full:
         n = mean.shape[-1]
         return mean.reshape(-1, n), covariance.reshape(-1, n, n)
 
-    def renewed(self, arrays: dict[str, NDArray[Any]], k: int) -> Floats:
-        """Return what each event adds to the variances (n,) of the k-th Gaussian."""
-        n = arrays[self.arrays[0]].shape[-1]
-        if self.renewal is None:
-            return np.zeros(n)
-        return arrays[self.renewal].reshape(-1, n)[k]
+
+class Block:
+    """A Gaussian with a full covariance, of an intercept and of some features' weights.
+
+    The kernel of the learner returns and takes it as (1 + n, n): means, and what is spent of the
+    prior covariance, which is diagonal: ``prior``, of the intercept 1. It stores weights and
+    variances in arrays of other lines, too, and has the last word on these.
+    """
+
+    def __init__(self, array: str, kernel: Any, prior: float) -> None:
+        self.name, self.arrays, self.kernel, self.prior = array, (array,), kernel, prior
 
 
 class PerPair:
@@ -151,5 +156,5 @@ class Fixed:
         self.arrays = arrays
 
 
-Line = PerFeature | Whole | Full | PerPair | Fixed
+Line = PerFeature | Whole | Full | Block | PerPair | Fixed
 Sharing = tuple[Line, ...]

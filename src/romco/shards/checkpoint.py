@@ -271,7 +271,7 @@ def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUp
         {name: (array.shape, array.dtype) for name, array in of.items()}
         for of in (shared_values(learner, rows), values)
     )
-    if found != expected or seen.min(initial=1) < 1:
+    if found != {name: expected.get(name) for name in found} or seen.min(initial=1) < 1:
         raise ValueError(f"the changes of shard {k} do not fit the learner")
     count, scale = whole("counts", section["counts"][k], least=0), section["scales"][k]
     change = Change(count, rows, seen, values)

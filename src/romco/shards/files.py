@@ -130,7 +130,7 @@ def periods(
             rows=coordinator.place,
             events=coordinator.events,
             merging=coordinator.merge_seconds,
-            staleness=coordinator.staleness,
+            staleness=coordinator.next - coordinator.place if n > 1 else 0,
             lost=coordinator.engine.lost_workers,
         )
         yield progress

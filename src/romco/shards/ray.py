@@ -23,7 +23,7 @@ Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a referen
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
 MAX_RESTARTS = 3  # of a shard, in a row
 LARGE_ARGUMENTS = ("learn", "apply", "take_subspace", "resume")  # should not be sent twice
-CHANGES_STATE = (*LARGE_ARGUMENTS, "forget", "open", "read")
+CHANGES_STATE = (*LARGE_ARGUMENTS, "choose_frequent", "forget", "open", "read")
 
 
 class WorkersLostError(RuntimeError):
@@ -106,11 +106,6 @@ class Ray(Engine):
     def _set_starts(self, starts: Sequence[State]) -> None:
         self._starts = [self._put(one) for one in starts]
         self._logs: list[list[Call]] = [[] for _ in starts]
-
-    def pids(self) -> list[int]:
-        """Return the processes of the shards."""
-        found: list[int] = self._ray.get([actor.pid.remote() for actor in self._actors])
-        return found
 
     def close(self) -> None:
         for actor in self._actors:

@@ -40,16 +40,6 @@ class ShardUpdate:
 
 
 @dataclass(frozen=True)
-class MergedUpdate:
-    """Message to all shards at a barrier: the merged state."""
-
-    merged: Merged
-    scale: ScaleNumbers
-    events: int  # learned so far by all
-    width: int  # features there is room for in all
-
-
-@dataclass(frozen=True)
 class ReadReport:
     """Counts of rows that a shard read and learned by itself."""
 
@@ -130,13 +120,15 @@ class Shard:
         self.n, self.model = n, _from_state(state)
         self._features = NumberedFeatures(self.model.engine.learner.n_features)
         self.model.features = self.model.engine.features = self._features
-        self._counts = FeatureCounts(self.model.engine.learner.n_features)
-        self._counts.add_earlier(_personal_features(self.model))
+        learner = self.model.engine.learner
+        keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
+        self._counts = FeatureCounts(learner.n_features)
+        self._counts.add_earlier(np.unique(keys & 0xFFFFFFFF))  # tasks have weights for them
         self._events = 0  # since the last barrier
         self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
-        if n > 1 and isinstance(self.model.engine.learner, Auto):
-            self.model.engine.learner.disable_subspace_updates()
+        if n > 1:
+            learner.become_shard()
 
     # Learning and predicting
 
@@ -282,12 +274,12 @@ class Shard:
             changed = collect_change(learner, self._counts, self._events)
             return ShardUpdate(changed, self.scale, learner.n_features)
 
-    def apply(self, update: MergedUpdate) -> None:
-        """Replace the shared part by the merged one."""
-        self.widen(update.width)
+    def apply(self, merged: Merged, scale: ScaleNumbers, events: int, width: int) -> None:
+        """Replace the shared part by the merged one of all ``events``, of ``width`` features."""
+        self.widen(width)
         with self.model.engine.at_rest() as learner:
-            apply_merged(learner, update.merged)
-        self.begin_period(update.scale, update.events)
+            apply_merged(learner, merged)
+        self.begin_period(scale, events)
 
     def period(self) -> Period:
         """Return events and features since the last barrier."""
@@ -310,13 +302,17 @@ class Shard:
         self._features.width = self.model.engine.learner.n_features
         self._counts.grow(self._features.width)
 
+    def choose_frequent(self, rows: NDArray[np.int32]) -> None:
+        """Choose the features with covariances, as the front did, after a merge of rows."""
+        self._auto().kernel.choose_after_merge(rows)
+
     def subspace_sums(self) -> SubspaceRows:
         """Return what the shared subspace needs of the own tasks."""
-        return self._subspace_learner().subspace_statistics(self._counts.earlier())
+        return self._auto().subspace_statistics(self._counts.earlier())
 
     def take_subspace(self, drawn: SubspaceRows) -> None:
         """Replace the shared subspace."""
-        self._subspace_learner().set_subspace(drawn)
+        self._auto().set_subspace(drawn)
 
     # State
 
@@ -341,19 +337,14 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def _subspace_learner(self) -> Auto:
+    def _auto(self) -> Auto:
         learner = self.model.engine.learner
         assert isinstance(learner, Auto)
         return learner
 
 
 def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
-    """Return the rows at ``index``.
-
-    >>> take_rows(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]))
-    array([[1.],
-           [3.]])
-    """
+    """Return the rows at ``index``."""
     if not isinstance(rows, Sparse):
         return rows[index]
     begins, sizes = rows.starts[index], rows.starts[index + 1] - rows.starts[index]
@@ -395,10 +386,3 @@ def _from_state(state: dict[str, Any]) -> Model:
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
     sides = TwoClasses(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
-
-
-def _personal_features(model: Model) -> NDArray[np.int64]:
-    """Return the features that any task has weights of its own for."""
-    learner = model.engine.learner
-    keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
-    return np.unique(keys & 0xFFFFFFFF)

@@ -47,7 +47,6 @@ from romco.shards.reader import TaskCodes
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition, choose_threads
 from romco.shards.shard import (
     HistoryState,
-    MergedUpdate,
     ScaleNumbers,
     Shard,
     ShardUpdate,
@@ -60,6 +59,7 @@ from romco.shards.shard import (
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
+Settings = tuple[float | None, int | None, str, str | None, str | Path | None, int]
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
@@ -91,11 +91,6 @@ class Coordinator:
     def n(self) -> int:
         """Number of shards."""
         return self.schedule.n
-
-    @property
-    def staleness(self) -> int:
-        """Number of events, at most, that a shard does not know of others."""
-        return self.next - self.place if self.n > 1 else 0
 
     def run(self, method: Method, arguments: Arguments, places: int) -> list[Any]:
         """Return the answers of the shards to a call that passes ``places``.
@@ -199,26 +194,28 @@ class Coordinator:
         if self.n > 1:
             began = time.perf_counter()
             if self.engine.local_shards is None:
-                self._merge_remote()
+                rows = self._merge_remote()
             else:
-                self._merge_local(self.engine.local_shards)
-            self._update_subspace()
+                rows = self._merge_local(self.engine.local_shards)
+            if isinstance(common := self.front.engine.learner, Auto):
+                self._update_auto(common, rows)
             self.merge_seconds += time.perf_counter() - began
         self._barriers += 1
         due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
         if due and time.perf_counter() >= self._next_save:
             self.save()
 
-    def _merge_remote(self) -> None:
+    def _merge_remote(self) -> NDArray[np.int32]:
         updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
         width = self._widen(one.width for one in updates)
         changes = [one.change for one in updates]
         merged = merge(self.front.engine.learner, changes, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in updates], [one.events for one in changes])
-        self.engine.post(Shard.apply, MergedUpdate(merged, scale, self.events, width))
+        self.engine.post(Shard.apply, merged, scale, self.events, width)
+        return merged.rows
 
-    def _merge_local(self, shards: Sequence[Shard]) -> None:
-        """Merge in place: only small arrays are copied."""
+    def _merge_local(self, shards: Sequence[Shard]) -> NDArray[np.int32]:
+        """Merge in place: only small arrays are copied; return the changed rows."""
         width = self._widen(shard.model.engine.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
@@ -228,10 +225,11 @@ class Coordinator:
             common = self.front.engine.learner
             if self._merge is None or not self._merge.is_current(common, learners):
                 self._merge = InPlaceMerge(common, learners)
-            self._merge.run(periods, self.engine.map_ranges)
+            rows = self._merge.run(periods, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
         for shard in shards:
             shard.begin_period(scale, self.events)
+        return rows
 
     def _widen(self, widths: Iterable[int]) -> int:
         """Give the shared part as much room for features as any shard has; return it."""
@@ -243,10 +241,11 @@ class Coordinator:
         self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
-    def _update_subspace(self) -> None:
-        """Recompute the shared subspace from all tasks, if it is due."""
-        common = self.front.engine.learner
-        if isinstance(common, Auto) and common.subspace_update_due():
+    def _update_auto(self, common: Auto, rows: NDArray[np.int32]) -> None:
+        """Choose features with covariances; recompute the subspace from all tasks, if it is due."""
+        if common.kernel.choose_after_merge(rows):
+            self.engine.post(Shard.choose_frequent, rows)
+        if common.subspace_update_due():
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.merge_subspace(sums))
 
@@ -329,24 +328,16 @@ class Shards(Closing):
         )
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
         how = growth, every, engine, address, checkpoint, checkpoint_every
-        self._start(front.state(), n, *how, resume=parameters)
+        self._start(front.state(), n, how, parameters)
 
     def _start(
-        self,
-        state: dict[str, Any],
-        n: int | str | None,
-        growth: float | None,
-        every: int | None,
-        engine: str,
-        address: str | None,
-        checkpoint: str | Path | None,
-        checkpoint_every: int,
-        resume: dict[str, Any] | None = None,
+        self, state: dict[str, Any], n: int | str | None, how: Settings, resume: Any = None
     ) -> None:
         """Start from the state of a model or of shards.
 
         With parameters to ``resume``, start from the checkpoint if there is one.
         """
+        growth, every, engine, address, checkpoint, checkpoint_every = how
         if n == "auto" and engine in ("serial", "ray"):
             raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
         with ExitStack() as opened:
@@ -360,8 +351,7 @@ class Shards(Closing):
             auto, known = n == "auto", state.get(SECTION, {}).get("shards", 1)
             schedule = schedule_of(state, known if isinstance(n, str) else n, growth, every)
             start = from_model_state(state, schedule)
-            how = engine, address, file, checkpoint_every
-            self.coordinator = Coordinator(schedule, start, *how)
+            self.coordinator = Coordinator(schedule, start, engine, address, file, checkpoint_every)
             opened.pop_all()
         self._front = start.front
         self.features = self._front.features
@@ -565,7 +555,7 @@ class Shards(Closing):
         """
         state = model.state() if isinstance(model, Model) else model
         shards = cls.__new__(cls)
-        shards._start(state, n, growth, every, engine, address, checkpoint, checkpoint_every)
+        shards._start(state, n, (growth, every, engine, address, checkpoint, checkpoint_every))
         return shards
 
     def close(self) -> None:

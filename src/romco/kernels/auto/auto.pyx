@@ -401,7 +401,7 @@ cdef class AutoKernel(Kernel):
             count_size(&self.clock[0], row.x2, h)
         unit = o.unit if noted and not first else self.unit()
         if self.is_shard():
-            self.covariances.distrust()
+            self.covariances.settle()
         elif self.choose_frequent(row.index, row.n, False):
             noted = False
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
@@ -439,8 +439,7 @@ cdef class AutoKernel(Kernel):
         cdef Steps steps
         cdef double value
         cdef double hinge = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as it estimates
-        cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
-        cdef const unsigned char* place = NULL  # of features with covariances
+        cdef const unsigned char* place  # of features with covariances
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* stored = self.personal.value
@@ -456,11 +455,8 @@ cdef class AutoKernel(Kernel):
             step[c] = arow(y, o.p[c] + hinge, o.v[c], AROW_R / h)
             step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC] + o.offset, o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH] + hinge, o.v[BOTH], AROW_R_JOINT / h)
-        if joint:
-            place = self.covariances.place if self.covariances.count > 1 else NULL
-            self.covariances.move(step[GLOBAL + LOGISTIC])
-        else:
-            move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
+        place = self.covariances.place if self.covariances.count > 1 else NULL
+        self.covariances.move(step[GLOBAL + LOGISTIC])
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, step[ALONE + LOGISTIC].a)
         steps = prepared(step, forgets, h, self.covariances.scale)
@@ -604,7 +600,8 @@ cdef class AutoKernel(Kernel):
     cdef bint is_shard(self) noexcept nogil:
         """Whether this is one of several shards: it sees few tasks, whose errors go together.
 
-        So it cannot tell whether all tasks turn, and does not draw directions alone.
+        So it cannot tell whether all tasks turn, and neither draws directions nor chooses features
+        with covariances alone.
         """
         return self.clock[2] >= SHARD_EVENTS
 
@@ -730,14 +727,37 @@ cdef class AutoKernel(Kernel):
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
+        self.check_rows(rows)
+        self.covariances.distrust()
+        with nogil:
+            self.scales.invalidate_caches(rows)
+
+    cdef check_rows(self, const int[::1] rows):
+        """Raise where a feature is out of range, or the kernel is at work."""
         cdef Py_ssize_t i
         self.check_idle()
         for i in range(rows.shape[0]):
             if not 0 <= rows[i] < self.shared.shape[0]:
                 raise ValueError(f"feature {rows[i]} is out of range")
-        self.covariances.distrust()
+
+    def read_block(self):
+        """Means and spent covariances (1 + n, n) of the global logistic learner's frequent features."""
+        self.check_idle()
+        return self.covariances.read_block()
+
+    def put_block(self, const double[:, ::1] block not None):
+        """Replace what :meth:`read_block` returned."""
+        self.check_idle()
+        self.covariances.put_block(block)
+
+    def choose_after_merge(self, const int[::1] rows not None):
+        """Choose the features with covariances from merged rows; return whether any changed."""
+        cdef Py_ssize_t n = rows.shape[0]
+        cdef bint changed
+        self.check_rows(rows)
         with nogil:
-            self.scales.invalidate_caches(rows)
+            changed = self.choose_frequent(&rows[0] if n else NULL, n, True)
+        return changed
 
     def restart_subspace(self):
         """Give up a recomputation of the subspace that is under way."""

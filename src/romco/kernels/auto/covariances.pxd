@@ -31,6 +31,8 @@ cdef class Covariances:
     cdef bint choose(
         self, const int* counted, Py_ssize_t n, Units units, bint leave
     ) noexcept nogil
+    cdef read_block(self)
+    cdef put_block(self, const double[:, ::1] block)
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil
     cdef void remove(self, Py_ssize_t k) noexcept nogil

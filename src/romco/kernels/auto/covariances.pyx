@@ -11,8 +11,8 @@ on the prior variance of a weight is 1 and no longer ``prior``: of what is left 
 ``scale`` = 1 / prior.
 
 Kept is what is spent of the prior covariance, which is diagonal, so that zeros are the prior. The variances are also kept where those of other learners are. Whoever changes them there
-(shards that merge, or a state of before there were covariances) makes the covariances untrue:
-they are then forgotten, and only the variances count.
+(as in a state of before there were covariances) makes the covariances untrue: they are then forgotten,
+and only the variances count. Shards merge the block as one Gaussian, and choose features together.
 """
 
 import numpy as np
@@ -21,7 +21,6 @@ from libc.string cimport memset
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Units
-from romco.kernels.core.dense cimport add_products
 
 cnp.import_array()
 
@@ -175,6 +174,25 @@ cdef class Covariances:
         self.spent[:, last] = 0.0
         self.count -= 1
 
+    cdef read_block(self):
+        """Return means, and below them what is spent of the covariances (1 + n, n)."""
+        self.settle()
+        cdef Py_ssize_t k, n = self.count
+        block = np.vstack([np.empty(n), self.spent[:n, :n]])
+        for k in range(n):
+            block[0, k] = self.mean_of(k)[0]
+        return block
+
+    cdef put_block(self, const double[:, ::1] block):
+        """Replace what `read_block` returned."""
+        self.settle()
+        cdef Py_ssize_t k, n = self.count
+        if block.shape[0] != n + 1 or block.shape[1] != n:
+            raise ValueError(f"expected covariances of {n} weights, got {block.shape[1]}")
+        self.spent[:n, :n] = block[1:]
+        for k in range(n):
+            self.mean_of(k)[0], self.spent_of(k)[0] = block[0, k], block[k + 1, k]
+
     cdef double read(self, Scaled x, double unit) noexcept nogil:
         """Variance of a row's margin, intercept included, beyond the features' own variances."""
         cdef Py_ssize_t i, j, k, n, a = 1
@@ -215,14 +233,15 @@ cdef class Covariances:
 
     cdef void move(self, Step step) noexcept nogil:
         """A step along the row that was last read."""
-        cdef Py_ssize_t k, n = self.count
+        cdef Py_ssize_t k, j, n = self.count
+        cdef double change
         cdef const double* Sx = self.Sx
-        if not step.b > 0.0:
-            return
-        for k in range(n):
-            self.value[k] = step.b * Sx[k]
-        add_products(1, n, n, self.value, n, Sx, n, &self.spent[0, 0], self.spent.shape[1])
-        for k in range(n):
+        cdef double* row
+        for k in range(n if step.b > 0.0 else 0):
             if Sx[k] != 0.0:
                 self.mean_of(k)[0] += step.a * Sx[k]
-                self.spent_of(k)[0] = self.spent[k, k]
+                change = step.b * Sx[k]
+                row = &self.spent[k, 0]
+                for j in range(n):
+                    row[j] += change * Sx[j]
+                self.spent_of(k)[0] = row[k]

@@ -7,7 +7,7 @@ def merge_gaussians(
     mean: NDArray[np.float64],
     covariance: NDArray[np.float64],
     parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
-    counts: Sequence[int],
-    renewal: NDArray[np.float64],
-    ceiling: float,
+    counts: Sequence[int] | None = None,
+    renewal: NDArray[np.float64] | None = None,
+    ceiling: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

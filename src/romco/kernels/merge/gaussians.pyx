@@ -1,25 +1,29 @@
 """Merge of small Gaussians with full covariance.
 
-They have ten numbers or two, and every barrier merges several: LAPACK is called without NumPy, whose
+Every barrier merges several, most of them of ten numbers or two: LAPACK is called without NumPy, whose
 checks would cost twenty times the computation.
 """
 
 import numpy as np
 from libc.math cimport fabs
-from scipy.linalg.cython_lapack cimport dgesv, dsyev
+from scipy.linalg.cython_lapack cimport dlauu2, dpotf2, dsyev, dtrti2
 
 
 def merge_gaussians(
-    const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts,
-    const double[::1] renewal not None, double ceiling,
+    const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts=None,
+    const double[::1] renewal=None, double ceiling=0.0,
 ):
     """Return mean (n,) and covariance (n, n) merged from parts that started at the given ones.
 
     ``parts`` are pairs of mean and covariance, ``counts`` the events of each. The change of each
     part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``:
     the start's covariance is aged by a part's events when its change is formed, and by all events in
-    the total. No direction becomes less certain than at the start, or than ``ceiling``.
+    the total. No direction becomes less certain than at the start, or than ``ceiling``. Without
+    ``renewal`` and ``counts`` nothing is aged. LinAlgError unless all are positive definite.
     """
+    cdef bint ages = renewal is not None
+    if not ages:
+        renewal, counts = np.zeros(mean.shape[0]), [0] * len(parts)
     means, covariances = [part[0] for part in parts], [part[1] for part in parts]
     cdef const long long[::1] events = np.array(counts, dtype=np.int64)
     cdef Py_ssize_t n = mean.shape[0], k
@@ -35,17 +39,19 @@ def merge_gaussians(
         total += events[k]
     invert(aged(covariance, total, renewal, ceiling, own), precision)
     for k in range(events.shape[0]):
-        invert(aged(covariance, events[k], renewal, ceiling, own), start)
+        if ages or k == 0:
+            invert(aged(covariance, events[k], renewal, ceiling, own), start)
         given = covariances[k]
         own[:, :] = given
         invert(own, merged)
         change(precision, start, merged, step, mean, means[k])
-    own[:, :] = covariance
-    decompose(own, value)
-    least = 1.0 / max(ceiling, fabs(value[0]), fabs(value[n - 1]))
-    symmetrise(precision)
-    decompose(precision, value)
-    compose(precision, value, least, merged)
+    own[:, :] = precision
+    if ages or not inverted(own, merged):
+        own[:, :] = covariance
+        decompose(own, value)
+        least = 1.0 / max(ceiling, fabs(value[0]), fabs(value[n - 1]))
+        decompose(precision, value)
+        compose(precision, value, least, merged)
     add_product(merged, step, moved)
     return np.asarray(moved), np.asarray(merged)
 
@@ -72,15 +78,23 @@ cdef double[:, ::1] aged(
 
 
 cdef invert(double[:, ::1] a, double[:, ::1] inverse):
-    """The inverse of a symmetric matrix, which is spent."""
-    cdef int n = a.shape[0], info = 0, i
-    cdef int[::1] pivots = np.empty(n, dtype=np.intc)
-    inverse[:, :] = 0.0
-    for i in range(n):
-        inverse[i, i] = 1.0
-    dgesv(&n, &n, &a[0, 0], &n, &pivots[0], &inverse[0, 0], &n, &info)
+    if not inverted(a, inverse):
+        raise np.linalg.LinAlgError("Singular matrix, or not positive definite")
+
+
+cdef bint inverted(double[:, ::1] a, double[:, ::1] inverse) noexcept:
+    """Whether a symmetric matrix, of which one half is read, is positive definite; then its inverse."""
+    cdef int n = a.shape[0], info = 0, i, j
+    inverse[:, :] = a
+    dpotf2("U", &n, &inverse[0, 0], &n, &info)  # as dpotrf and dpotri, but never on threads
     if info != 0:
-        raise np.linalg.LinAlgError("Singular matrix")
+        return False
+    dtrti2("U", "N", &n, &inverse[0, 0], &n, &info)
+    dlauu2("U", &n, &inverse[0, 0], &n, &info)
+    for i in range(n):
+        for j in range(i):
+            inverse[j, i] = inverse[i, j]
+    return True
 
 
 cdef change(
@@ -96,13 +110,6 @@ cdef change(
             precision[i, j] += own[i, j] - start[i, j]
             moved += own[i, j] * (own_mean[j] - mean[j])
         step[i] += moved
-
-
-cdef void symmetrise(double[:, ::1] a) noexcept:
-    cdef Py_ssize_t i, j
-    for i in range(a.shape[0]):
-        for j in range(i):
-            a[i, j] = a[j, i] = 0.5 * (a[i, j] + a[j, i])
 
 
 cdef decompose(double[:, ::1] a, double[::1] value):
