@@ -30,7 +30,7 @@ FORMS = [("romco-auto", "pairs"), ("romco-auto", "rest"), ("arow-shared", "rest"
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize(("inner", "form"), FORMS)
 def test_equals_its_transcription(inner, form, classes, weight):
-    stream = rounds(classes, n=100 if classes < 5 else 40, weight=weight)  # 40 x 10 pairs
+    stream = rounds(classes, n=70 if classes < 5 else 25, weight=weight)  # 25 x 10 pairs
     learner = made(inner, classes, form=form)
     together = form == "pairs" and classes > 2
     twin = reference.Classes(D, M, inner, learner.pairs(), classes, together)

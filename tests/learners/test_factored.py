@@ -115,7 +115,7 @@ def transforms_of(learner):
 @pytest.mark.parametrize("length", [1.0, 1e6, 1e-6])
 def test_what_has_shrunk_to_nothing_is_forgotten(many, length):
     """Directions die within ten events, so rows of long ago are zeros: without any loss."""
-    rounds = sparse_rounds(600, 250, 40, 3)
+    rounds = sparse_rounds(600, 120, 20, 3)
     x = rounds.x.copy()
     x.data[::7] *= length
     rounds = romco.Rounds(rounds.task, x, rounds.y, rounds.starts)
@@ -123,7 +123,7 @@ def test_what_has_shrunk_to_nothing_is_forgotten(many, length):
     lambda1 = 0.2 * max(1.0, length)
     strengths = {"eta1": step, "eta2": step, "lambda1": lambda1, "lambda2": 0.01}
     compare("romco-nucl", rounds, tolerance=1e-14, **strengths)
-    learner = romco.learner("romco-nucl", 250, 40, **strengths)
+    learner = romco.learner("romco-nucl", 120, 20, **strengths)
     learner.replay(rounds[:400])
     assert any(not numbers.any() for numbers in transforms_of(learner))
     again = romco.restore(learner.state())

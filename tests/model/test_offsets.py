@@ -254,7 +254,9 @@ def test_many_classes_learn_what_is_left(k, tmp_path):
     made, one = (
         romco.Model(features=Columns(D), target="classes", classes=range(k)) for _ in range(2)
     )
-    np.testing.assert_allclose(made.margins(x, who, offset=scores), log_softmax(scores), atol=1e-9)
+    some = x[:50], who[:50]
+    found = made.margins(*some, offset=scores[:50])
+    np.testing.assert_allclose(found, log_softmax(scores[:50]), atol=1e-9)
     margins = made.learn(x, y.tolist(), who, offset=scores)
     alone = [one.learn_one(x[e], int(y[e]), who[e], offset=scores[e]) for e in range(50)]
     np.testing.assert_array_equal(alone, margins[:50])
@@ -263,8 +265,8 @@ def test_many_classes_learn_what_is_left(k, tmp_path):
     assert -margins[late].mean() < 0.5 * (best + base)
     romco.save(made, tmp_path / "m.romco")
     np.testing.assert_array_equal(
-        romco.load(tmp_path / "m.romco").margins(x, who, offset=scores),
-        made.margins(x, who, offset=scores),
+        romco.load(tmp_path / "m.romco").margins(*some, offset=scores[:50]),
+        made.margins(*some, offset=scores[:50]),
     )
 
 

@@ -65,9 +65,12 @@ class Classes:
         return {pair for pair in self.pairs if best in pair or near.issuperset(pair)}
 
     def predict(self, i, x, offsets=None):
+        return self.scores(self.margins(i, x, offsets), offsets)
+
+    def scores(self, margins, offsets=None):
         """p_k proportional to 1 / (sum of 1 / r_kj, less one less than their number)."""
         known = self.known(offsets)
-        z = known + np.exp(self.log_a) * (self.margins(i, x, offsets) - known)
+        z = known + np.exp(self.log_a) * (margins - known)
         asked = self.asked(z) if offsets is None else set(self.pairs)
         likely = 1 / (1 + np.exp(-z))
         inverse = np.zeros(self.classes)
@@ -102,10 +105,10 @@ class Classes:
         self.log_t = np.clip(self.log_t, -3, 3)
 
     def update(self, i, x, y, h=1.0, offsets=None):
-        if h and self.classes > 2 and offsets is None:
-            self.temper(self.predict(i, x), y, h)
-            self.events += h
         margins, known = self.margins(i, x, offsets), self.known(offsets)
+        if h and self.classes > 2 and offsets is None:
+            self.temper(self.scores(margins), y, h)
+            self.events += h
         if h and self.measured:
             self.measured.hold(x)
         for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):

@@ -42,10 +42,9 @@ class Gaussian:
         if ratio == 0:
             self.S[j, j] = self.prior[j]
             return
-        prior = np.zeros_like(S)  # precision that is missing
-        prior[j, j] = (1 - 1 / ratio**2) / self.prior[j]
-        S = np.linalg.inv(np.linalg.inv(self.S) + prior)
-        self.w, self.S = S @ np.linalg.solve(self.S, self.w), S
+        missing = (1 - 1 / ratio**2) / self.prior[j]  # precision, by Sherman and Morrison
+        gain = missing * self.S[:, j] / (1 + missing * self.S[j, j])
+        self.w, self.S = self.w - gain * self.w[j], self.S - np.outer(gain, self.S[j])
 
 
 def factor(size, common):
