@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 # One BLAS thread: small matrices get slower with more.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
+# Tests start Python a hundred times: imports take half the time where compiled modules are kept.
+unexport PYTHONDONTWRITEBYTECODE
+WORKERS := -n 2 --dist loadgroup
 # Where tests and reports find real data, if there are any.
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
@@ -54,14 +57,14 @@ serve-demo: $(VENV)/ready
 	$(BIN)/python -m romco_lab.server_demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest $(WORKERS) -m slow
 
 # Learners, kernels, model, evaluation and label policies: what most changes touch.
 test-core: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 -q tests/learners tests/kernels tests/model tests/evaluation tests/labels
+	$(BIN)/python -m pytest $(WORKERS) -q tests/learners tests/kernels tests/model tests/evaluation tests/labels
 
 kernels: $(VENV)/cli
 	$(BIN)/python setup.py --quiet build_ext --inplace
@@ -80,7 +83,7 @@ test-checked:
 	$(call copy,checked)
 	ROMCO_CHECKED=1 .venv-checked/bin/python $(INSTALL) './build/checked[dev]'
 	grep -q 'Out of bounds' .venv-checked/lib/python*/site-packages/romco/kernels/romco/basis.*.so
-	.venv-checked/bin/python -m pytest -n 2 tests
+	.venv-checked/bin/python -m pytest $(WORKERS) tests
 
 # The tests of all that is compiled, on a build that catches reads and writes outside of an array
 # and what C leaves undefined; but no bytes may be copied from nowhere, as C2y has it.
@@ -95,7 +98,7 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 	touch $@
 
 test-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/io/test_modelfile.py
+	$(SANITIZED) -m pytest $(WORKERS) tests/kernels tests/learners tests/model tests/test_checks.py tests/io/test_modelfile.py
 
 # Hot loops that are compiled for several x86_64 processors, each run by itself; elsewhere in an emulator.
 test-x86_64: $(VENV)/ready

@@ -1,4 +1,4 @@
-"""Learners of another package, installed for real, join in every command and every process."""
+"""Learners of another package join in every command and every process."""
 
 import os
 import subprocess
@@ -7,19 +7,11 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = """
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "their-learners"
-version = "1.0"
-[project.entry-points."romco.learners"]
-mine = "their_learners:MINE"
-plain = "their_learners:Plain"
-ogd-unique = "their_learners:MINE"
-[tool.setuptools]
-py-modules = ["their_learners"]
+ENTRIES = """
+[romco.learners]
+mine = their_learners:MINE
+plain = their_learners:Plain
+ogd-unique = their_learners:MINE
 """
 MODULE = """
 from romco import Method
@@ -35,13 +27,13 @@ MINE = Method(Gradient, "Their-Own", fixed={"models": "unique"})
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder in which the package is installed."""
-    source, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    (source / "pyproject.toml").write_text(PROJECT)
-    (source / "their_learners.py").write_text(MODULE)
-    options = ("--no-deps", "--no-index", "--no-build-isolation", "--target", site)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", *options, source]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    """A folder in which the package is, as an installer leaves it."""
+    site = tmp_path_factory.mktemp("site")
+    about = site / "their_learners-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-learners\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(ENTRIES)
+    (site / "their_learners.py").write_text(MODULE)
     return site
 
 

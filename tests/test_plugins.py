@@ -76,7 +76,8 @@ def python(tmp_path):
 def test_a_command_and_a_data_set_join_the_command_line(python):
     assert "Greet somebody." in python("-m", "romco", "--help")
     assert python("-m", "romco", "hello") == "hello you\n"
-    assert "three tasks" in python("-m", "romco", "datasets")
+    program = "from romco.streams.datasets import DATASETS; print(DATASETS['tiny'].summary)"
+    assert python("-c", program) == "three tasks\n"
 
 
 def test_a_file_format_is_read_by_its_suffix(python, tmp_path):

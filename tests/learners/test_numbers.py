@@ -340,3 +340,23 @@ def test_states_of_version_1_and_2_go_on():
     wide = romco.Rounds(task % m, np.pad(x, ((0, 0), (0, d - 3))), y, rounds.starts)
     found = learner.replay(wide)
     assert np.sqrt(np.mean((found - y)[200:] ** 2)) < 0.2
+
+
+def test_tasks_without_events_are_predicted_as_well_as_without_tasks():
+    """Groups come one after the other, and the last ones were never learned."""
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        task, x = np.repeat(np.arange(60), 30), rng.normal(3.0, 2.0, (1800, 8))
+        y = 8.0 * x.sum(axis=1) + 20.0 * rng.normal(size=60)[task] + 8.0 * rng.normal(size=1800)
+        learner = romco.learner("romco-auto-number", n_features=8, n_tasks=60)
+        learner.replay(romco.Rounds(task[:1200], x[:1200], y[:1200], np.arange(1201)))
+        round = romco.Round(task[1200:], x[1200:], np.empty(0))
+        rows = np.column_stack([np.ones(1800), x])
+        line = rows @ np.linalg.lstsq(rows[:1200], y[:1200])[0]
+        errors = np.array([learner.predict(round), line[1200:]]) - y[1200:]
+        ratios.append(np.divide(*np.sqrt(np.mean(errors**2, axis=1))))
+        parts = learner.contributions(round)
+        np.testing.assert_allclose(parts.margins(), learner.predict(round))
+        assert not parts.personal.data.any()
+    assert np.mean(ratios) < 1.05  # 1.18 where they are predicted as tasks that were learned

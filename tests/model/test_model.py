@@ -304,3 +304,15 @@ def test_an_event_passes_few_python_files():
         sys.setprofile(before)
     own = {name for name in files if "romco" in name} - {__file__}
     assert (model.events, len(own) <= 6, arrays) == (1, True, [])
+
+
+@pytest.mark.parametrize("name", ["romco-auto", "pa-shared"])
+def test_a_state_holds_the_live_arrays_only_if_asked(name):
+    model = Model(name)
+    model.learn_one({"a": 1.0, "b": 2.0}, "yes", "ann")
+    copied, live = model.state()["arrays"], model.state(copy=False)["arrays"]
+    assert copied.keys() == live.keys()
+    for key, array in model.engine.learner.arrays().items():
+        assert np.shares_memory(live[f"learner.{key}"], array)
+        assert not np.shares_memory(copied[f"learner.{key}"], array)
+        np.testing.assert_array_equal(copied[f"learner.{key}"], array)

@@ -247,7 +247,7 @@ def test_classes_in_a_model_learn_what_is_left(tmp_path):
 @pytest.mark.parametrize("k", [25, 40])
 def test_many_classes_learn_what_is_left(k, tmp_path):
     rng = np.random.default_rng(9)
-    n, task = 3000, rng.integers(M, size=3000)
+    n, task = 1200, rng.integers(M, size=1200)
     x, scores = rng.normal(size=(n, D)), 2.0 * rng.normal(size=(n, k)) - 0.1 * np.arange(k)[::-1]
     habits, who = 2.0 * rng.normal(size=(M, k)), [f"u{i}" for i in task]
     y = (scores + habits[task] + rng.gumbel(size=(n, k))).argmax(axis=1)
@@ -260,7 +260,7 @@ def test_many_classes_learn_what_is_left(k, tmp_path):
     margins = made.learn(x, y.tolist(), who, offset=scores)
     alone = [one.learn_one(x[e], int(y[e]), who[e], offset=scores[e]) for e in range(50)]
     np.testing.assert_array_equal(alone, margins[:50])
-    late = np.arange(2000, n), y[2000:]
+    late = np.arange(800, n), y[800:]
     best, base = (-log_softmax(s)[late].mean() for s in (scores + habits[task], scores))
     assert -margins[late].mean() < 0.5 * (best + base)
     romco.save(made, tmp_path / "m.romco")

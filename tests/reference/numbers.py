@@ -179,7 +179,7 @@ class AutoNumber(Placed):
                 strict=True,
             )
         ]
-        mixture = self.chances(i) @ [mean for mean, _ in said]
+        mixture = self.used(i) @ [mean for mean, _ in said]
         residual, answer = self.last.get(i, (0.0, self.origin + self.mean + mixture))
         drift = np.array([residual, self.residual, answer - self.origin - self.mean - mixture])
         return p, z, said, mixture, drift
@@ -188,6 +188,10 @@ class AutoNumber(Placed):
         chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
         return chance / chance.sum()
 
+    def used(self, i):
+        """Chances by which regressions are mixed: a task without events is like all others."""
+        return self.chances(i) if self.belief[i].any() else np.array([0.0, 1.0, 0.0])
+
     def forecast(self, i, x, live=True):
         """Prediction, and the size of the error to be expected."""
         if self.variance() == 0:
@@ -195,7 +199,7 @@ class AutoNumber(Placed):
         _, _, said, mean, drift = self.opinions(i, np.clip(self.unit * self.row(x), -1e4, 1e4))
         said = np.array(said)
         spread = said[:, 1] + self.noise[4:7] * self.variance() + (said[:, 0] - mean) ** 2
-        spread = np.sqrt(self.chances(i) @ spread)
+        spread = np.sqrt(self.used(i) @ spread)
         return self.origin + self.mean + mean + live * self.drift.look(drift)[0], spread
 
     # Learning

@@ -21,7 +21,7 @@ def alternated_features(X, y, gamma, eps, iterations=100):
     return W, D
 
 
-def plain_trace(X, y, rho1, loss, iterations=1500):
+def plain_trace(X, y, rho1, loss, iterations=800):
     """Nesterov's proximal gradient with a safe constant step: weights and intercepts."""
     d, m = X[0].shape[1], len(X)
     W, c = np.zeros((d, m)), np.zeros(m)

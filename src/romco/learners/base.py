@@ -173,8 +173,8 @@ class Learner(ABC):
         """Parts of the margins of a round by feature, which add up to them."""
         return None
 
-    def state(self) -> State:
-        """Return a copy of everything that :func:`romco.restore` needs."""
+    def state(self, copy: bool = True) -> State:
+        """Return everything that :func:`romco.restore` needs; the live arrays if not a ``copy``."""
         inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
@@ -185,7 +185,7 @@ class Learner(ABC):
             "n_features": self.n_features,
             "n_tasks": self.n_tasks,
             "parameters": dict(self.parameters),
-            "arrays": {name: array.copy() for name, array in self.arrays().items()},
+            "arrays": {k: array.copy() if copy else array for k, array in self.arrays().items()},
         }
 
 

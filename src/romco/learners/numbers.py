@@ -202,6 +202,11 @@ class AutoNumber(BaseAuto):
         apart = related * (1.0 - weight[:3].sum() + weight[3])
         return np.hstack([own, nothing, apart, nothing])
 
+    def chances(self) -> Numbers:
+        """Probability (m, 3) of the kind of each task; one without events is like all others."""
+        new = self._arrays["own"][:, 3:4] == 0.0
+        return np.where(new, [0.0, 1.0, 0.0], super().chances())
+
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""
         weights = dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))

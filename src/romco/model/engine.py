@@ -769,11 +769,11 @@ class Engine(Step):
 
     # State
 
-    def state(self) -> dict[str, Any]:
-        """Return a copy of everything, NumPy arrays under ``"arrays"``."""
+    def state(self, copy: bool = True) -> dict[str, Any]:
+        """Return everything, NumPy arrays under ``"arrays"``; live ones if not a ``copy``."""
         whole = nullcontext() if self.history is None else Hold(self.locks.writing)
         with whole, Hold(self.locks.step):
-            inner, counts = self.learner.state(), self.counts
+            inner, counts = self.learner.state(copy), self.counts
             past = self.history
             stored = {} if past is None else {"history": past.to_json()}
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}

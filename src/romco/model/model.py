@@ -391,10 +391,11 @@ class Model:
         """Write the model to a file that ``romco.load`` opens."""
         import_module("romco.io.modelfile").save(self, path)  # it stands above this package
 
-    def state(self) -> dict[str, Any]:
-        """Return a copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
-        policy = {} if self.labels is None else {"asking": self.labels.state()}
-        return {**self.engine.state(), "notes": self.notes, "session": self._session(), **policy}
+    def state(self, copy: bool = True) -> dict[str, Any]:
+        """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
+        own = {"notes": self.notes, "session": self._session()}
+        own |= {} if self.labels is None else {"asking": self.labels.state()}
+        return self.engine.state(copy) | own
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:

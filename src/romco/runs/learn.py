@@ -19,7 +19,7 @@ from typing import Any, Literal
 from romco.evaluation import Score
 from romco.io.cells import is_missing, read_name
 from romco.io.formats import BadFile, BadRow, OpenFile
-from romco.io.modelfile import save
+from romco.io.modelfile import save_state
 from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
 from romco.io.schema import Schema
 from romco.model import Model
@@ -38,7 +38,7 @@ from romco.runs.resume import (
 
 MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
-FIRST_SAVE_SECONDS = 2.0  # of learning, before it is known how long saving takes
+FIRST_SAVE_SECONDS = 5.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
@@ -50,17 +50,14 @@ class TaskErrors:
     """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
 
     counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
-    _wrong: dict[tuple[Any, Any], bool] = field(default_factory=dict)  # by label and answer
 
     def count(self, block: Block, predicted: Sequence[Any]) -> None:
         """Count the predicted labels of a block."""
         if self.counts is None:
             return
         pairs = list(zip(block.labels, predicted, strict=True))
-        for both in set(pairs).difference(self._wrong):
-            label, answer = both
-            self._wrong[both] = canonical_name(label) != canonical_name(answer)
-        wrong = Counter(compress(block.tasks, map(self._wrong.__getitem__, pairs)))
+        differ = {both for both in set(pairs) if len(set(map(canonical_name, both))) > 1}
+        wrong = Counter(compress(block.tasks, map(differ.__contains__, pairs)))
         for task, events in Counter(block.tasks).items():
             seen = self.counts.setdefault(task, [0, 0])
             seen[0] += events
@@ -283,7 +280,7 @@ class Run:
         now |= {"open": not finished, "written": self.log.sync()}
         self.record.store(self.model.session, self.source.path, **now)
         if isinstance(self.model, Model):
-            save(self.model, self.path)
+            save_state(self.model.state(copy=False), self.path)  # nobody else learns meanwhile
         else:
             self.model.save(self.path)  # type: ignore[attr-defined]
 

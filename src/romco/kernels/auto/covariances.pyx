@@ -21,6 +21,7 @@ from libc.string cimport memset
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Units
+from romco.kernels.core.dense cimport add_products
 
 cnp.import_array()
 
@@ -233,15 +234,14 @@ cdef class Covariances:
 
     cdef void move(self, Step step) noexcept nogil:
         """A step along the row that was last read."""
-        cdef Py_ssize_t k, j, n = self.count
-        cdef double change
+        cdef Py_ssize_t k, n = self.count
         cdef const double* Sx = self.Sx
-        cdef double* row
-        for k in range(n if step.b > 0.0 else 0):
+        if not step.b > 0.0:
+            return
+        for k in range(n):
+            self.value[k] = step.b * Sx[k]
+        add_products(1, n, n, self.value, n, Sx, n, &self.spent[0, 0], self.spent.shape[1])
+        for k in range(n):
             if Sx[k] != 0.0:
                 self.mean_of(k)[0] += step.a * Sx[k]
-                change = step.b * Sx[k]
-                row = &self.spent[k, 0]
-                for j in range(n):
-                    row[j] += change * Sx[j]
-                self.spent_of(k)[0] = row[k]
+                self.spent_of(k)[0] = self.spent[k, k]

@@ -418,7 +418,7 @@ cdef class AutoNumberKernel(Kernel):
         """Compute the regressions, the probability of each kind of task, and the mixture."""
         cdef const Task* own = <const Task*> &self.own[task, 0]
         cdef double other, variance = 0.0
-        cdef double[KINDS] odds
+        cdef double[KINDS] odds, chance
         cdef int k
         self.related.combine(o.p[TOGETHER] - self.clock.mean, o.z, &o.combined[RELATED])
         other = o.everybody - o.p[GLOBAL]
@@ -427,15 +427,17 @@ cdef class AutoNumberKernel(Kernel):
         self.on_its_own.combine(o.p[ALONE] - self.clock.mean, &other, &o.combined[ON_ITS_OWN])
         self.kinds.find_odds(task, odds)
         self.kinds.find_chances(0.0, odds, o.chance)
+        # A task without events has no personal part: it is predicted as one like all others.
+        self.kinds.find_chances(1.0 if own.level_spent == 0.0 else 0.0, odds, chance)
         o.mean = 0.0
         for k in range(KINDS):
-            o.mean += o.chance[k] * o.combined[k].mean
+            o.mean += chance[k] * o.combined[k].mean
         o.recent[0], o.recent[1], o.recent[2] = own.residual, self.clock.residual, 0.0
         if own.level_spent > 0.0:
             o.recent[2] = own.answer - self.clock.mean - o.mean
         self.drift.combine(0.0, o.recent, &o.correction)
         for k in range(KINDS):
-            variance += o.chance[k] * (
+            variance += chance[k] * (
                 o.combined[k].variance + self.noise[MODELS + k, 0] * V
                 + (o.combined[k].mean - o.mean) * (o.combined[k].mean - o.mean)
             )
