@@ -23,12 +23,10 @@ class Belief:
 
     def step(self, x, a, b, joint=()):
         """Covariances of weights that are not joint stay zero."""
-        joint = np.isin(np.arange(len(x)), list(joint))
-        Sx = self.S @ x
+        joint, kept, Sx = list(joint), np.eye(len(x)), self.S @ x
+        kept[np.ix_(joint, joint)] = 1.0
         self.w = self.w + a * Sx
-        self.S = self.S - b * np.outer(Sx, Sx) * (
-            np.outer(joint, joint) | np.eye(len(x), dtype=bool)
-        )
+        self.S = self.S - b * np.outer(Sx, Sx) * kept
 
     def forget(self, x, rate):
         """The variance of features that occur grows, up to the prior."""
@@ -352,28 +350,28 @@ def advance(drawing, budget):
 def directions(vectors, B):
     """B <- orth(W W'B), W being vectors() at that time; yields after as many numbers as sent."""
     left = yield
-    d, m = vectors().shape
+    W = vectors()
+    d, m = W.shape
     pairs = [(i, j) for i in range(m) for j in range(d)]
     fresh, signs, C = ~B.any(axis=0), np.zeros((m, 4)), np.zeros((d, 4))
     bits = np.arange(4 * d, dtype=np.uint64).reshape(d, 4) + np.uint64(4)
     bits = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & np.uint64(1)
     for i, j in pairs if fresh.any() else ():
-        if vectors()[j, i] != 0.0:
-            left = left or (yield)
-            signs[i] += vectors()[j, i] * np.where(bits[j], 1.0, -1.0)
+        if W[j, i] != 0.0:
+            left, W = (left, W) if left else ((yield), vectors())
+            signs[i] += W[j, i] * np.where(bits[j], 1.0, -1.0)
             left -= 1
     for i, j in pairs:
-        if vectors()[j, i] != 0.0:
-            left = left or (yield)
-            W = vectors()
+        if W[j, i] != 0.0:
+            left, W = (left, W) if left else ((yield), vectors())
             C[j] += W[j, i] * np.where(fresh, signs[i], B.T @ W[:, i])
             left -= 1
     for _ in range(2 * C.any(axis=1).sum()):  # columns are made orthonormal,
-        left = left or (yield)
+        left, W = (left, W) if left else ((yield), vectors())
         left -= 1
     for i, j in pairs:  # and W is projected on them
-        if vectors()[j, i] != 0.0:
-            left = left or (yield)
+        if W[j, i] != 0.0:
+            left, W = (left, W) if left else ((yield), vectors())
             left -= 1
     return orthonormal(C)
 
