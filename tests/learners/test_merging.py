@@ -17,6 +17,7 @@ from romco.kernels.merge.rows import (
     StepRule,
     SumRule,
     TouchedRows,
+    add_rows,
     side_by_side,
 )
 from romco.learners.auto import GLOBAL_PRIOR, SubspaceRows, doubt
@@ -507,6 +508,21 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
             learner.set_subspace(SubspaceRows(np.array(rows, dtype=np.int32), values))
+
+
+def test_rows_are_added_where_they_belong_and_others_are_refused():
+    rows, total = np.array([1, 3, 6, 8], dtype=np.int32), np.ones((4, 2))
+    add_rows(total, rows, rows[[0, 2]], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    np.testing.assert_array_equal(total, [[2.0, 3.0], [1.0, 1.0], [4.0, 5.0], [1.0, 1.0]])
+    for own, values in (
+        ([9], np.ones((1, 2))),
+        ([2], np.ones((1, 2))),
+        ([3, 1], np.ones((2, 2))),
+        ([1], np.ones((2, 2))),
+        ([1], np.ones((1, 3))),
+    ):
+        with pytest.raises(ValueError, match="expected values of sorted rows"):
+            add_rows(total, rows, np.array(own, dtype=np.int32), values)
 
 
 def test_what_others_measured_is_known_without_a_look_at_all_features():

@@ -15,6 +15,7 @@ from romco.kernels.auto.auto import (
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
+from romco.kernels.merge.rows import TouchedRows, add_rows
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
@@ -433,13 +434,11 @@ class Auto(BaseAuto):
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
         """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
-        used = np.zeros(self.n_features, dtype=np.bool_)  # far faster than np.unique
-        for part in statistics:
-            used[part.rows] = True
-        rows = np.flatnonzero(used).astype(np.int32)
+        own = [part.rows for part in statistics]
+        rows = TouchedRows(own, own, self.n_features).union()
         values = np.zeros((len(rows), statistics[0].values.shape[1]))
         for part in statistics:
-            values[np.searchsorted(rows, part.rows)] += part.values
+            add_rows(values, rows, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)

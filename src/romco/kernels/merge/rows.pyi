@@ -24,6 +24,9 @@ def take_rows(
 def put_rows(
     array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: Floats
 ) -> None: ...
+def add_rows(
+    total: Floats, rows: NDArray[np.int32], own: NDArray[np.int32], values: Floats
+) -> None: ...
 
 class TouchedRows:
     size: int

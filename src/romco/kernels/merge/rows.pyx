@@ -191,6 +191,27 @@ def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] colum
                 array[rows[i], columns[c]] = given[i, c]
 
 
+def add_rows(
+    double[:, ::1] total not None, const int[::1] rows not None, const int[::1] own not None,
+    const double[:, ::1] values not None,
+):
+    """Add values of ``own`` rows, sorted, to a total of ``rows``, which has them; releases the GIL."""
+    cdef Py_ssize_t i, c, at = 0, n = rows.shape[0], width = total.shape[1]
+    cdef bint fits = total.shape[0] == n and values.shape[0] == own.shape[0]
+    fits = fits and values.shape[1] == width
+    with nogil:
+        for i in range(own.shape[0] if fits else 0):
+            while at < n and rows[at] < own[i]:
+                at += 1
+            if at == n or rows[at] != own[i]:
+                fits = False
+                break
+            for c in range(width):
+                total[at, c] += values[i, c]
+    if not fits:
+        raise ValueError("expected values of sorted rows, all of them among those of the total")
+
+
 cdef class TouchedRows:
     """Features that each shard touched, sorted, with counts.
 
