@@ -451,6 +451,17 @@ def test_dense_and_sparse_rows_give_the_same_margins():
     )
 
 
+@pytest.mark.parametrize("share", [0.75, 0.9, 0.97])
+def test_a_binary_column_of_mostly_ones_is_used(share):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.random(3000) < share, rng.normal(size=3000)]).astype(float)
+    y = np.where(2.0 * x[:, 0] - 1.0 + 0.5 * x[:, 1] + rng.logistic(size=3000) > 0, 1.0, -1.0)
+    rounds = romco.Rounds(np.zeros(3000, int), x, y, np.arange(3001))
+    best = np.logaddexp(0.0, -y * (2.0 * x[:, 0] - 1.0 + 0.5 * x[:, 1]))
+    loss = np.logaddexp(0.0, -y * replayed("romco-auto", rounds)[1])
+    assert loss[500:].mean() < best[500:].mean() + 0.01
+
+
 def test_one_odd_value_does_not_spoil_a_column():
     x = MIXED.x.copy()
     x[100, 3] = 1e9

@@ -34,6 +34,7 @@ class Scales:
         due = there & (
             (self.c >= self.due_count) | ((self.centre != 0) & (self.events >= self.due_events))
         )
+        zeros = self.zeros()
         self.measure(due)
         self.found = self.found + due.sum()
         if find_common and self.found > 0 and self.found >= self.due:
@@ -44,9 +45,13 @@ class Scales:
         factor = np.exp(-self.common - r * r**4 / (r**4 + 1.4**4))
         self.factor = np.where(due, factor, self.factor)
         moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
-        row = np.where(there, self.factor * moved, 0.0)
+        row = np.where(there | zeros, self.factor * moved, 0.0)
         self.row = row if row @ row >= 1e-12 else np.zeros(len(x))
         return self.row
+
+    def zeros(self):
+        """Features whose zeros are values."""
+        return (self.centre != 0) & (self.c >= 0.69 * self.events) & ~self.spread()
 
     def spread(self):
         """Features that have more than one value other than zero."""
@@ -133,5 +138,6 @@ class Between:
             r = np.log(size[j]) - scales.common
             factor[j] = np.exp(-scales.common - r**5 / (r**4 + 1.4**4))
         centre = np.where(often, centre, np.where(scales.spread(), 0.0, scales.centre))
-        row = np.where(x != 0, factor * np.clip(x - centre, -10 * size, 10 * size), 0.0)
+        there = (x != 0) | scales.zeros()
+        row = np.where(there, factor * np.clip(x - centre, -10 * size, 10 * size), 0.0)
         return row if row @ row >= 1e-12 else np.zeros(len(x))

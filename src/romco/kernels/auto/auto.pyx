@@ -38,7 +38,7 @@ from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_o
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
 from romco.kernels.core.contract cimport Kernel
-from romco.kernels.core.events cimport Events, Row, n_filled
+from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
@@ -395,7 +395,7 @@ cdef class AutoKernel(Kernel):
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         if not self.personal.dense:
-            self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
+            self.personal.reserve(task, self.scales.n_entries(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             count_size(&self.clock[0], row.x2, h)

@@ -77,6 +77,8 @@ cdef class Measured:
         cdef Sums* own
         self.seen[label] += 1.0
         for n in range(self.scales.n_seen):
+            if self.counted[n] == 0.0:
+                continue
             own = <Sums*> &self.sums[self.scales.index[n], label, 0]
             own.count += 1.0
             own.total += self.counted[n]
@@ -90,14 +92,13 @@ cdef class Measured:
         cdef Py_ssize_t k, n = 0, at = 0
         self.n_moving, self.still, self.turn = 0, 0.0, self.turn + 1
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
-                continue
             if fabs(x.value[k]) > LARGEST:
                 self.still = INFINITY
+            if not self.scales.has_entry(x, k, n):
                 continue
             c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
             if not self.held:
-                self.counted[n] = within(c, x.value[k])
+                self.counted[n] = within(c, x.value[k]) if fabs(x.value[k]) >= SMALLEST else 0.0
             if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
                 c, at = self.scales.fresh + at, at + 1
             self.put(c, n, x.value[k])
@@ -214,8 +215,8 @@ cdef class Between(Units):
         cdef const Sums* sums = <const Sums*> &self.measured.sums[j, 0, 0]
         cdef const Sums* low = sums + self.low
         cdef const Sums* high = sums + self.high
-        cdef double count = low.count + high.count + 1.0, factor = one.factor, size = one.size
         cdef double x = self.measured.counted[one.place], mean, square, centre
+        cdef double count = low.count + high.count + (x != 0.0), factor = one.factor, size = one.size
         cdef Unit unit
         if count < SELDOM * events:
             return one.plain

@@ -27,7 +27,7 @@ cdef extern from *:
     const double LARGEST "ROMCO_LARGEST"
 
 
-cdef struct Column:                # what is kept of a feature; zeros, stored or not, say nothing
+cdef struct Column:                # what is kept of a feature
     double count, total, square    # of the values that were not zero
     double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
     double due_count, due_events   # when the last three are found anew
@@ -52,6 +52,16 @@ cdef inline void add(Column* c, double x) noexcept nogil:
 
 cdef inline bint due(const Column* c, double count, double events) noexcept nogil:
     return count >= c.due_count or (c.centre != 0.0 and events >= c.due_events)
+
+
+cdef inline bint spreads(const Column* c) noexcept nogil:
+    """Whether the values that are not zero are not all the same."""
+    return c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
+
+
+cdef inline bint has_zeros(const Column* c, double events) noexcept nogil:
+    """Whether a stored zero of a feature is a value: of a binary one that is nearly always 1."""
+    return c.centre != 0.0 and c.count >= SELDOM * events and not spreads(c)
 
 
 cdef inline double share_centred(double count, double events) noexcept nogil:
@@ -85,11 +95,6 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
 cdef inline bint varies(const Column* c) noexcept nogil:
     """Whether a feature has a size at all: a constant that is centred says nothing."""
     return c.size > 0.0 and (c.centre == 0.0 or spreads(c))
-
-
-cdef inline bint spreads(const Column* c) noexcept nogil:
-    """Whether the values that are not zero are not all the same."""
-    return c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
 
 
 cdef inline void weigh(Column* c, double common) noexcept nogil:

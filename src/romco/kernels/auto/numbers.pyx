@@ -33,12 +33,12 @@ from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
 from romco.kernels.auto.gaussians cimport Step, forget, move
-from romco.kernels.auto.columns cimport FAR, SMALLEST, Column, factor_of, scaled, spreads
+from romco.kernels.auto.columns cimport FAR, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
-from romco.kernels.core.events cimport Events, Row, n_filled
+from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
@@ -161,7 +161,7 @@ cdef class AutoNumberKernel(Kernel):
         if self.scales.n_fresh == 0 or not isfinite(row.x2):
             return row
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
+            if not self.scales.has_entry(x, k, n):
                 continue
             if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
                 c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
@@ -527,7 +527,7 @@ cdef class AutoNumberKernel(Kernel):
             self.look(events, e, V, o)
         x2 = o.x2
         if V > 0.0:
-            self.personal.reserve(task, n_filled(x))  # first: there may be no memory
+            self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
             if not self.make_plan(t, h, V, o, &plan):
                 with gil:
                     raise FloatingPointError(

@@ -2,11 +2,11 @@
 
 from libc.math cimport exp, log
 from romco.kernels.core.prefetch cimport soon
-from romco.kernels.auto.columns cimport Column
-from romco.kernels.core.events cimport Row
+from romco.kernels.auto.columns cimport Column, has_zeros
+from romco.kernels.core.events cimport Row, column
 
 
-cdef struct Scaled:                # a row without zeros, in the units of its features
+cdef struct Scaled:                # a row in the units of its features
     Py_ssize_t n
     const int* index
     const double* value
@@ -39,6 +39,16 @@ cdef class Units:
         """Events counted."""
         return self.typical[0]
 
+    cdef inline Py_ssize_t n_entries(self, Row x) noexcept nogil:
+        """Number of entries that may be learned; few zeros of a dense row are among them."""
+        cdef Py_ssize_t k, n = 0
+        cdef double events = self.typical[0] + 1.0
+        if x.index != NULL:
+            return x.n
+        for k in range(x.n):
+            n += x.value[k] != 0.0 or has_zeros(<const Column*> &self.columns[k, 0], events)
+        return n
+
     cdef inline double count_of(self, Py_ssize_t j) noexcept nogil:
         """Events that had a feature."""
         return self.columns[j, 0]
@@ -60,6 +70,10 @@ cdef class Scales(Units):
     cdef double* size_of           # (d,) their sizes, 0 for all others,
     cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
     cdef double counted            # and the events counted when the last of them was
+
+    cdef inline bint has_entry(self, Row x, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
+        """Whether the k-th entry of the row last looked at is the n-th of its scaled form."""
+        return n < self.n_seen and self.index[n] == column(x, k)
 
     cdef void begin_count(self) noexcept nogil
     cdef void meet(self, int j) noexcept nogil

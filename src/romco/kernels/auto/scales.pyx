@@ -13,8 +13,9 @@ kept, and N is the number of events. Then
 
 so a feature near the common size keeps what its size says (as words do, whose rarity it
 tells), and one far from it is brought there. A value becomes (x - m) / divisor, kept within 10 s
-of the centre. m, s and the divisor are found anew when c has grown by a tenth, or N has where
-m is not zero; g when that has happened a tenth more often.
+of the centre. A zero is no value, stored or not, but for one that is stored of a binary feature which
+is centred: it becomes -m / divisor. m, s and the divisor are found anew when c has grown by a tenth,
+or N has where m is not zero; g when that has happened a tenth more often.
 """
 
 import numpy as np
@@ -22,7 +23,7 @@ cimport numpy as cnp
 from libc.string cimport memset
 from libc.math cimport INFINITY, exp, fabs, log
 from romco.kernels.auto.columns cimport (
-    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
+    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, has_zeros, measure, scaled, varies, weigh,
 )
 from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
@@ -125,15 +126,17 @@ cdef class Scales(Units):
         cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
         for k in range(x.n):
             value = x.value[k]
-            if fabs(value) < SMALLEST:
-                continue
             if fabs(value) > LARGEST:
                 x2 = INFINITY
                 continue
             j = column(x, k)
             kept = columns + j
             index[n] = <int> j
-            if due(kept, kept.count + 1.0, events):
+            if fabs(value) < SMALLEST:
+                if not has_zeros(kept, events):
+                    continue
+                scaled_value[n] = scaled(kept, 0.0)
+            elif due(kept, kept.count + 1.0, events):
                 c = self.fresh + n_fresh
                 c[0] = kept[0]
                 add(c, value)
@@ -162,15 +165,14 @@ cdef class Scales(Units):
         cdef const int* index = self.index
         cdef Py_ssize_t k, n = 0, at = 0, next_fresh = self.fresh_at[0] if self.n_fresh else -1
         cdef double x2 = 0.0, common = self.typical[COMMON]
-        cdef bint zeros = self.n_seen < x.n  # or values that are taken for zero
         self.begin_count()
         for k in range(x.n):
-            if zeros and not SMALLEST <= fabs(x.value[k]) <= LARGEST:
+            if not self.has_entry(x, k, n):
                 continue
             if n == next_fresh:
                 at += 1
                 next_fresh = self.fresh_at[at] if at < self.n_fresh else -1
-            else:
+            elif fabs(x.value[k]) >= SMALLEST:
                 add(columns + index[n], x.value[k])
             n += 1
         self.put_fresh()
@@ -180,7 +182,7 @@ cdef class Scales(Units):
             weigh(columns + index[self.fresh_at[k]], self.typical[COMMON])
         n = 0
         for k in range(x.n):
-            if not SMALLEST <= fabs(x.value[k]) <= LARGEST:
+            if not self.has_entry(x, k, n):
                 continue
             self.value[n] = scaled(columns + index[n], x.value[k])
             x2 += self.value[n] * self.value[n]

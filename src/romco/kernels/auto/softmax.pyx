@@ -30,7 +30,7 @@ from romco.kernels.auto.gaussians cimport Step, arow, moderate
 from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
 from romco.kernels.core.contract cimport Kernel
-from romco.kernels.core.events cimport Events, Row, n_filled
+from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
@@ -211,8 +211,8 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.shared.reserve(0, n_filled(x))  # before anything changes: there may be no room
-        self.personal.reserve(task, n_filled(x))
+        self.shared.reserve(0, self.scales.n_entries(x))  # before anything changes: there may be no room
+        self.personal.reserve(task, self.scales.n_entries(x))
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # the first event defines the unit
             count_size(&self.clock[0], row.x2, h)

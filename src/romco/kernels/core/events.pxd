@@ -69,16 +69,6 @@ cdef class Events:
         return x
 
 
-cdef inline Py_ssize_t n_filled(Row x) noexcept nogil:
-    """How many entries may not be zero: where a row is dense, most of them often are."""
-    cdef Py_ssize_t k, n = 0
-    if x.index != NULL:
-        return x.n
-    for k in range(x.n):
-        n += x.value[k] != 0.0
-    return n
-
-
 cdef inline double dot(Row x, const double* w) noexcept nogil:
     """x . w, with four partial sums so that the processor need not wait for each addition."""
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
