@@ -108,7 +108,9 @@ def averaged(common, changes, ranges):
     rows = np.unique(np.concatenate([one.rows for one in active]))
     values = shared_values(common, rows)
     for name, value in values.items():
-        if len(value) == len(rows) and active[0].values[name].shape[1:] == value.shape[1:]:
+        if len(value) == len(rows) and all(
+            len(one.values[name]) == len(one.rows) for one in active
+        ):
             total, number = np.zeros_like(value), np.zeros(len(rows))
             for one in active:
                 at = np.searchsorted(rows, one.rows)

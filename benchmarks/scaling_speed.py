@@ -19,6 +19,7 @@ import romco
 from benchmarks.workloads import large
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
+from romco.learners import auto
 from romco.learners.merging import InPlaceMerge, Period, collect_change, merge, run_at_once
 from romco.model import features
 from romco.runs import Source
@@ -30,8 +31,9 @@ from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
-SUBSPACE_CALLS = (
+BARRIER_CALLS = (
     "invalidate_caches",
+    "choose_after_merge",
     "gather_directions",
     "put_directions",
     "orthogonalise_directions",
@@ -60,7 +62,9 @@ def timed(threads, x, y, tasks):
         released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear", "rows"),
         released_time(released, "romco.learners.merging.TouchedRows", "__init__", "union"),
         released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
-        released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),
+        released_time(released, "romco.learners.auto.AutoKernel", *BARRIER_CALLS),
+        released_time(released, "romco.learners.auto.TouchedRows", "__init__", "union"),
+        mock.patch("romco.learners.auto.add_rows", timing(released, auto.add_rows)),
         mock.patch(
             "romco.model.features._check_numbers", timing(released, features._check_numbers)
         ),
