@@ -59,7 +59,7 @@ def test_equals_plain_retraining(kind, order, window, precise):
 
 OFTEN = [
     ("mtfl", {}),
-    ("trml", {"rho1": 0.1, "window": 40}),
+    ("trml", {"rho1": 0.2, "window": 40}),
     pytest.param("trml", {"loss": "least-squares"}, marks=pytest.mark.slow),
 ]
 
@@ -68,7 +68,7 @@ OFTEN = [
 @pytest.mark.parametrize(("name", "parameters"), OFTEN)
 def test_promises_hold_when_fits_happen(name, parameters, check):
     for rounds in streams():
-        check(lambda d, m: romco.learner(name, d, m, every=30, **parameters), rounds)
+        check(lambda d, m: romco.learner(name, d, m, every=35, **parameters), rounds)
 
 
 def test_margins_are_weights_and_intercepts():

@@ -120,7 +120,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("trml", "arow-sh
 NAMES = ["ogd-unique", "romco-nucl", "romco-auto", "plain", *SLOW]
 STRIDES = {"romco-auto": 1, "plain": 17, "trml": 31}  # all learn by the same code
 BATCHES = [
-    *(("ogd-unique", 13), ("romco-nucl", 13), ("romco-auto", 11), ("plain", 37)),
+    *(("ogd-unique", 29), ("romco-nucl", 29), ("romco-auto", 23), ("plain", 61)),
     *(
         pytest.param(*given, marks=pytest.mark.slow)
         for given in (("ogd-unique", 1), ("romco-auto", 1), ("trml", 31), ("arow-shared", 7))
@@ -193,7 +193,7 @@ def test_the_round_in_which_personal_tasks_are_looked_for(name):
         model = Model.from_state(state)
         broken = broken_off(lambda model=model: model.learn([[1.0, 1.0]], [1], [0]), step)
         assert model.events == 999 or contents(model) == after, step
-        step += 3
+        step += 7
 
 
 @pytest.mark.parametrize("name", ["ogd-unique", "romco-auto"])

@@ -21,8 +21,11 @@ def alternated_features(X, y, gamma, eps, iterations=100):
     return W, D
 
 
-def plain_trace(X, y, rho1, loss, iterations=800):
-    """Nesterov's proximal gradient with a safe constant step: weights and intercepts."""
+def plain_trace(X, y, rho1, loss, iterations=300):
+    """Nesterov's proximal gradient with a safe constant step: weights and intercepts.
+
+    Momentum begins anew where it points uphill (O'Donoghue and Candes).
+    """
     d, m = X[0].shape[1], len(X)
     W, c = np.zeros((d, m)), np.zeros(m)
     if loss == "logistic":
@@ -34,8 +37,8 @@ def plain_trace(X, y, rho1, loss, iterations=800):
     else:
         bounds = [np.linalg.norm(x, 2) ** 2 for x in X if len(x)]
     g = max(bounds)
-    Z, b = W, c
-    for t in range(iterations):
+    Z, b, t = W, c, 0
+    for _ in range(iterations):
         G, h = np.zeros((d, m)), np.zeros(m)
         for k, (x, a) in enumerate(zip(X, y, strict=True)):
             if len(x):
@@ -45,6 +48,8 @@ def plain_trace(X, y, rho1, loss, iterations=800):
         left, s, right = np.linalg.svd(Z - G / g, full_matrices=False)
         old, old_c = W, c
         W, c = (left * np.maximum(0, s - rho1 / g)) @ right, b - h / g
+        uphill = ((Z - W) * (W - old)).sum() + (b - c) @ (c - old_c) > 0
+        t = 0 if uphill else t + 1
         Z, b = W + t / (t + 3) * (W - old), c + t / (t + 3) * (c - old_c)
     return W, c
 
