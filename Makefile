@@ -7,7 +7,8 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 # Tests start Python a hundred times: imports take half the time where compiled modules are kept.
 unexport PYTHONDONTWRITEBYTECODE
-WORKERS := -n 2 --dist loadgroup
+# All tests of a file run in one process, so that what they share is made once.
+WORKERS := -n 2 --dist loadfile
 # Where tests and reports find real data, if there are any.
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA

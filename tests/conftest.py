@@ -10,14 +10,6 @@ settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests of a file to one worker, and all files with Ray: each starts things once."""
-    with_ray = {item.path for item in items if "ray" in getattr(item, "fixturenames", ())}
-    for item in items:
-        group = "ray" if item.path in with_ray else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The real data, where ROMCO_DATA is; skips where there is none."""
