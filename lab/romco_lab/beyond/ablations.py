@@ -1,4 +1,4 @@
-"""romco-auto with a part switched off: a combiner does not hear what it cannot give weight to.
+"""romco-auto with a part switched off: a stacking model cannot give weight to its input.
 
 ``python -m romco_lab.beyond.ablations`` prints by how much each part changes the log loss on the
 development sets, at most 20,000 events of each, in the order of the file, shuffled and by task.
@@ -81,13 +81,13 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     """
     chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
     arrays = learner.arrays()
-    for heard, weight, covariance, renewal in _combiners(arrays):
-        at = [place for place, voice in enumerate(heard) if voice in chosen.silent]
+    for inputs, weight, covariance, renewal in _stacking_models(arrays):
+        at = [place for place, voice in enumerate(inputs) if voice in chosen.silent]
         weight[at] = 0.0
         _settle(covariance, renewal, at if chosen.learns else list(range(len(weight))))
         for voice, start in chosen.trust:
-            if voice in heard:
-                weight[heard.index(voice)] = start
+            if voice in inputs:
+                weight[inputs.index(voice)] = start
     arrays["kinds"][list(chosen.missing)] = NONE
     if not chosen.units:
         as_they_are(learner)
@@ -105,8 +105,8 @@ def as_they_are(learner: Auto) -> None:
     learner.arrays()["units"][:, 4:] = 1e300, 1.0, np.inf, np.inf
 
 
-def _combiners(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
-    """Of each combiner the voices it hears, its weights, their covariance and its renewal."""
+def _stacking_models(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
+    """Return inputs, weights, covariance and renewal of each stacking model."""
     yield tuple(range(len(INPUTS))), arrays["weight"], arrays["covariance"], arrays["renewal"]
     pairs = arrays["pair_weight"], arrays["pair_covariance"], arrays["pair_renewal"]
     yield from zip((GLOBAL, ALONE), *pairs, strict=True)

@@ -34,8 +34,8 @@ INPUTS = (
 LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the inputs
-PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-INPUT_DOUBT = 1.0  # prior variance of a weight of the combiners by itself,
+PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are the only inputs
+INPUT_DOUBT = 1.0  # prior variance of a stacking weight by itself,
 SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior weights;
 LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must not become it
 DOUBT = 3.0  # up to which variance comes back
@@ -133,7 +133,7 @@ def with_sides(state: State) -> None:
 def with_levels(state: State) -> None:
     """A state of version 8 as one of version 9: levels of tasks replace the constant.
 
-    A level of 1 for each task is that constant. The combiner for late answers is dropped.
+    A level of 1 for each task is that constant. The stacking model of late answers is dropped.
     """
     arrays = state["arrays"]
     for dropped in ("late_weight", "late_covariance"):
@@ -158,7 +158,7 @@ def doubt(trust: tuple[float, ...]) -> Numbers:
 
 
 class Auto(BaseAuto):
-    r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
+    r"""Five simple learners, a low-rank U between them, and three stacking models; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
@@ -169,8 +169,8 @@ class Auto(BaseAuto):
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
     have in common.
 
-    A combiner, which is a Bayesian logistic regression with one weight vector for all
-    tasks, turns what these say of an event into log-odds. Two more combiners do so from
+    A stacking model, which is a Bayesian logistic regression with one weight vector for all
+    tasks, turns their margins into log-odds. Two more stacking models do so from
     the global learners only, and from the alone ones only. Which of them is best for a
     task, that is whether the task is *related* to others, *like all* others, or *on its
     own*, is decided by the evidence of its own events and by how common each kind is
@@ -218,10 +218,10 @@ class Auto(BaseAuto):
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 4)),  # what a task adds to alone's, and its level
-            "weight": np.array(TRUST),  # of the combiner of all inputs
+            "weight": np.array(TRUST),  # of the stacking model of all inputs
             "covariance": doubt(TRUST),
             "renewal": np.full(inputs, RENEWAL),
-            "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
+            "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those of global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
             "pair_renewal": np.full((2, 2), RENEWAL),
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
@@ -315,7 +315,7 @@ class Auto(BaseAuto):
     def contributions(self, round: Round) -> Contributions:
         """Return what features and intercepts add to each margin of ``predict(round)``.
 
-        Given how unsure the learners and combiners are of an event, all that they say is linear
+        Given the variances of learners and stacking models, their margins of an event are linear
         in its features; and log-odds M of a mixture of log-odds m_k with chances c_k are linear in
         these: M = sum_k c_k g(m_k) / g(M) m_k, where g(m) = tanh(m / 2) / m.
         """
@@ -377,13 +377,13 @@ class Auto(BaseAuto):
         self.kernel.update(events)
 
     def set_context(self, events: Events, context: Numbers) -> None:
-        said = np.asarray(context, dtype=np.float64)
-        if said.ndim == 2 and said.shape[1] in OLD_CONTEXTS:  # nothing is known of the oldest
-            kept = OLD_CONTEXTS[said.shape[1]]
-            said = said[:, kept] if kept else np.full((len(said), 3), np.nan)
-        if said.ndim != 2 or not (np.isfinite(said) | np.isnan(said[:, :1])).all():
+        numbers = np.asarray(context, dtype=np.float64)
+        if numbers.ndim == 2 and numbers.shape[1] in OLD_CONTEXTS:  # nothing is known of the oldest
+            kept = OLD_CONTEXTS[numbers.shape[1]]
+            numbers = numbers[:, kept] if kept else np.full((len(numbers), 3), np.nan)
+        if numbers.ndim != 2 or not (np.isfinite(numbers) | np.isnan(numbers[:, :1])).all():
             raise ValueError("context must be the numbers that prediction_context(round) returned")
-        self.kernel.set_context(events, np.ascontiguousarray(said))
+        self.kernel.set_context(events, np.ascontiguousarray(numbers))
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         lines = []
@@ -477,10 +477,10 @@ def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
     first = slice(0, 10), arrays["weight"], arrays["covariance"]
     places = slice(0, 2), slice(2, 4)
     others = zip(places, arrays["pair_weight"], arrays["pair_covariance"], strict=True)
-    for heard, weight, covariance in (first, *others):
+    for inputs, weight, covariance in (first, *others):
         part = np.zeros_like(z)
-        variance = ((z[:, heard] @ covariance) * z[:, heard]).sum(axis=1)
-        part[:, heard] = _sureness(variance)[:, None] * weight
+        variance = ((z[:, inputs] @ covariance) * z[:, inputs]).sum(axis=1)
+        part[:, inputs] = _sureness(variance)[:, None] * weight
         parts.append(part)
     forgets = np.zeros_like(z)
     forgets[:, 10] = 1.0

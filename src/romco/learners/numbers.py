@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
-from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.numbers import AutoNumberKernel
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
 from romco.learners.capabilities import Contributions, Decomposed, Numbers, Posterior
@@ -146,7 +146,7 @@ class AutoNumber(BaseAuto):
         self._keep(4, a)
         self.kernel = AutoNumberKernel(
             scales=Scales(a["units"], a["typical"]),
-            drift=Combiner(a["drift_weight"], a["drift_covariance"], WEIGHT_VARIANCE),
+            drift=StackingModel(a["drift_weight"], a["drift_covariance"], WEIGHT_VARIANCE),
             **self.kernel_parts(WEIGHT_VARIANCE),
         )
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import aligned_zeros
+from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
@@ -27,7 +27,7 @@ OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
 SCALED = ("units", "typical")  # arrays of the features' scales
-COMBINED = ("weight", "covariance", "renewal", "pair_", "drift_")  # arrays of combiners begin so
+STACKED = ("weight", "covariance", "renewal", "pair_", "drift_")  # arrays of stacking models
 KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
 PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
 
@@ -104,17 +104,17 @@ class BaseAuto(PairLearner):
         }
 
     def kernel_parts(self, doubt: float) -> dict[str, Any]:
-        """Return arguments of the kernel: pairs, combiners up to a variance ``doubt``, arrays."""
+        """Return arguments of the kernel: pairs, arrays, stacking models of prior ``doubt``."""
         a = self._arrays
         renewals = a.get("pair_renewal", (None, None))
         pairs = zip(a["pair_weight"], a["pair_covariance"], renewals, strict=True)
-        like_all, on_its_own = (Combiner(w, cov, doubt, renewal) for w, cov, renewal in pairs)
+        like_all, on_its_own = (StackingModel(w, cov, doubt, renewal) for w, cov, renewal in pairs)
         return {
             "personal": self.pair_store,
-            "related": Combiner(a["weight"], a["covariance"], doubt, a.get("renewal")),
+            "related": StackingModel(a["weight"], a["covariance"], doubt, a.get("renewal")),
             "like_all": like_all,
             "on_its_own": on_its_own,
-            **{name: array for name, array in a.items() if not name.startswith(COMBINED + SCALED)},
+            **{name: array for name, array in a.items() if not name.startswith(STACKED + SCALED)},
         }
 
     def personal_sparse(self) -> "csc_array":

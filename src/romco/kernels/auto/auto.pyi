@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Units
+from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
@@ -24,9 +24,9 @@ class AutoKernel(Kernel):
         intercept: NDArray[np.float64],
         level: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
-        related: Combiner,
-        like_all: Combiner,
-        on_its_own: Combiner,
+        related: StackingModel,
+        like_all: StackingModel,
+        on_its_own: StackingModel,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],
@@ -39,7 +39,7 @@ class AutoKernel(Kernel):
     ) -> None: ...
     def begin_anew(self, task: int) -> None: ...
     def prediction_context(self, events: Events) -> NDArray[np.float64]: ...
-    def set_context(self, events: Events, said: NDArray[np.float64]) -> None: ...
+    def set_context(self, events: Events, context: NDArray[np.float64]) -> None: ...
     def entries(
         self, events: Events
     ) -> tuple[

@@ -1,17 +1,16 @@
-"""romco-auto: five Gaussian linear learners, and three combiners (regressions on what they say).
+"""romco-auto: five Gaussian linear learners, and three stacking models on their margins.
 
 Four of the learners are two losses (squared hinge, as AROW; logistic) by two
 degrees of sharing (*global*: one vector for all tasks; *alone*: one for each
 task). The fifth learns a shared and a personal vector *together* on the squared
-hinge. Each believes in weights with a Gaussian of diagonal
-covariance, part of whose prior variance is spent as events come in. From the
-alone logistic vectors a low-rank U = B F' is drawn from time to time.
+hinge. Each has a Gaussian posterior of diagonal covariance over its weights; kept is how much of the
+prior variance is spent. From the alone logistic vectors a low-rank U = B F' is computed from time to
+time.
 
-The first combiner hears all of them, one more hears the two global ones, and one
-the two alone ones. Each task is believed by evidence to be of the kind that
-one of the combiners knows best. Features are measured in units of their own (scales),
-and a task, or all of them, whose answers have turned begins anew. Where there are few features the
-global logistic learner knows the covariances of its weights. Numbers that are read together lie
+The first stacking model has all of them as inputs, one more the two global ones, and one the two alone
+ones. The mixture of the three depends on the posterior of the task's kind. Features have units of
+their own (scales). A task, or all of them, whose labels became their opposite is reset. The global
+logistic learner has the covariances of frequent features. Numbers that are read together lie
 together:
 
     shared   (d, 16)    means and spent variances of margin, logistic, together; row of B (4);
@@ -31,10 +30,14 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, isfinite, log, log1p, tanh
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
-from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
+from romco.kernels.auto.stacking cimport KINDS, LIKE_ALL, StackedPrediction, StackingModel, Kinds
 from romco.kernels.auto.covariances cimport Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, step_by
-from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
+from romco.kernels.auto.gaussians cimport (
+    Step, arow, forget, log_sum, logistic, moderate, move, softplus, step_by,
+)
+from romco.kernels.auto.lanes cimport (
+    Steps, Sums, accumulate, accumulate_own, both, clear, load, store, store_sums, update,
+)
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
 from romco.kernels.core.contract cimport Kernel
@@ -46,13 +49,13 @@ cnp.import_array()
 cdef enum:
     MARGIN, LOGISTIC, TOGETHER                 # places of means; spent variances lie WIDTH on
     WIDTH                                      # of means in a row
-    GLOBAL = 0                                 # places of opinions: two global ones,
+    GLOBAL = 0                                 # places of outputs: two global ones,
     ALONE = 2                                  # two alone ones,
     BOTH = 4                                   # the one of both vectors,
     DIRECTION = 5                              # the directions of U,
     LEVEL = 9                                  # and the task's level
     CONTEXT = 3                                # numbers kept of a prediction: events before it,
-    SETTLED = 1                                # and places of the margins of combiners,
+    SETTLED = 1                                # and places of the margins of stacking models,
     FORGETFUL = 2                              # and of the learner that forgets
     OWN_LEVEL = 2                              # place of a task's level in own_intercept
     FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
@@ -72,9 +75,9 @@ cdef double tracking_forgetting = TRACKING_FORGETTING
 TRACKING_PRIOR = 0.2                           # how likely it is to be right before any event,
 cdef double tracking_prior = TRACKING_PRIOR
 cdef double TRACKING_SHARE = 1e-2              # and the chance per event that this is open again
-cdef double MAX_GAIN = 500.0                    # log-odds of it that one event may tell
-cdef double DRIFT_PACE = 3e-3                  # of its mean: it is heard while that is above the prior
-cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is heard
+cdef double MAX_GAIN = 500.0                    # largest log-odds of one event
+cdef double DRIFT_PACE = 3e-3                  # of its mean: it is used while that is above the prior
+cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is used
 cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
 cdef double MIN_PROBABILITY = 1e-290           # of an answer, below which only its logarithm is used
@@ -84,10 +87,10 @@ cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
 cdef double NEWCOMER_MIN_SHARE = 0.02          # and it matters no more below this share
 cdef double NEWCOMER_MAX_STEP = 0.5            # of the logarithm of their factor, which is above
 cdef double NEWCOMER_MIN_LOG_FACTOR = -5.0     # this
-cdef double CUSUM_MAX_STEP = 3.0               # log-odds that one event may tell of a turn
+cdef double CUSUM_MAX_STEP = 3.0               # largest log-odds of a turn by one event
 cdef double TASK_TURN_LOG_ODDS = 14.0          # log-odds at which a task has turned,
 cdef double ALL_TURN_LOG_ODDS = 25.0           # or all of them
-cdef double TURN_MIN_TASK_EVENTS = 20.0        # events before which nothing can be told of a task,
+cdef double TURN_MIN_TASK_EVENTS = 20.0        # events before which a task cannot turn,
 cdef double TURN_MIN_EVENTS = 200.0            # or of all
 cdef double TURN_MEAN_RATE = 0.02              # of the means that go along with the stream
 
@@ -110,17 +113,17 @@ cdef struct StreamState:
     double newcomer_curvature      # of the loss by the factor's logarithm, of all newcomers
 
 
-cdef struct Opinions:
+cdef struct EventOutputs:
     double unit                    # one over the size of a row so far
     double x2                      # |x|^2 in that unit
     double p[5]                    # margins of the learners
     double v[5]                    # their variances
-    double z[10]                   # what the combiners hear
-    Combination said[KINDS]            # what they say
+    double z[10]                   # inputs of the stacking models
+    StackedPrediction stacked[KINDS]   # predictions of the stacking models
     double margin[KINDS]           # as log-odds,
     double tail[KINDS]             # and the exponential of its size, which is below 1
     double odds[KINDS]             # exponentials of the evidence
-    double chance[KINDS]           # that the task is of the kind each combiner knows best
+    double chance[KINDS]           # probability of each kind of task
     double share                   # how much of the task is a newcomer
     double forgets, forgets_variance   # margin of the learner that forgets, and its variance
     double offset                  # known part of the log-odds, of which nothing is learned
@@ -140,18 +143,18 @@ cdef class AutoKernel(Kernel):
     cdef long long coming_task
     cdef void* coming_of           # and whose it is
     cdef Py_ssize_t coming_at
-    cdef Combiner related, like_all, on_its_own
+    cdef StackingModel related, like_all, on_its_own
     cdef Kinds kinds
     cdef readonly Subspace subspace
     cdef Units scales
     cdef Covariances covariances
-    cdef Opinions opinions         # of the event that was read last
+    cdef EventOutputs outputs         # of the event that was read last
     cdef Events late               # events that come late, or None,
-    cdef const double[:, ::1] said     # and what was said of them
+    cdef const double[:, ::1] context  # and the context of their predictions
 
     def __init__(
         self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
-        Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief,
+        StackingModel related, StackingModel like_all, StackingModel on_its_own, evidence, belief,
         kinds, clock, change, turn, joint, frequent, progress,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
@@ -163,7 +166,7 @@ cdef class AutoKernel(Kernel):
         self.places = np.empty(len(shared), np.intp)
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         self.coming.n, self.coming_of = 0, NULL
-        self.late, self.said = None, np.zeros((1, CONTEXT))
+        self.late, self.context = None, np.zeros((1, CONTEXT))
         self.covariances = Covariances(
             joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC, global_prior
         )
@@ -174,22 +177,22 @@ cdef class AutoKernel(Kernel):
     # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
-        """One over the size of a row so far; 0 before any: rows tell nothing yet."""
+        """One over the size of a row so far; 0 before any: rows have no unit yet."""
         return unit_of(&self.clock[0]) if self.clock[1] > 0.0 else 0.0
 
-    # --- what is said about an event ---------------------------------------------------------
+    # --- prediction --------------------------------------------------------------------------
 
     cdef void read(
-        self, Scaled x, long long task, double offset, double unit, Opinions* o
+        self, Scaled x, long long task, double offset, double unit, EventOutputs* o
     ) noexcept nogil:
         """Margins and variances of the learners, and the directions of U.
 
-        The offset is added to all that becomes a loss, and to nothing that combiners hear.
+        The offset is added to all that becomes a loss, and to no input of a stacking model.
         """
         cdef Sums sums
-        cdef double[4 * WIDTH + RANK + 2] told
-        cdef double* b = told + 2 * WIDTH
-        cdef double* v = told + 2 * WIDTH + RANK + 2
+        cdef double[4 * WIDTH + RANK + 2] total
+        cdef double* b = total + 2 * WIDTH
+        cdef double* v = total + 2 * WIDTH + RANK + 2
         cdef int side = self.subspace.side()
         cdef const double* directions = self.subspace.row(0, side)
         cdef double x2 = x.x2 * unit * unit
@@ -203,30 +206,30 @@ cdef class AutoKernel(Kernel):
         if row != NULL:
             for k in range(x.n):
                 j = x.index[k]
-                hear(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
-                hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
+                accumulate(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
+                accumulate_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
         else:
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
                 j, pair = x.index[k], pairs[k]
-                hear(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
+                accumulate(&sums, all_ + j * ROW, directions + j * ROW, x.value[k] * unit)
                 if pair >= 0:  # else it is zeros
-                    hear_own(&sums, stored + pair * (2 * WIDTH), x.value[k] * unit)
-        tell(&sums, told)
+                    accumulate_own(&sums, stored + pair * (2 * WIDTH), x.value[k] * unit)
+        store_sums(&sums, total)
         o.unit, o.x2, o.offset = unit, x2, offset
         for c in range(TOGETHER):
-            o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
+            o.p[GLOBAL + c], o.v[GLOBAL + c] = total[c], x2 - total[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
         o.v[GLOBAL + LOGISTIC] = self.covariances.read(x, unit) \
-            + self.covariances.scale * (global_prior * x2 - told[WIDTH + LOGISTIC])
+            + self.covariances.scale * (global_prior * x2 - total[WIDTH + LOGISTIC])
         o.v[GLOBAL + LOGISTIC] = max(0.0, o.v[GLOBAL + LOGISTIC])  # it may be rounding
-        o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
-        o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
+        o.p[BOTH] = total[TOGETHER] + v[TOGETHER]
+        o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - total[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, side * RANK + c]
-        o.forgets = told[FORGETS] + self.level[0, 0]
-        o.forgets_variance = x2 - told[FORGETS + 1] + 1.0 - self.level[0, 1]
+        o.forgets = total[FORGETS] + self.level[0, 0]
+        o.forgets_variance = x2 - total[FORGETS + 1] + 1.0 - self.level[0, 1]
         o.forgets = moderate(o.forgets, o.forgets_variance) + offset
         self.add_intercepts(task, o)
 
@@ -236,24 +239,24 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             self.pair[k] = self.personal.ask_pair(task, x.index[k])
 
-    cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
+    cdef void add_intercepts(self, long long task, EventOutputs* o) noexcept nogil:
         """The logistic learners have them: global one, alone a common one and one for each task."""
         o.p[GLOBAL + LOGISTIC] += self.intercept[0, 0]
         o.p[ALONE + LOGISTIC] += self.intercept[1, 0] + self.own_intercept[task, 0]
         o.v[ALONE + LOGISTIC] += 2.0 - self.intercept[1, 1] - self.own_intercept[task, 1]
 
-    cdef void combine(self, long long task, Opinions* o) noexcept nogil:
-        """What the combiners say, and how much each of them matters for the task."""
+    cdef void combine(self, long long task, EventOutputs* o) noexcept nogil:
+        """Compute the stacking models, and the probability of each kind of task."""
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             o.z[c] = o.p[c]
             o.z[c + LOGISTIC] = moderate(o.p[c + LOGISTIC], o.v[c + LOGISTIC])
         o.z[BOTH], o.z[LEVEL] = o.p[BOTH], self.own_intercept[task, OWN_LEVEL]
-        self.related.combine(0.0, o.z, &o.said[0])
-        self.like_all.combine(0.0, o.z + GLOBAL, &o.said[1])
-        self.on_its_own.combine(0.0, o.z + ALONE, &o.said[2])
+        self.related.predict(0.0, o.z, &o.stacked[0])
+        self.like_all.predict(0.0, o.z + GLOBAL, &o.stacked[1])
+        self.on_its_own.predict(0.0, o.z + ALONE, &o.stacked[2])
         for c in range(KINDS):
-            o.margin[c] = moderate(o.said[c].mean, o.said[c].variance) + o.offset
+            o.margin[c] = moderate(o.stacked[c].mean, o.stacked[c].variance) + o.offset
             o.tail[c] = exp(-fabs(o.margin[c]))
         self.kinds.find_odds(task, o.odds)
         self.kinds.find_chances(0.0, o.odds, o.chance)
@@ -267,7 +270,7 @@ cdef class AutoKernel(Kernel):
         cdef double c = NEWCOMER_EVENTS * exp(self.stream.newness)
         return max(0.0, c / (self.change_of(task).seen + c))
 
-    cdef double settled(self, const Opinions* o) noexcept nogil:
+    cdef double settled(self, const EventOutputs* o) noexcept nogil:
         """Log-odds of the mixture of kinds; a newcomer's are multiplied by a factor.
 
         Only what is found out may be less sure of a newcomer, not what is known, the offset.
@@ -277,7 +280,7 @@ cdef class AutoKernel(Kernel):
         return o.offset \
             + (mixed(o, chance) - o.offset) * exp(o.share * self.stream.newcomer_log_factor)
 
-    cdef void learn_newcomers(self, double y, double h, const Opinions* o) noexcept nogil:
+    cdef void learn_newcomers(self, double y, double h, const EventOutputs* o) noexcept nogil:
         """Steps on the log-likelihood of a young task's answer.
 
         A Newton step of the logarithm of the newcomers' factor; then one up the gradient by the
@@ -286,7 +289,7 @@ cdef class AutoKernel(Kernel):
         """
         cdef StreamState* stream = self.stream
         cdef double share = o.share, like_all, by_kind = 0.0, total = 0.0
-        cdef double told = 0.0, before, z, miss
+        cdef double likely = 0.0, before, z, miss
         cdef int k
         if share < NEWCOMER_MIN_SHARE:
             return
@@ -303,17 +306,17 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             total += self.kinds.count[k]
             by_kind += self.kinds.count[k] * o.odds[k]
-            told += o.chance[k] * likelihood(o, k, y)
+            likely += o.chance[k] * likelihood(o, k, y)
         like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
         before = like_all / (like_all + by_kind)
-        like_all, by_kind = like_all * likelihood(o, LIKE_ALL, y), by_kind * told
+        like_all, by_kind = like_all * likelihood(o, LIKE_ALL, y), by_kind * likely
         share = stream.newness + h * NEWCOMER_RATE * (like_all / (like_all + by_kind) - before)
         stream.newness = max(-NEWCOMER_LOG_RANGE, min(NEWCOMER_LOG_RANGE, share))
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        cdef Opinions* o = &self.opinions
+        cdef EventOutputs* o = &self.outputs
         cdef Py_ssize_t e
         cdef double unit = self.unit()
         cdef bint late = not self.followed and self.is_late(end - begin)
@@ -369,7 +372,7 @@ cdef class AutoKernel(Kernel):
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 if <void*> events == <void*> self.late:
-                    then = &self.said[e, 0]
+                    then = &self.context[e, 0]
                 self.learn_one(
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
                     events.shift(e), noted, then,
@@ -389,13 +392,13 @@ cdef class AutoKernel(Kernel):
         self, Row x, long long task, double y, double h, double offset, bint noted,
         const double* then,
     ) except -1 nogil:
-        """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
-        cdef Opinions* o = &self.opinions
+        """Learn an event that counts as h of them; ``then`` is the context of its prediction, if late."""
+        cdef EventOutputs* o = &self.outputs
         cdef double unit, margin, missed, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         if not self.personal.dense:
-            self.personal.reserve(task, self.scales.n_entries(x))  # before anything changes: there may be no room
+            self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             count_size(&self.clock[0], row.x2, h)
@@ -417,7 +420,7 @@ cdef class AutoKernel(Kernel):
             self.stream.lateness = 0.0
             self.weigh_tracking(h, missed, softplus(-y * o.forgets))
         self.learn_newcomers(y, h, o)
-        self.move_combiners(task, y, h, o)
+        self.update_stacking(task, y, h, o)
         self.move_level(task, y, h, margin)
         self.watch(task, y, h, margin, missed, offset)
         if not first:
@@ -432,7 +435,7 @@ cdef class AutoKernel(Kernel):
         return self.covariances.choose(counted, n, self.scales, leave)
 
     cdef void move_learners(
-        self, Scaled x, long long task, double y, double h, double unit, Opinions* o
+        self, Scaled x, long long task, double y, double h, double unit, EventOutputs* o
     ) noexcept nogil:
         cdef Step[5] step
         cdef Step forgets = logistic(y, o.forgets, o.forgets_variance, h)
@@ -475,7 +478,7 @@ cdef class AutoKernel(Kernel):
             else:
                 pair = pairs[k] if pairs[k] >= 0 else self.personal.found(task, j)
                 own = stored + pair * (2 * WIDTH)
-            go(
+            update(
                 &steps, all_ + j * ROW, directions + j * ROW, own, value,
                 place != NULL and place[j] > 0,
             )
@@ -508,29 +511,29 @@ cdef class AutoKernel(Kernel):
         )
 
     cdef void move_level(self, long long task, double y, double h, double margin) noexcept nogil:
-        """A step of the task's level: by how much its answers exceed what was said of them."""
+        """A step of the task's level: by how much its answers exceed the predictions."""
         cdef double* level = &self.own_intercept[task, OWN_LEVEL]
         cdef double v = 1.0 - level[1]
         move(level, level + 1, 1.0, logistic(y, moderate(margin + level[0], v), v, h), 1.0)
 
-    cdef void move_combiners(
-        self, long long task, double y, double h, Opinions* o
+    cdef void update_stacking(
+        self, long long task, double y, double h, EventOutputs* o
     ) noexcept nogil:
-        """The first combiner learns an event by the chance of its kind, the others whole."""
+        """The first stacking model learns an event by the probability of its kind, the others whole."""
         cdef double[KINDS] loss
         cdef int k
         for k in range(KINDS):
             loss[k] = h * (log1p(o.tail[k]) + max(0.0, -y * o.margin[k]))
-        self.move_combiner(self.related, y, h * o.chance[0], h, 0, o)
-        self.move_combiner(self.like_all, y, h, h, 1, o)
-        self.move_combiner(self.on_its_own, y, h, h, 2, o)
+        self.update_one(self.related, y, h * o.chance[0], h, 0, o)
+        self.update_one(self.like_all, y, h, h, 1, o)
+        self.update_one(self.on_its_own, y, h, h, 2, o)
         self.kinds.learn(task, loss)
 
-    cdef void move_combiner(
-        self, Combiner combiner, double y, double share, double h, int k, const Opinions* o
+    cdef void update_one(
+        self, StackingModel model, double y, double share, double h, int k, const EventOutputs* o
     ) noexcept nogil:
-        combiner.move(step_by(y, likelihood(o, k, -y), o.said[k].variance, share), &o.said[k])
-        combiner.renew(h)
+        model.update(step_by(y, likelihood(o, k, -y), o.stacked[k].variance, share), &o.stacked[k])
+        model.renew(h)
 
     # --- answers at once, and answers that come late -------------------------------------------
 
@@ -541,10 +544,10 @@ cdef class AutoKernel(Kernel):
         """
         return self.stream.lateness > LIVE_EVENTS or self.unanswered + n > LIVE_EVENTS
 
-    cdef double margin(self, bint late, const Opinions* o) noexcept nogil:
+    cdef double margin(self, bint late, const EventOutputs* o) noexcept nogil:
         """Log-odds of an event whose answer comes at once, or late.
 
-        At once the learner that forgets may know better than the combiners: it knows the last
+        At once the learner that forgets may know better than the stacking models: it knows the last
         answers best.
         """
         cdef double settled = self.settled(o), weight = self.tracking_weight(late)
@@ -561,39 +564,39 @@ cdef class AutoKernel(Kernel):
         return self.stream.drift
 
     cdef void weigh_tracking(self, double h, double missed, double forgets) noexcept nogil:
-        """Learn who was right, the combiners or the learner that forgets, from their losses."""
+        """Update the probability that the learner that forgets is right, by both losses."""
         cdef StreamState* stream = self.stream
         stream.tracking = reweighted(stream.tracking, h * (missed - forgets))
         stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
 
     def prediction_context(self, Events events not None):
-        """What is said of events now (n, 3): after how many events, and margins."""
+        """Return the number of events learned and two margins of each event (n, 3)."""
         self.check_idle()
         self.drop_notes()
         self.coming.n = 0
         cdef Py_ssize_t e
-        cdef Opinions o
+        cdef EventOutputs o
         cdef double unit = self.unit()
-        cdef double[:, ::1] said = np.empty((events.n, CONTEXT))
+        cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
             self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
-            said[e, 0], said[e, SETTLED], said[e, FORGETFUL] = \
+            context[e, 0], context[e, SETTLED], context[e, FORGETFUL] = \
                 self.clock[1], self.settled(&o), o.forgets
-        return np.asarray(said)
+        return np.asarray(context)
 
-    def set_context(self, Events events not None, const double[:, ::1] said not None):
-        """Know that ``said`` is what :meth:`prediction_context` gave of events that are learned next.
+    def set_context(self, Events events not None, const double[:, ::1] context not None):
+        """Set the context that :meth:`prediction_context` returned for events that are learned next.
 
-        An event of which nothing was said, NaN, is learned as if its answer came at once.
+        An event whose context is NaN is learned as if its answer came at once.
         """
         self.check_idle()
-        if said.shape[0] != events.n or said.shape[1] != CONTEXT:
+        if context.shape[0] != events.n or context.shape[1] != CONTEXT:
             raise ValueError(
                 f"context must have shape {(events.n, CONTEXT)}; "
-                f"got {(said.shape[0], said.shape[1])}"
+                f"got {(context.shape[0], context.shape[1])}"
             )
-        self.late, self.said = events, said
+        self.late, self.context = events, context
 
     # --- shards -------------------------------------------------------------------------------
 
@@ -610,16 +613,16 @@ cdef class AutoKernel(Kernel):
     cdef int watch(
         self, long long task, double y, double h, double margin, double missed, double offset
     ) except -1 nogil:
-        """Add up evidence that a task, or all of them, answers the opposite of what was said.
+        """Add up evidence that a task, or all of them, answers the opposite of the predictions.
 
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
-        margin turned about its mean. What turns is the margin without the offset. Sums that fall below zero start anew (Page's
-        test), and a sum that is large enough means a turn. What goes wrong in all tasks at
+        margin turned about its mean. What turns is the margin without the offset. Sums that fall
+        below zero start again at zero (Page's test), and a sum that is large enough means a turn. What goes wrong in all tasks at
         once is no evidence about one.
         """
         cdef TaskChange* one = self.change_of(task)
         cdef StreamState* all_ = self.stream
-        cdef double own = margin - offset, wrong = -y * own, told
+        cdef double own = margin - offset, wrong = -y * own, gain
         if offset != 0.0:
             wrong = missed - softplus(-y * (offset - own))
         wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, wrong))
@@ -628,8 +631,8 @@ cdef class AutoKernel(Kernel):
         if one.seen > TURN_MIN_TASK_EVENTS:
             one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
         if all_.seen > TURN_MIN_EVENTS and not self.is_shard():
-            told = missed - softplus(-y * (2.0 * all_.mean_margin - own + offset))
-            all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, told)))
+            gain = missed - softplus(-y * (2.0 * all_.mean_margin - own + offset))
+            all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, gain)))
         all_.mean_wrong += TURN_MEAN_RATE * (wrong - all_.mean_wrong)
         all_.mean_margin += TURN_MEAN_RATE * (own - all_.mean_margin)
         if all_.turned > ALL_TURN_LOG_ODDS:
@@ -649,7 +652,7 @@ cdef class AutoKernel(Kernel):
         self.change[task, TIMES] += 1.0
 
     cdef void begin_all_anew(self) noexcept nogil:
-        """Forget all but the units, and which learners are worth hearing."""
+        """Forget all but the units, and the stacking weights."""
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef double* own
         cdef double times
@@ -692,7 +695,7 @@ cdef class AutoKernel(Kernel):
         cdef double[:, ::1] variances = np.empty((events.n, 3))
         cdef double share, other = self.tracking_weight(self.is_late(events.n))
         cdef cnp.ndarray own
-        cdef Opinions o
+        cdef EventOutputs o
         for e in range(events.n):
             x = self.scales.look(events.row(e))
             own = np.empty((x.n, 2 * WIDTH))
@@ -810,13 +813,13 @@ cdef Steps prepared(
     return t
 
 
-cdef inline double likelihood(const Opinions* o, int k, double y) noexcept nogil:
-    """Probability that a combiner gives to an answer."""
+cdef inline double likelihood(const EventOutputs* o, int k, double y) noexcept nogil:
+    """Probability of an answer by a stacking model."""
     return (1.0 if y * o.margin[k] > 0.0 else o.tail[k]) / (1.0 + o.tail[k])
 
 
-cdef double mixed(const Opinions* o, const double* chance) noexcept nogil:
-    """Log-odds of an answer that comes from one of the combiners, by chance."""
+cdef double mixed(const EventOutputs* o, const double* chance) noexcept nogil:
+    """Log-odds of the mixture of the stacking models."""
     cdef double yes = 0.0, no = 0.0
     cdef int k
     for k in range(KINDS):

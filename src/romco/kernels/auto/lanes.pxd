@@ -1,4 +1,4 @@
-"""What romco-auto does with each entry of an event, two numbers at a time.
+"""Prediction and update of romco-auto for each entry of an event, two numbers at a time.
 
 Rows are those of `auto`: all (16) has the means and the spent variances of margin, logistic and
 together, a row of B, and mean and spent variance of the learner that forgets; own (6) the first six.
@@ -43,7 +43,7 @@ cdef extern from *:
     ROMCO_LANES void romco_clear(romco_sums* t) {
         for (int i = 0; i < 9; i++) t->s[i] = romco_both(0.0, 0.0);
     }
-    ROMCO_LANES void romco_hear(romco_sums* t, const double* all, const double* b, double value) {
+    ROMCO_LANES void romco_accumulate(romco_sums* t, const double* all, const double* b, double value) {
         const double square = value * value;
         const romco_two v = romco_both(value, value), w = romco_both(square, square);
         const romco_two x = romco_both(value, square);
@@ -54,7 +54,7 @@ cdef extern from *:
         t->s[4] = ROMCO_ADD_PRODUCT(t->s[4], v, romco_load(b + 2));
         t->s[5] = ROMCO_ADD_PRODUCT(t->s[5], x, romco_load(all + 10));
     }
-    ROMCO_LANES void romco_hear_own(romco_sums* t, const double* own, double value) {
+    ROMCO_LANES void romco_accumulate_own(romco_sums* t, const double* own, double value) {
         const double square = value * value;
         const romco_two v = romco_both(value, value), w = romco_both(square, square);
         const romco_two x = romco_both(value, square);
@@ -62,7 +62,7 @@ cdef extern from *:
         t->s[7] = ROMCO_ADD_PRODUCT(t->s[7], x, romco_load(own + 2));
         t->s[8] = ROMCO_ADD_PRODUCT(t->s[8], w, romco_load(own + 4));
     }
-    ROMCO_LANES void romco_tell(const romco_sums* t, double* out) {
+    ROMCO_LANES void romco_store_sums(const romco_sums* t, double* out) {
         for (int i = 0; i < 9; i++) romco_store(out + 2 * i, t->s[i]);
     }
 
@@ -76,7 +76,7 @@ cdef extern from *:
     } romco_steps;
 
     /* Along an entry; f follows the change of the own logistic mean. */
-    ROMCO_LANES void romco_go(
+    ROMCO_LANES void romco_update(
         romco_steps* ROMCO_ALONE t, double* ROMCO_ALONE all, const double* ROMCO_ALONE b,
         double* ROMCO_ALONE own, double value, int joint
     ) {
@@ -118,11 +118,11 @@ cdef extern from *:
     ctypedef struct Sums "romco_sums":
         pass
     void clear "romco_clear" (Sums* t) noexcept nogil
-    void hear "romco_hear" (
+    void accumulate "romco_accumulate" (
         Sums* t, const double* all_, const double* b, double value
     ) noexcept nogil
-    void hear_own "romco_hear_own" (Sums* t, const double* own, double value) noexcept nogil
-    void tell "romco_tell" (const Sums* t, double* out) noexcept nogil
+    void accumulate_own "romco_accumulate_own" (Sums* t, const double* own, double value) noexcept nogil
+    void store_sums "romco_store_sums" (const Sums* t, double* out) noexcept nogil
 
     ctypedef struct Two "romco_two":
         pass
@@ -135,6 +135,6 @@ cdef extern from *:
         Two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both
         double a_forgets, b_forgets, forgetting
         Two f[2]
-    void go "romco_go" (
+    void update "romco_update" (
         Steps* t, double* all_, const double* b, double* own, double value, bint joint
     ) noexcept nogil

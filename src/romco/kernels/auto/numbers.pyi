@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
@@ -21,10 +21,10 @@ class AutoNumberKernel(Kernel):
         noise: NDArray[np.float64],
         factor: NDArray[np.float64],
         directions: NDArray[np.float64],
-        related: Combiner,
-        like_all: Combiner,
-        on_its_own: Combiner,
-        drift: Combiner,
+        related: StackingModel,
+        like_all: StackingModel,
+        on_its_own: StackingModel,
+        drift: StackingModel,
         scales: Scales,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],

@@ -31,7 +31,7 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
-from romco.kernels.auto.combiners cimport KINDS, LIKE_ALL, Combination, Combiner, Kinds
+from romco.kernels.auto.stacking cimport KINDS, LIKE_ALL, StackedPrediction, StackingModel, Kinds
 from romco.kernels.auto.gaussians cimport Step, forget, move
 from romco.kernels.auto.columns cimport FAR, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
@@ -96,12 +96,12 @@ cdef struct Prediction:
     double p[MODELS]               # predictions from the origin
     double v[MODELS]               # their variances, in units
     double z[INPUTS]               # stacking inputs: differences from together, its slopes, directions
-    Combination combined[KINDS]
+    StackedPrediction combined[KINDS]
     double chance[KINDS]
     double everybody               # shared part of together, from the origin
     double mean, spread            # of the mixture of kinds, from the mean
     double recent[3]               # last residual, mean residual, last answer less the mixture
-    Combination correction         # for drift
+    StackedPrediction correction         # for drift
 
 
 cdef struct Plan:                  # steps of an event, computed before anything changes
@@ -118,7 +118,7 @@ cdef class AutoNumberKernel(Kernel):
     cdef double[::1] clocks, residuals
     cdef Clock* clock
     cdef Pairs personal
-    cdef Combiner related, like_all, on_its_own, drift
+    cdef StackingModel related, like_all, on_its_own, drift
     cdef Kinds kinds
     cdef Scales scales
     cdef readonly Subspace subspace
@@ -131,8 +131,8 @@ cdef class AutoNumberKernel(Kernel):
 
     def __init__(
         self, mean, spent, Pairs personal, own, common, noise, factor, directions,
-        Combiner related, Combiner like_all, Combiner on_its_own, Combiner drift, Scales scales,
-        evidence, belief, kinds, clock, residuals, progress,
+        StackingModel related, StackingModel like_all, StackingModel on_its_own,
+        StackingModel drift, Scales scales, evidence, belief, kinds, clock, residuals, progress,
     ):
         self.mean, self.own, self.common, self.noise = mean, own, common, noise
         self.dense = spent.ndim == 3
@@ -420,11 +420,11 @@ cdef class AutoNumberKernel(Kernel):
         cdef double other, variance = 0.0
         cdef double[KINDS] odds, chance
         cdef int k
-        self.related.combine(o.p[TOGETHER] - self.clock.mean, o.z, &o.combined[RELATED])
+        self.related.predict(o.p[TOGETHER] - self.clock.mean, o.z, &o.combined[RELATED])
         other = o.everybody - o.p[GLOBAL]
-        self.like_all.combine(o.p[GLOBAL] - self.clock.mean, &other, &o.combined[LIKE_ALL])
+        self.like_all.predict(o.p[GLOBAL] - self.clock.mean, &other, &o.combined[LIKE_ALL])
         other = o.p[LEVEL] - o.p[ALONE]
-        self.on_its_own.combine(o.p[ALONE] - self.clock.mean, &other, &o.combined[ON_ITS_OWN])
+        self.on_its_own.predict(o.p[ALONE] - self.clock.mean, &other, &o.combined[ON_ITS_OWN])
         self.kinds.find_odds(task, odds)
         self.kinds.find_chances(0.0, odds, o.chance)
         # A task without events has no personal part: it is predicted as one like all others.
@@ -435,7 +435,7 @@ cdef class AutoNumberKernel(Kernel):
         o.recent[0], o.recent[1], o.recent[2] = own.residual, self.clock.residual, 0.0
         if own.level_spent > 0.0:
             o.recent[2] = own.answer - self.clock.mean - o.mean
-        self.drift.combine(0.0, o.recent, &o.correction)
+        self.drift.predict(0.0, o.recent, &o.correction)
         for k in range(KINDS):
             variance += chance[k] * (
                 o.combined[k].variance + self.noise[MODELS + k, 0] * V
@@ -511,7 +511,7 @@ cdef class AutoNumberKernel(Kernel):
         # As many features as directions: nothing is of low rank.
         if self.k - 1 > RANK \
                 and self.subspace.keep_up(self.clock.rows, &self.clock.next_drawing, end - begin):
-            self.related.doubt(DIRECTION)
+            self.related.reset_variances(DIRECTION)
         return 0
 
     cdef int learn_one(self, Events events, Py_ssize_t e, bint noted) except -1 nogil:
@@ -534,7 +534,7 @@ cdef class AutoNumberKernel(Kernel):
                         f"event {e} (task {task}): the target {y:g} with weight {h:g} is too far "
                         "from the others to be learned; scale it or drop the event"
                     )
-            self.move_combiners(task, t - self.clock.mean, h, V, o, &plan)
+            self.update_stacking(task, t - self.clock.mean, h, V, o, &plan)
             self.move_models(task, h, &plan, self.room.take(SHARED * self.k))
             own.residual, own.answer = t - self.clock.mean - o.mean, t
             self.clock.residual += min(1.0, h * DRIFT_PACE) * (own.residual - self.clock.residual)
@@ -552,7 +552,7 @@ cdef class AutoNumberKernel(Kernel):
         for k in range(MODELS):
             self.plan_step(k, t - o.p[k], o.v[k], 1.0 + x2, V, h, h, plan)
         for k in range(KINDS):
-            # Variances of combiners are those of answers: in units here, and back there.
+            # Variances of stacking models are those of answers: in units here, and back there.
             size = o.combined[k].mean * o.combined[k].mean / V
             self.plan_step(
                 MODELS + k, t - self.clock.mean - o.combined[k].mean, o.combined[k].variance / V,
@@ -583,7 +583,7 @@ cdef class AutoNumberKernel(Kernel):
         noise = (noise - s2) * min(1.0, h * max(2.0 / (self.noise[who, 1] + h), NOISE_PACE))
         plan.noise[who] = max(LEAST_NOISE, s2 + noise)
 
-    cdef void move_combiners(
+    cdef void update_stacking(
         self, long long task, double t, double h, double V, Prediction* o, const Plan* plan
     ) noexcept nogil:
         """Update the stacking regressions and the task's kind by the answer t, from the mean."""
@@ -604,10 +604,10 @@ cdef class AutoNumberKernel(Kernel):
         for k in range(ESTIMATORS):
             self.noise[k, 0] = plan.noise[k]
             self.noise[k, 1] += h
-        self.related.move(step[RELATED], &o.combined[RELATED])
-        self.like_all.move(step[LIKE_ALL], &o.combined[LIKE_ALL])
-        self.on_its_own.move(step[ON_ITS_OWN], &o.combined[ON_ITS_OWN])
-        self.drift.move(step[KINDS], &o.correction)
+        self.related.update(step[RELATED], &o.combined[RELATED])
+        self.like_all.update(step[LIKE_ALL], &o.combined[LIKE_ALL])
+        self.on_its_own.update(step[ON_ITS_OWN], &o.combined[ON_ITS_OWN])
+        self.drift.update(step[KINDS], &o.correction)
         self.kinds.learn(task, loss)
 
     cdef void move_models(

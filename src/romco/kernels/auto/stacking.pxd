@@ -1,7 +1,39 @@
-"""Conditional logits on scores of each class, as compiled code sees them."""
+"""Stacking models, as compiled code sees them."""
+
+from romco.kernels.auto.gaussians cimport Step
 
 cdef enum:
-    MAX_INPUTS = 8                       # inputs of a stacking model
+    MAX_INPUTS = 10                # of a stacking model
+    KINDS = 3                      # of tasks: related, like all others, on their own
+    LIKE_ALL = 1
+
+
+cdef struct StackedPrediction:
+    double Sz[MAX_INPUTS]          # covariance of the weights times the inputs
+    double mean, variance          # of the prediction
+
+
+cdef class StackingModel:
+    cdef double prior              # variance of a weight before any event
+    cdef double[::1] weight, renewal
+    cdef double[:, ::1] covariance
+
+    cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil
+    cdef void update(self, Step step, const StackedPrediction* out) noexcept nogil
+    cdef void renew(self, double h) noexcept nogil
+    cdef void reset_variances(self, Py_ssize_t first) noexcept nogil
+
+
+cdef class Kinds:
+    cdef double[:, ::1] evidence   # (m, 3) log-likelihood of each kind, 0 for the best
+    cdef double[:, ::1] belief     # (m, 3) chance of each kind; 0 before the first event
+    cdef double[::1] count         # (3,) of tasks
+
+    cdef void find_odds(self, long long task, double* odds) noexcept nogil
+    cdef void find_chances(
+        self, double share, const double* odds, double* chance
+    ) noexcept nogil
+    cdef void learn(self, long long task, const double* loss) noexcept nogil
 
 
 cdef class ConditionalLogit:

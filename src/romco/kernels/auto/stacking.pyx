@@ -1,8 +1,10 @@
-"""A conditional logit on several scores of each class: one weight per score.
+"""Stacking models: Bayesian regressions on the predictions of base learners, and kinds of tasks.
 
+A stacking model of two classes or numbers is a linear or logistic regression on its inputs. One of many
+classes is a conditional logit, with one weight for each of several scores of every class.
 With z_jk the j-th score of class k, p = softmax(sum_j w_j z_jk). The weights are the same for all
-classes and tasks, so that few events teach them and a new class needs none of its own. They are
-believed in with a Gaussian; an event of class y moves it by one Newton step,
+classes and tasks, so that few events teach them and a new class needs none of its own. They have a
+Gaussian posterior; an event of class y moves it by one Newton step,
 
     g = z_y - sum_k p_k z_k,   q = (p + 1_y) / 2
     H = sum_k q_k z_k z_k' - (sum_k q_k z_k)(sum_k q_k z_k)'
@@ -13,7 +15,116 @@ zero at p, and a step by that would go much too far.
 """
 
 from libc.math cimport exp, log
+from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.core.triangles cimport cholesky
+
+cdef double EVIDENCE_RANGE = 20.0              # largest log-likelihood ratio: a task may change
+cdef double MIN_KIND_COUNT = 1e-300            # least number of tasks of a kind, for rounding
+
+
+cdef class StackingModel:
+    """Views of the ``weight`` (n,) and its ``covariance`` (n, n), which is symmetric.
+
+    ``renewal`` (n,), if given, is the variance that every event adds while there is less than
+    ``prior``, so that the model never stops learning: which learner is best may change.
+    """
+
+    def __init__(self, weight, covariance, double prior, renewal=None):
+        self.weight, self.covariance, self.prior, self.renewal = weight, covariance, prior, renewal
+
+    cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil:
+        """Compute the mean offset + w . z, and its variance."""
+        cdef Py_ssize_t c, k, n = self.weight.shape[0]
+        cdef double[MAX_INPUTS] Sz
+        cdef double mean = offset, variance = 0.0
+        cdef const double* row
+        for c in range(n):
+            Sz[c] = 0.0
+        for k in range(n):
+            row = &self.covariance[k, 0]
+            for c in range(n):
+                Sz[c] += row[c] * z[k]
+        for c in range(n):
+            mean += self.weight[c] * z[c]
+            variance += z[c] * Sz[c]
+            out.Sz[c] = Sz[c]
+        out.mean, out.variance = mean, max(variance, 0.0)
+
+    cdef void update(self, Step step, const StackedPrediction* out) noexcept nogil:
+        """Take a step along the inputs of a prediction."""
+        cdef Py_ssize_t c, k, n = self.weight.shape[0]
+        cdef double* row
+        cdef double change
+        for c in range(n):
+            self.weight[c] += step.a * out.Sz[c]
+            row, change = &self.covariance[c, 0], step.b * out.Sz[c]
+            for k in range(n):
+                row[k] -= change * out.Sz[k]
+            row[c] = max(row[c], 0.0)
+
+    cdef void renew(self, double h) noexcept nogil:
+        """Add the variance of h events."""
+        cdef Py_ssize_t c
+        for c in range(self.weight.shape[0]):
+            if self.covariance[c, c] < self.prior:
+                self.covariance[c, c] += h * self.renewal[c]
+
+    cdef void reset_variances(self, Py_ssize_t first) noexcept nogil:
+        """Set the variances of weights from the first on to the prior: their inputs are new."""
+        cdef Py_ssize_t c
+        for c in range(first, self.weight.shape[0]):
+            self.covariance[c, c] = self.prior
+
+
+cdef class Kinds:
+    """Views of the posterior of each task's kind; there is a stacking model for each kind."""
+
+    def __init__(self, evidence, belief, count):
+        self.evidence, self.belief, self.count = evidence, belief, count
+
+    cdef void find_odds(self, long long task, double* odds) noexcept nogil:
+        """Compute the likelihood of each kind, relative to the best."""
+        cdef int k
+        for k in range(KINDS):
+            odds[k] = exp(self.evidence[task, k])
+
+    cdef void find_chances(self, double share, const double* odds, double* chance) noexcept nogil:
+        """Compute the posterior of a task's kind by Bayes' rule; the prior is how common kinds are.
+
+        A ``share`` of the prior is that the task is new, and like all others.
+        """
+        cdef double total = 0.0
+        cdef int k
+        for k in range(KINDS):
+            chance[k] = self.count[k]
+            total += chance[k]
+        if share > 0.0:
+            for k in range(KINDS):
+                chance[k] *= (1.0 - share) / total
+            chance[LIKE_ALL] += share
+        total = 0.0
+        for k in range(KINDS):
+            chance[k] = max(MIN_KIND_COUNT, chance[k]) * odds[k]
+            total += chance[k]
+        for k in range(KINDS):
+            chance[k] /= total
+
+    cdef void learn(self, long long task, const double* loss) noexcept nogil:
+        """Update a task's kind, and how common kinds are, by the loss of each stacking model."""
+        cdef double[KINDS] odds, chance
+        cdef double best = -1e300
+        cdef double* evidence = &self.evidence[task, 0]
+        cdef int k
+        for k in range(KINDS):
+            evidence[k] -= loss[k]
+            best = max(best, evidence[k])
+        for k in range(KINDS):
+            evidence[k] = max(-EVIDENCE_RANGE, evidence[k] - best)
+        self.find_odds(task, odds)
+        self.find_chances(0.0, odds, chance)
+        for k in range(KINDS):
+            self.count[k] = max(MIN_KIND_COUNT, self.count[k] + (chance[k] - self.belief[task, k]))
+            self.belief[task, k] = chance[k]
 
 
 cdef class ConditionalLogit:
