@@ -316,3 +316,9 @@ def test_a_state_holds_the_live_arrays_only_if_asked(name):
         assert np.shares_memory(live[f"learner.{key}"], array)
         assert not np.shares_memory(copied[f"learner.{key}"], array)
         np.testing.assert_array_equal(copied[f"learner.{key}"], array)
+
+
+@pytest.mark.parametrize("features", [3, "names", romco.Columns])
+def test_features_that_are_none_are_refused(features):
+    with pytest.raises(TypeError, match=r"features must be romco\.Columns, Names or Hashed, not"):
+        romco.Model(features=features)

@@ -106,6 +106,8 @@ class Model:
     ) -> None:
         made = make_target(target, classes, positive)
         self.features: Features = Names() if features is None else features
+        if not isinstance(self.features, Features):
+            raise TypeError(f"features must be romco.Columns, Names or Hashed, not {features!r}")
         table = TaskTable()
         for task in dict.fromkeys(tasks):
             table.add(identity("task", task))
