@@ -71,16 +71,16 @@ int main(void) {
     steps.forgetting = 0.01;
     for (int i = 0; i < 4000; i++) {
         romco_clear(&sums);
-        romco_hear(&sums, all, b + i, a[i]);
-        romco_hear_own(&sums, own, a[i]);
-        romco_tell(&sums, told);
+        romco_accumulate(&sums, all, b + i, a[i]);
+        romco_accumulate_own(&sums, own, a[i]);
+        romco_store_sums(&sums, told);
         steps.a_all[0] = steps.a_own = romco_both(b[i] - 0.1 * told[0], b[i] - 0.1 * told[1]);
         steps.b_all[0] = steps.b_own = romco_both(0.1, 0.2);
         steps.a_all[1] = romco_both(0.5 * b[i], b[i]);
         steps.a_forgets = b[i] - 0.1 * told[10];
         steps.a_both = romco_both(b[i], b[i]);
         steps.b_both = romco_both(0.1, 0.1);
-        romco_go(&steps, all, b + i, own, a[i], i % 2);
+        romco_update(&steps, all, b + i, own, a[i], i % 2);
         romco_axpy(80, 1e-3 * a[i], a, out);
         out[i % 80] += romco_dot(77, a, b + i % 80) + told[i % 18];
         romco_rotate(40, 0.8, 0.6, out, out + 40);
