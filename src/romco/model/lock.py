@@ -3,13 +3,11 @@
 import concurrent.futures.thread  # noqa: F401 - see the end of this file
 import os
 import threading
-import time
 import weakref
 
 from romco.kernels.core.lock import FairLock, Hold
 
 __all__ = ["FairLock", "Hold", "Locks"]
-RETRY_SECONDS = 0.0005  # between attempts of a fork to have all locks
 
 
 class Locks:
@@ -40,9 +38,10 @@ _held: list[FairLock] = []  # by the thread that forks
 
 def _before() -> None:
     _forking.acquire()
-    while not _acquire_all():  # somebody within a step may wait for another: release meanwhile
+    busy = _acquire_all(None)
+    while busy is not None:  # whoever holds it may wait for another: release these meanwhile
         _release_all()
-        time.sleep(RETRY_SECONDS)
+        busy = _acquire_all(busy)
 
 
 def _living() -> list[Locks]:
@@ -50,13 +49,17 @@ def _living() -> list[Locks]:
     return [locks for locks in living if locks is not None]
 
 
-def _acquire_all() -> bool:
+def _acquire_all(busy: FairLock | None) -> FairLock | None:
+    """Wait in line for the busy lock, if any, then acquire the others; return one that is busy."""
+    if busy is not None:
+        busy.acquire()
+        _held.append(busy)
     for locks in _living():
         if not locks.step.is_mine():
             if not locks.step.acquire_at_once():
-                return False
+                return locks.step
             _held.append(locks.step)
-    return True
+    return None
 
 
 def _release_all() -> None:
