@@ -204,8 +204,7 @@ class AutoNumber(BaseAuto):
 
     def chances(self) -> Numbers:
         """Probability (m, 3) of the kind of each task; one without events is like all others."""
-        new = self._arrays["own"][:, 3:4] == 0.0
-        return np.where(new, [0.0, 1.0, 0.0], super().chances())
+        return np.where(self._arrays["own"][:, 3:4] == 0.0, [0.0, 1.0, 0.0], super().chances())
 
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""

@@ -38,15 +38,13 @@ _held: list[FairLock] = []  # by the thread that forks
 
 def _before() -> None:
     _forking.acquire()
-    busy = _acquire_all(None)
-    while busy is not None:  # whoever holds it may wait for another: release these meanwhile
+    busy: FairLock | None = None
+    while (busy := _acquire_all(busy)) is not None:  # its owner may wait for another: release these
         _release_all()
-        busy = _acquire_all(busy)
 
 
 def _living() -> list[Locks]:
-    living = (reference() for reference in list(_ALL.values()))
-    return [locks for locks in living if locks is not None]
+    return [locks for one in list(_ALL.values()) if (locks := one()) is not None]
 
 
 def _acquire_all(busy: FairLock | None) -> FairLock | None:
