@@ -60,12 +60,12 @@ cdef inline bint spreads(const Column* c) noexcept nogil:
 
 
 cdef inline bint has_zeros(const Column* c, double events) noexcept nogil:
-    """Whether a stored zero of a feature is a value: of a binary one that is nearly always 1."""
+    """Return whether a stored zero is a value: the feature is binary and nearly always 1."""
     return c.centre != 0.0 and c.count >= SELDOM * events and not spreads(c)
 
 
 cdef inline double share_centred(double count, double events) noexcept nogil:
-    """How much of a mean is taken off a feature that is there so often, from 0 to 1."""
+    """Return the share of the mean by which a feature of this frequency is centred, from 0 to 1."""
     if count >= ALWAYS * events:
         return 1.0
     if count < SELDOM * events:
@@ -74,7 +74,7 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
 
 
 cdef inline double known(double count, double mean, double square) noexcept nogil:
-    """How much of a mean is not chance, from 0 to 1: its square beside that and its variance."""
+    """Return the shrinkage factor t^2 / (t^2 + 1) of a mean, by its t-statistic."""
     cdef double variance = square - mean * mean, sure = (count - 1.0) * mean * mean
     return sure / (sure + variance) if variance > ROUNDING * square else 1.0
 

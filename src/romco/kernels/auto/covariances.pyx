@@ -1,18 +1,20 @@
-"""Covariances of the weights of frequent features: what one of them tells of another.
+"""Covariances of the weights of frequent features.
 
-A learner whose variances are diagonal takes correlated features for so many independent
-witnesses. Of the features that are present in a tenth of the events and of the intercept the whole covariance S of the weights is kept: a step moves them all by a S x, and S falls
-by b (Sx)(Sx)'. That costs O(n^2) per event for n such features. All others are independent of them.
+A learner with diagonal covariance counts correlated features as independent evidence. The intercept
+and the features that are present in a tenth of the events have a full covariance block S: a step moves
+their weights by a S x, and S falls by b (Sx)(Sx)'. That costs O(n^2) per event for n such features.
+All other features are independent of them.
 
-A feature joins with the variance that it has and no covariance, and leaves when it is present in
-less than a twentieth of the events, which is looked at whenever these have doubled. Where more than
-100 features are frequent, as in text, all leave for good: a few of so many would not help. From then
-on the prior variance of a weight is 1 and no longer ``prior``: of what is left of that, the variance is
-``scale`` = 1 / prior.
+A feature joins with the variance that it has and no covariance. It leaves when it is present in less
+than a twentieth of the events, checked whenever these have doubled. Where more than 100 features are
+frequent, as in text, all leave for good: a few of so many would not help. From then on the prior
+variance of a weight is 1 and no longer ``prior``; what is left of that is multiplied by ``scale`` =
+1 / prior.
 
-Kept is what is spent of the prior covariance, which is diagonal, so that zeros are the prior. The variances are also kept where those of other learners are. Whoever changes them there
-(as in a state of before there were covariances) makes the covariances untrue: they are then forgotten,
-and only the variances count. Shards merge the block as one Gaussian, and choose features together.
+Stored is how much of the prior covariance, which is diagonal, is spent, so that zeros are the prior.
+The variances are also stored in the rows of the other learners. If these are changed there, as in a
+state of an older version, the covariances are invalid and dropped, and only the variances count.
+Shards merge the block as one Gaussian, and choose features together.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@ Of the values of a feature that are not zero the count c, the sum and the sum of
 kept, and N is the number of events. Then
 
     f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred,
-    k = t^2 / (t^2 + 1)                       as far as its mean is not chance, with
+    k = t^2 / (t^2 + 1)                       shrinks the mean, with
                                               t^2 = (c - 1) * mean^2 / variance
     m = f * k * mean;   s^2 = mean square - 2 m mean + m^2
     r = log s - g                             g: the median of log s over the features seen that

@@ -126,8 +126,9 @@ cdef class Kernel:
         """Margins of a stream: each round is predicted, then learned. Releases the GIL.
 
         Where labels are missing, `known` are the events that have one, and of each round only
-        they are learned; `others`, if given, are the rest, which are looked at before. ``margins``, if given, is the array that :meth:`room` gave for them. Where
-        a round fails, ``done`` tells how many were learned before it.
+        they are learned; `others`, if given, are the rest, which are looked at before. ``margins``,
+        if given, is the array that :meth:`room` returned. Where a round fails, ``done`` is the
+        number of rounds that were learned before it.
         """
         self.done = 0
         if margins is None:

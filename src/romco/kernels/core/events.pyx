@@ -37,8 +37,9 @@ cdef class Events:
     answers must be there; without, they and the weights are not looked at. ``answers`` tells what
     an answer is: 1 for -1 or +1, k > 1 for a class from 0 to k - 1, 0 for a number. Offsets are
     refused unless ``takes_offset``; of classes there is one per event and class, (n, k). Those of
-    numbers are taken off the labels, and a kernel's contract adds them to its predictions. ``rows`` (n,), if given, is the row of x of each event, which is then read in place; a CSR matrix must be sorted.
-    Rows are checked without the GIL.
+    numbers are subtracted from the labels, and a kernel's contract adds them to its predictions.
+    ``rows`` (n,), if given, is the row of x of each event, which is then read in place; a CSR matrix
+    must be sorted. Rows are checked without the GIL.
     """
 
     def __init__(
