@@ -23,7 +23,7 @@ from libc.string cimport memset
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Units
-from romco.kernels.core.dense cimport add_products
+from romco.kernels.core.dense cimport add_products, axpy
 
 cnp.import_array()
 
@@ -201,7 +201,6 @@ cdef class Covariances:
         cdef Py_ssize_t i, j, k, n, a = 1
         cdef double value, total
         cdef double* Sx = self.Sx
-        cdef const double* row
         if self.count == 0:
             self.find_places()
         n = self.count
@@ -221,9 +220,7 @@ cdef class Covariances:
                 Sx[i] = self.value[k] * ((self.prior if i else 1.0) - self.spent_of(i)[0])
             return Sx[0]
         for k in range(a):
-            value, row = self.value[k], &self.spent[self.active[k], 0]
-            for j in range(n):
-                Sx[j] -= value * row[j]
+            axpy(n, -self.value[k], &self.spent[self.active[k], 0], Sx)
         total = 0.0
         for k in range(a):
             Sx[self.active[k]] += self.value[k] * (self.prior if k else 1.0)
