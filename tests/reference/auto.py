@@ -189,7 +189,8 @@ class Auto:
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
                 self.B, self.drawing = B, None
-                self.next = self.count * (1.25 if self.count < 10000 else 2.0)
+                later = max(0, np.floor(self.count - self.next) - len(ys))
+                self.next = max(1.25 * self.count, self.count + 40 * later)
 
     def own_vectors(self):
         return np.array([belief.w for belief in self.alone_logistic]).T

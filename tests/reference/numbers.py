@@ -220,7 +220,8 @@ class AutoNumber(Placed):
             if B is not None:
                 self.B, self.drawing = B, None
                 self.combiners[0].S[range(4, 8), range(4, 8)] = 0.1
-                self.next = self.rows * (1.25 if self.rows < 10000 else 2.0)
+                later = max(0, np.floor(self.rows - self.next) - 1)
+                self.next = max(1.25 * self.rows, self.rows + 40 * later)
 
     def step(self, who, e, v, V, h, share):
         """Student's t: b = 1 / (v + noise / (trust share)), and the noise follows."""

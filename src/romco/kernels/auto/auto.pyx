@@ -39,7 +39,7 @@ from romco.kernels.auto.lanes cimport (
     Steps, Sums, accumulate, accumulate_own, both, clear, load, store, store_sums, update,
 )
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal, next_update
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
@@ -79,6 +79,7 @@ cdef double MAX_GAIN = 500.0                    # largest log-odds of one event
 cdef double DRIFT_PACE = 3e-3                  # of its mean: it is used while that is above the prior
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is used
 cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
+cdef double SHARD_GROWTH = 2.0                 # of all events between two drawings in shards
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
 cdef double MIN_PROBABILITY = 1e-290           # of an answer, below which only its logarithm is used
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
@@ -789,7 +790,7 @@ cdef class AutoKernel(Kernel):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
         make_orthonormal(values)
-        self.clock[2] = next_update(self.clock[1])
+        self.clock[2] = SHARD_GROWTH * self.clock[1]
 
 
 cdef Steps prepared(

@@ -66,5 +66,4 @@ cdef class Subspace:
             self.F[task, side * RANK + c] += change * b[c]
 
 
-cdef double next_update(double events) noexcept nogil
 cdef void make_orthonormal(double[:, ::1] values) noexcept nogil

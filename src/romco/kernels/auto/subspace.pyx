@@ -18,7 +18,7 @@ Its progress is part of the learner's state.
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport sqrt
+from libc.math cimport floor, sqrt
 from libc.string cimport memset
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.pairs cimport Pairs
@@ -30,9 +30,8 @@ cdef Py_ssize_t PREFETCH_ROWS = 96   # distance where most rows are zero
 cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
 cdef Py_ssize_t ZEROS = 16          # zeros that cost as much time as one other entry
 cdef Py_ssize_t UNLIMITED = 1 << 56
-cdef double SUBSPACE_GROWTH = 1.25             # of the stream between recomputations;
-cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
-cdef double LONG_STREAM_GROWTH = 2.0           # less often
+cdef double SUBSPACE_GROWTH = 1.25 # of the stream between recomputations
+cdef double SUBSPACE_PAUSE = 40.0  # after one, in units of the events during which it was computed
 PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
@@ -69,9 +68,11 @@ cdef class Subspace:
 
     cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil:
         """Work n slices on a recomputation that is due; true when it is complete."""
+        cdef double later  # events after those of the call that began it
         if not (events >= due[0] or self.phase()) or not self.advance(self.slice * n):
             return False
-        due[0] = next_update(events)
+        later = max(0.0, floor(events - due[0]) - n)
+        due[0] = max(SUBSPACE_GROWTH * events, events + SUBSPACE_PAUSE * later)
         return True
 
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil:
@@ -268,11 +269,6 @@ cdef class Subspace:
             fits = fits and 0 <= rows[i] < self.n
         if not fits:
             raise ValueError(f"expected rows of directions ({self.n}, {RANK})")
-
-
-cdef double next_update(double events) noexcept nogil:
-    """Events at which to recompute next."""
-    return events * (SUBSPACE_GROWTH if events < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
 
 
 cdef void make_orthonormal(double[:, ::1] values) noexcept nogil:
