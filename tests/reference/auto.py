@@ -184,13 +184,13 @@ class Auto:
                 self.tally(x, h)
         if self.count >= self.next:
             if self.drawing is None:
+                self.next = self.count
                 self.drawing = directions(self.own_vectors, self.B)
                 next(self.drawing)
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
                 self.B, self.drawing = B, None
-                later = max(0, np.floor(self.count - self.next) - len(ys))
-                self.next = max(1.25 * self.count, self.count + 40 * later)
+                self.next = max(1.25 * self.count, 41 * self.count - 40 * self.next)
 
     def own_vectors(self):
         return np.array([belief.w for belief in self.alone_logistic]).T

@@ -214,14 +214,14 @@ class AutoNumber(Placed):
         self.place(y, h)
         if self.rows >= self.next and self.d > 4:
             if self.drawing is None:
+                self.next = self.rows
                 self.drawing = directions(lambda: np.array([g.w for g in self.alone]).T, self.B)
                 next(self.drawing)
             B = advance(self.drawing, self.slice)
             if B is not None:
                 self.B, self.drawing = B, None
                 self.combiners[0].S[range(4, 8), range(4, 8)] = 0.1
-                later = max(0, np.floor(self.rows - self.next) - 1)
-                self.next = max(1.25 * self.rows, self.rows + 40 * later)
+                self.next = max(1.25 * self.rows, 41 * self.rows - 40 * self.next)
 
     def step(self, who, e, v, V, h, share):
         """Student's t: b = 1 / (v + noise / (trust share)), and the noise follows."""

@@ -18,7 +18,7 @@ Its progress is part of the learner's state.
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport floor, sqrt
+from libc.math cimport sqrt
 from libc.string cimport memset
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.pairs cimport Pairs
@@ -31,7 +31,7 @@ cdef double ROUNDING = 1e-7        # share of a column's square below which it a
 cdef Py_ssize_t ZEROS = 16          # zeros that cost as much time as one other entry
 cdef Py_ssize_t UNLIMITED = 1 << 56
 cdef double SUBSPACE_GROWTH = 1.25 # of the stream between recomputations
-cdef double SUBSPACE_PAUSE = 40.0  # after one, in units of the events during which it was computed
+cdef double SUBSPACE_PAUSE = 40.0  # after one, in units of the events that were learned meanwhile
 PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
@@ -68,11 +68,13 @@ cdef class Subspace:
 
     cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil:
         """Work n slices on a recomputation that is due; true when it is complete."""
-        cdef double later  # events after those of the call that began it
-        if not (events >= due[0] or self.phase()) or not self.advance(self.slice * n):
+        if not self.phase():
+            if events < due[0]:
+                return False
+            due[0] = events  # it begins now
+        if not self.advance(self.slice * n):
             return False
-        later = max(0.0, floor(events - due[0]) - n)
-        due[0] = max(SUBSPACE_GROWTH * events, events + SUBSPACE_PAUSE * later)
+        due[0] = max(SUBSPACE_GROWTH * events, events + SUBSPACE_PAUSE * (events - due[0]))
         return True
 
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil:
