@@ -40,7 +40,7 @@ cdef class Measured:
     cdef void let_go(self) noexcept nogil
     cdef bint count(self, Row x) noexcept nogil
     cdef void count_class(self, Py_ssize_t label) noexcept nogil
-    cdef void part(self, Row x) noexcept nogil
+    cdef void part(self) noexcept nogil
     cdef void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil
     cdef bint may_move(self, Py_ssize_t j) noexcept nogil
     cdef Py_ssize_t nearest(self) noexcept nogil

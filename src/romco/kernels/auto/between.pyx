@@ -16,10 +16,10 @@ always has it, the events without it would be lost. It is scaled by all classes.
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport INFINITY, fabs, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.string cimport memcpy
 from romco.kernels.auto.columns cimport (
-    FAR, FEW, GROWTH, LARGEST, ROUNDING, SELDOM, SMALLEST, Column, factor_of, known, scaled_from,
+    FAR, FEW, GROWTH, ROUNDING, SELDOM, SMALLEST, Column, factor_of, known, scaled_from,
     share_centred, spreads, within,
 )
 from romco.kernels.auto.scales cimport Scaled, Scales, Units, found
@@ -51,7 +51,7 @@ cdef class Measured:
         """Scale a row, and use it for all pairs until ``let_go``."""
         self.held = False
         self.scales.look(x)
-        self.part(x)
+        self.part()
         self.held = True
 
     cdef void hold_again(self) noexcept nogil:
@@ -68,7 +68,7 @@ cdef class Measured:
         if self.scales.common() == common:
             return False
         self.scales.n_fresh = 0  # dense: entries are in order
-        self.part(x)
+        self.part()
         return True
 
     cdef void count_class(self, Py_ssize_t label) noexcept nogil:
@@ -86,23 +86,20 @@ cdef class Measured:
             if own.count >= GROWTH * own.known:
                 own.known, own.known_total, own.known_square = own.count, own.total, own.square
 
-    cdef void part(self, Row x) noexcept nogil:
+    cdef void part(self) noexcept nogil:
         """Split the entries of a row into those that pairs may centre, and the others."""
         cdef const Column* c
-        cdef Py_ssize_t k, n = 0, at = 0
-        self.n_moving, self.still, self.turn = 0, 0.0, self.turn + 1
-        for k in range(x.n):
-            if fabs(x.value[k]) > LARGEST:
-                self.still = INFINITY
-            if not self.scales.has_entry(x, k, n):
-                continue
-            c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
+        cdef Py_ssize_t n, at = 0
+        cdef double value
+        self.n_moving, self.turn = 0, self.turn + 1
+        self.still = 0.0 if isfinite(self.scales.seen_x2) else INFINITY
+        for n in range(self.scales.n_seen):
+            c, value = <const Column*> &self.scales.columns[self.scales.index[n], 0], self.scales.given[n]
             if not self.held:
-                self.counted[n] = within(c, x.value[k]) if fabs(x.value[k]) >= SMALLEST else 0.0
+                self.counted[n] = within(c, value) if fabs(value) >= SMALLEST else 0.0
             if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
                 c, at = self.scales.fresh + at, at + 1
-            self.put(c, n, x.value[k])
-            n += 1
+            self.put(c, n, value)
 
     cdef inline void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil:
         """Add the n-th entry, whose column is c, to those that pairs may centre, or to the others."""

@@ -156,24 +156,18 @@ cdef class AutoNumberKernel(Kernel):
         """Return a row in the units in use; new features get units from this row."""
         cdef Scaled row = self.scales.look(x)
         cdef const Column* c
-        cdef Py_ssize_t k, n = 0, at = 0
-        cdef double x2 = 0.0
-        if self.scales.n_fresh == 0 or not isfinite(row.x2):
+        cdef Py_ssize_t k, n, n_fresh = self.scales.n_fresh
+        cdef double value, x2 = 0.0
+        if n_fresh == 0 or not isfinite(row.x2):
             return row
-        for k in range(x.n):
-            if not self.scales.has_entry(x, k, n):
-                continue
-            if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
-                c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
-                if c.size > 0.0:
-                    self.scales.value[n] = scaled(c, x.value[k])
-                else:
-                    self.scales.value[n] = \
-                        x.value[k] * factor_of(fabs(x.value[k]), self.scales.common())
-                at += 1
+        for k in range(n_fresh):
+            n = self.scales.fresh_at[k]
+            c, value = <const Column*> &self.scales.columns[self.scales.index[n], 0], self.scales.given[n]
+            self.scales.value[n] = scaled(c, value) if c.size > 0.0 \
+                else value * factor_of(fabs(value), self.scales.common())
+        for n in range(self.scales.n_seen):
             x2 += self.scales.value[n] * self.scales.value[n]
-            n += 1
-        return found(n, self.scales.index, self.scales.value, x2)
+        return found(self.scales.n_seen, self.scales.index, self.scales.value, x2)
 
     cdef int count(self, Row x, double x2, double h) except -1 nogil:
         """Count the last row; replace units that are far off."""

@@ -55,12 +55,13 @@ cdef class Units:
 
 
 cdef class Scales(Units):
-    cdef object indices, values, kept
-    cdef int* index                # room for a row,
-    cdef double* value
-    cdef double* sizes             # and for a number of each feature
+    cdef object indices, values
+    cdef int* index                # features of the row that was last looked at,
+    cdef double* value             # their values in units,
+    cdef double* given             # and as they were given
+    cdef double* sizes             # room for a number of each feature
     cdef object renewed
-    cdef Column* fresh             # columns of the row that was last looked at that it makes anew,
+    cdef Column* fresh             # columns that this row makes anew,
     cdef int* fresh_at             # their places in it, rising,
     cdef Py_ssize_t n_fresh        # and how many they are
     cdef double seen_x2            # |x|^2 of that row
@@ -70,10 +71,6 @@ cdef class Scales(Units):
     cdef double* size_of           # (d,) their sizes, 0 for all others,
     cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
     cdef double counted            # and the events counted when the last of them was
-
-    cdef inline bint has_entry(self, Row x, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
-        """Whether the k-th entry of the row last looked at is the n-th of its scaled form."""
-        return n < self.n_seen and self.index[n] == column(x, k)
 
     cdef void begin_count(self) noexcept nogil
     cdef void meet(self, int j) noexcept nogil

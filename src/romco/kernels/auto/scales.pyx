@@ -99,11 +99,11 @@ cdef class Scales(Units):
 
     def __init__(self, columns, typical):
         self.columns, self.typical = columns, typical
-        d = len(columns)
-        self.indices, self.values, self.kept = np.empty(d, np.int32), np.empty(d), np.empty(d)
+        cdef Py_ssize_t d = len(columns)
+        self.indices, self.values = np.empty(d, np.int32), np.empty((3, d))
         self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
-        self.sizes = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.kept)
+        self.given, self.sizes = self.value + d, self.value + 2 * d
         self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
         self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
         self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
@@ -122,6 +122,7 @@ cdef class Scales(Units):
         cdef const Column* kept
         cdef int* index = self.index
         cdef double* scaled_value = self.value
+        cdef double* given = self.given
         cdef Py_ssize_t k, j, n = 0, n_fresh = 0
         cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
         for k in range(x.n):
@@ -131,7 +132,7 @@ cdef class Scales(Units):
                 continue
             j = column(x, k)
             kept = columns + j
-            index[n] = <int> j
+            index[n], given[n] = <int> j, value
             if fabs(value) < SMALLEST:
                 if not has_zeros(kept, events):
                     continue
@@ -141,7 +142,7 @@ cdef class Scales(Units):
                 c[0] = kept[0]
                 add(c, value)
                 measure(c, events)
-                self.fresh_at[n_fresh], scaled_value[n] = <int> n, value
+                self.fresh_at[n_fresh] = <int> n
                 n_fresh += 1
             else:
                 scaled_value[n] = scaled(kept, value)
@@ -149,7 +150,7 @@ cdef class Scales(Units):
         weigh_all(self.fresh, n_fresh, self.typical[COMMON])
         for k in range(n_fresh):
             j = self.fresh_at[k]
-            scaled_value[j] = scaled(self.fresh + k, scaled_value[j])
+            scaled_value[j] = scaled(self.fresh + k, given[j])
         x2 += dot_product(n, scaled_value, scaled_value)
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, index, scaled_value, x2)
@@ -163,30 +164,25 @@ cdef class Scales(Units):
         """`count` of the row that was last looked at, in the same state: less is left to do."""
         cdef Column* columns = <Column*> &self.columns[0, 0]
         cdef const int* index = self.index
-        cdef Py_ssize_t k, n = 0, at = 0, next_fresh = self.fresh_at[0] if self.n_fresh else -1
+        cdef const double* given = self.given
+        cdef Py_ssize_t k, n = self.n_seen, at = 0
+        cdef Py_ssize_t next_fresh = self.fresh_at[0] if self.n_fresh else -1
         cdef double x2 = 0.0, common = self.typical[COMMON]
         self.begin_count()
-        for k in range(x.n):
-            if not self.has_entry(x, k, n):
-                continue
-            if n == next_fresh:
+        for k in range(n):
+            if k == next_fresh:
                 at += 1
                 next_fresh = self.fresh_at[at] if at < self.n_fresh else -1
-            elif fabs(x.value[k]) >= SMALLEST:
-                add(columns + index[n], x.value[k])
-            n += 1
+            elif fabs(given[k]) >= SMALLEST:
+                add(columns + index[k], given[k])
         self.put_fresh()
         if not self.find_common() or self.typical[COMMON] == common:
             return found(n, self.index, self.value, self.seen_x2)
         for k in range(self.n_fresh):
             weigh(columns + index[self.fresh_at[k]], self.typical[COMMON])
-        n = 0
-        for k in range(x.n):
-            if not self.has_entry(x, k, n):
-                continue
-            self.value[n] = scaled(columns + index[n], x.value[k])
-            x2 += self.value[n] * self.value[n]
-            n += 1
+        for k in range(n):
+            self.value[k] = scaled(columns + index[k], given[k])
+            x2 += self.value[k] * self.value[k]
         return found(n, self.index, self.value, x2)
 
     cdef void begin_count(self) noexcept nogil:

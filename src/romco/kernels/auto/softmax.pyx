@@ -323,7 +323,7 @@ cdef class SoftmaxKernel(Kernel):
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
         variances = self.buffers[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
         return (
-            self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), unit_of(&self.clock[0]),
+            self.scales.indices[: x.n].copy(), self.scales.values[0, : x.n].copy(), unit_of(&self.clock[0]),
             variances,
         )
 
