@@ -82,7 +82,7 @@ def test_ray_equals_one_process(expected):
 def test_lost_workers_change_no_bit(monkeypatch, expected):
     kills = killing(
         monkeypatch,
-        [("learn", 5), ("update", 9), ("apply", 15), ("subspace_sums", 2), ("take_subspace", 4)],
+        [("learn", 5), ("update", 9), ("apply", 15), ("subspace_sums", 2), ("take_subspace", 2)],
     )
     with Shards(**SETTINGS, engine="ray") as shards:
         np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
