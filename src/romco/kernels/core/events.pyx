@@ -150,9 +150,10 @@ cdef class Events:
         """Whether every row is sorted and free of duplicates; raises where it is no valid row at all."""
         cdef Py_ssize_t e, k = 0, length = cnp.PyArray_DIM(<cnp.ndarray> self.values, 0)
         cdef Py_ssize_t n = cnp.PyArray_DIM(<cnp.ndarray> self.indptr, 0) - 1
-        cdef long long before
+        cdef unsigned int width = <unsigned int> self.n_features
         cdef Row x
-        cdef bint sorted_ = True, fits = True
+        cdef bint valid = True
+        cdef int bad = 0, unsorted = 0
         if self.order == NULL and n != self.n:
             raise ValueError("x is not a valid CSR matrix: indptr does not have a row per event")
         length = min(length, cnp.PyArray_DIM(<cnp.ndarray> self.indices, 0))
@@ -161,23 +162,24 @@ cdef class Events:
         with nogil:
             for e in range(self.n):
                 x = self.row(e)
-                if x.n < 0 or x.index < self.index or x.index - self.index + x.n > length:
-                    fits = False
+                valid = 0 <= x.n and x.index >= self.index and x.index - self.index + x.n <= length
+                if not valid:
                     break
-                before = -1
+                for k in range(x.n):  # without a branch: several at a time
+                    bad |= <unsigned int> x.index[k] >= width
                 for k in range(x.n):
-                    if not (0 <= x.index[k] < self.n_features and fabs(x.value[k]) <= LARGEST):
-                        fits = False
-                        break
-                    if x.index[k] <= before:
-                        sorted_ = False
-                    before = x.index[k]
-                if not fits:
+                    bad |= not fabs(x.value[k]) <= LARGEST  # nor NaN
+                for k in range(1, x.n):
+                    unsorted |= x.index[k] <= x.index[k - 1]
+                if bad:
                     break
-        if fits:
-            return sorted_
-        if x.n < 0 or x.index < self.index or x.index - self.index + x.n > length:
+        if valid and not bad:
+            return not unsorted
+        if not valid:
             raise ValueError(f"event {e}: x is not a valid CSR matrix: indptr decreases")
+        k = 0
+        while 0 <= x.index[k] < self.n_features and fabs(x.value[k]) <= LARGEST:
+            k += 1
         if not 0 <= x.index[k] < self.n_features:
             raise ValueError(
                 f"event {e}: feature {x.index[k]} is out of range; "
