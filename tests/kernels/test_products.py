@@ -44,7 +44,8 @@ static unsigned long long mixed(unsigned long long digest) {
 /* n numbers, behind which lies a page that nobody may read. */
 static double* guarded(Py_ssize_t n) {
     size_t page = 65536, bytes = (n * sizeof(double) + page - 1) / page * page;
-    char* start = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int all = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
+    char* start = mmap(NULL, bytes + page, all, own, -1, 0);
     if (start == MAP_FAILED || mprotect(start + bytes, page, PROT_NONE)) exit(1);
     return (double*) (start + bytes) - n;
 }

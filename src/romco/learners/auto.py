@@ -166,7 +166,8 @@ class Auto(BaseAuto):
     vector *together*. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
-    stream has grown by a quarter, or later where that takes long: what groups of tasks have in common.
+    stream has grown by a quarter, or later where that takes long: what groups of tasks have
+    in common.
 
     A stacking model, which is a Bayesian logistic regression with one weight vector for all
     tasks, turns their margins into log-odds. Two more stacking models do so from
