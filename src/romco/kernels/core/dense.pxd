@@ -9,8 +9,10 @@ cdef extern from *:
     #define ROMCO_PREFETCH(p) __builtin_prefetch(p)
     #define ROMCO_RESTRICT __restrict__
     #define ROMCO_INLINE static inline __attribute__((always_inline))
+    #define ROMCO_IN_TURN __asm__ volatile ("")  /* a loop with it is not made of vectors */
     #else
     #define ROMCO_PREFETCH(p)
+    #define ROMCO_IN_TURN ((void) 0)
     #define ROMCO_RESTRICT __restrict
     #define ROMCO_INLINE static inline
     #endif
@@ -21,7 +23,8 @@ cdef extern from *:
         for (Py_ssize_t i = 0; i < n; i++) y[i] += a * x[i];
     }
     /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
-       most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile. */
+       most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile.
+       GCC 12 would make vectors of the loop over k, too, and read beyond the end of a. */
     ROMCO_INLINE void romco_tile(
         const int mr, const int nr, Py_ssize_t k,
         const double* ROMCO_RESTRICT a, Py_ssize_t ai, Py_ssize_t ap,
@@ -31,9 +34,11 @@ cdef extern from *:
         double s[4][8];
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nr; j++) s[i][j] = add ? out[i * ldo + j] : 0.0;
-        for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb)
+        for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb) {
+            ROMCO_IN_TURN;
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nr; j++) s[i][j] += a[i * ai] * b[j];
+        }
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nr; j++) out[i * ldo + j] = s[i][j];
     }

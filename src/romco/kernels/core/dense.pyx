@@ -13,11 +13,6 @@ cdef extern from *:
     #ifndef ROMCO_PRODUCT
     #define ROMCO_PRODUCT static void
     #endif
-    /* Tiles are vectors already. GCC 12 makes vectors of the loop around them, too, which takes three
-       times as long and reads beyond the end of arrays. */
-    #if defined(__GNUC__) && !defined(__clang__)
-    #pragma GCC optimize("no-tree-loop-vectorize")
-    #endif
     /* mr rows of the product. */
     ROMCO_INLINE void romco_tiles(
         const int mr, Py_ssize_t k, Py_ssize_t w, const double* a, Py_ssize_t ai, Py_ssize_t ap,
