@@ -23,7 +23,6 @@ import uvicorn
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from romco.learners.capabilities import Decomposed
 from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
@@ -363,9 +362,6 @@ class Metrics:
         yield "error", "Mean error of the predictions", total.mean
         yield "recent_error", "That of about the last thousand", error
         yield "log_loss", "Mean log loss of the predictions", score.log_loss if loss else None
-        with served.model.engine.at_rest() as learner:
-            if isinstance(learner, Decomposed):
-                yield "rank", "Rank of what tasks share", len(learner.singular_values())
         yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"
 
 
