@@ -8,7 +8,7 @@ a slice. There are two sides of B and F, one in use and one being computed:
     START          columns that are zero get fixed signs: F = W'(signs) there
     GATHER         next B = W F
     MULTIPLY       inner products of the columns of the next B
-    ORTHOGONALISE  next B made orthonormal; columns that add nothing become zero
+    ORTHOGONALISE  next B made orthonormal; columns that depend on others become zero
     PROJECT        next F = W'B; later changes of entries of W are added.
                    At the end the sides change places
     CLEAR          what was in use before becomes zero
@@ -25,13 +25,13 @@ from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 
-cdef Py_ssize_t PREFETCH_PAIRS = 24  # distance of prefetching, in rows of B
-cdef Py_ssize_t PREFETCH_ROWS = 96   # distance where most rows are zero
-cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
-cdef Py_ssize_t ZEROS = 16          # zeros that cost as much time as one other entry
+cdef Py_ssize_t PREFETCH_PAIRS = 24  # pairs to look ahead
+cdef Py_ssize_t PREFETCH_ROWS = 96   # rows of B to look ahead; most are skipped
+cdef double ROUNDING = 1e-7        # what is left of a column is rounding below this share of its square
+cdef Py_ssize_t ZEROS = 16         # entries that are looked at for each that may be processed
 cdef Py_ssize_t UNLIMITED = 1 << 56
-cdef double SUBSPACE_GROWTH = 1.25 # of the stream between recomputations
-cdef double SUBSPACE_PAUSE = 40.0  # after one, in units of the events that were learned meanwhile
+cdef double SUBSPACE_GROWTH = 1.25 # of the events between two recomputations
+cdef double SUBSPACE_PAUSE = 40.0  # after one, in units of the events that it took
 PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
@@ -67,11 +67,14 @@ cdef class Subspace:
         return <int> self.progress.phase if 0.0 < self.progress.phase < PHASES else IDLE
 
     cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil:
-        """Work n slices on a recomputation that is due; true when it is complete."""
+        """Work n slices on a recomputation that is due; true when it is complete.
+
+        ``due`` is the number of events at which the next one begins, or the one under way began.
+        """
         if not self.phase():
             if events < due[0]:
                 return False
-            due[0] = events  # it begins now
+            due[0] = events
         if not self.advance(self.slice * n):
             return False
         due[0] = max(SUBSPACE_GROWTH * events, events + SUBSPACE_PAUSE * (events - due[0]))
@@ -103,7 +106,7 @@ cdef class Subspace:
         return self.pass_rows(phase, side, budget)
 
     cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
-        """Visit up to ``budget`` pairs; zeros do not count, so spare capacity changes nothing."""
+        """Process up to ``budget`` pairs that are not zero, of up to ZEROS times as many in turn."""
         cdef Py_ssize_t task = 0, feature = 0, d = self.pairs.n_features, done = 0
         cdef Py_ssize_t count = self.pairs.count(), pair = <Py_ssize_t> self.progress.at
         cdef bint dense = self.pairs.dense
@@ -296,7 +299,7 @@ cdef inline void add_products(const double* b, double* G) noexcept nogil:
 cdef void find_orthogonaliser(const double* G, double[RANK][RANK] T) noexcept nogil:
     """Gram-Schmidt on inner products of columns: T[c] gives the new column c by the old ones.
 
-    A column that adds nothing becomes zero.
+    A column that depends on those before it becomes zero.
     """
     cdef double overlap, size
     cdef int c, k, i

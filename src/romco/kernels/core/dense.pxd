@@ -9,10 +9,10 @@ cdef extern from *:
     #define ROMCO_PREFETCH(p) __builtin_prefetch(p)
     #define ROMCO_RESTRICT __restrict__
     #define ROMCO_INLINE static inline __attribute__((always_inline))
-    #define ROMCO_IN_TURN __asm__ volatile ("")  /* a loop with it is not made of vectors */
+    #define ROMCO_NO_VECTORS __asm__ volatile ("")  /* in a loop: the compiler does not vectorise it */
     #else
     #define ROMCO_PREFETCH(p)
-    #define ROMCO_IN_TURN ((void) 0)
+    #define ROMCO_NO_VECTORS ((void) 0)
     #define ROMCO_RESTRICT __restrict
     #define ROMCO_INLINE static inline
     #endif
@@ -22,9 +22,9 @@ cdef extern from *:
     ) {
         for (Py_ssize_t i = 0; i < n; i++) y[i] += a * x[i];
     }
-    /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
+    /* out (mr, nr) = a b, or += where `add`; a (mr, k) has strides ai and ap. With constant mr and nr, at
        most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile.
-       GCC 12 would make vectors of the loop over k, too, and read beyond the end of a. */
+       GCC 12 would vectorise the loop over k, too, and read beyond the end of a. */
     ROMCO_INLINE void romco_tile(
         const int mr, const int nr, Py_ssize_t k,
         const double* ROMCO_RESTRICT a, Py_ssize_t ai, Py_ssize_t ap,
@@ -35,7 +35,7 @@ cdef extern from *:
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nr; j++) s[i][j] = add ? out[i * ldo + j] : 0.0;
         for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb) {
-            ROMCO_IN_TURN;
+            ROMCO_NO_VECTORS;
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nr; j++) s[i][j] += a[i * ai] * b[j];
         }
@@ -142,7 +142,7 @@ cdef void add_products(
 ) noexcept nogil
 
 
-# The lower half of out (n, n) += that of a' a, a (k, n); tiles on the diagonal are whole.
+# The lower half of out (n, n) += that of a' a, a (k, n); tiles that cross the diagonal change whole.
 cdef void add_gram(
     Py_ssize_t k, Py_ssize_t n, const double* a, Py_ssize_t lda, double* out, Py_ssize_t ldo,
 ) noexcept nogil
