@@ -40,7 +40,7 @@ def test_equals_its_transcription(order, stream):
     learner, margins = replayed("romco-auto", rounds)
     np.testing.assert_allclose(margins, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(
-        list(learner.trust().values()), plain.combiner.w, rtol=1e-6, atol=1e-8
+        list(learner.trust().values()), plain.related.w, rtol=1e-6, atol=1e-8
     )
 
 

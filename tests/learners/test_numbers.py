@@ -54,7 +54,7 @@ def test_auto_equals_its_transcription(d, weight):
     np.testing.assert_allclose(replayed, expected, rtol=1e-7)
     np.testing.assert_allclose(found, spreads, rtol=1e-6, atol=1e-9)
     weights = list(learner.trust().values())
-    np.testing.assert_allclose(weights[:8], twin.combiners[0].w, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(weights[:8], twin.stacking[0].w, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(weights[9:], twin.drift.w, rtol=1e-5, atol=1e-9)
 
 

@@ -70,14 +70,14 @@ class Auto:
         self.alone_logistic = [Belief(one) for _ in range(m)]
         self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
         self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.combiner = Belief([1.0] * 9 + [0.1])
+        self.related = Belief([1.0] * 9 + [0.1])
         self.like_all, self.on_its_own = Belief([1.0] * 2), Belief([1.0] * 2)
-        self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
+        self.related.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
-        for combiner in (self.combiner, self.like_all, self.on_its_own):
-            w = combiner.w  # how much all of them are worth together is open
-            combiner.S = combiner.S + 5.0 * np.outer(w, w) / (w @ w)
-            combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
+        for model in (self.related, self.like_all, self.on_its_own):
+            w = model.w  # how much all of them are worth together is open
+            model.S = model.S + 5.0 * np.outer(w, w) / (w @ w)
+            model.prior = np.full(len(w), 3.0)  # up to which variance comes back
         self.levels = [Belief([1.0]) for _ in range(m)]
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
@@ -129,7 +129,7 @@ class Auto:
         return (self.together, x), (self.apart[i], x)
 
     def verdicts(self, z):
-        return self.combiner.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
+        return self.related.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
 
     def chances(self, i, new=0.0):
         kinds = self.prior + self.belief.sum(axis=0)
@@ -245,7 +245,7 @@ class Auto:
         for belief, part in self.forgetting_parts(x):
             belief.step(part, *logistic(y, *forgets, h, offset))
             belief.forget(part, 0.01 * h)
-        self.learn_combiners(i, y, h, z, offset)
+        self.learn_stacking(i, y, h, z, offset)
         (level,), ((v,),) = self.levels[i].w, self.levels[i].S
         self.levels[i].step(np.ones(1), *logistic(y, margin + level, v, h))
         self.watch(i, y, h, margin - offset, offset)
@@ -326,13 +326,13 @@ class Auto:
         self.factor, self.curvature, self.lateness = 0.0, 0.0, 0
         self.all_turns += 1
 
-    def learn_combiners(self, i, y, h, z, offset):
+    def learn_stacking(self, i, y, h, z, offset):
         said = self.verdicts(z)
-        combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
+        models = (self.related, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
         shares = h * np.array([self.chances(i)[0], 1, 1])
-        for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
-            combiner.step(heard, *logistic(y, *verdict, share, offset), range(len(heard)))
-            combiner.renew(3e-5 * h)
+        for (model, inputs), verdict, share in zip(models, said, shares, strict=True):
+            model.step(inputs, *logistic(y, *verdict, share, offset), range(len(inputs)))
+            model.renew(3e-5 * h)
         log_p = [np.log(sigmoid(y * (moderate(*verdict) + offset))) for verdict in said]
         self.evidence[i] += h * np.array(log_p)
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)

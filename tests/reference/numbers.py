@@ -82,9 +82,9 @@ class AutoNumber(Placed):
         self.apart = [Gaussian([1.0, *(0.3 * one)]) for _ in range(m)]
         self.common = [Gaussian([1.0]) for _ in range(2)]
         self.own = [[Gaussian([1.0]) for _ in range(2)] for _ in range(m)]
-        self.combiners = [Gaussian([0.1] * n, full=True) for n in (8, 1, 1)]
-        self.combiners[0].w[:2] = 0.2
-        self.combiners[2].w[0] = 0.5
+        self.stacking = [Gaussian([0.1] * n, full=True) for n in (8, 1, 1)]
+        self.stacking[0].w[:2] = 0.2
+        self.stacking[2].w[0] = 0.5
         self.drift = Gaussian([0.1] * 3, full=True)
         self.noise, self.seen = np.ones(8), np.full(8, 2.0)
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
@@ -175,7 +175,7 @@ class AutoNumber(Placed):
             (offset + mean, variance)
             for offset, (mean, variance) in zip(
                 offsets,
-                (c.look(one) for c, one in zip(self.combiners, z, strict=True)),
+                (c.look(one) for c, one in zip(self.stacking, z, strict=True)),
                 strict=True,
             )
         ]
@@ -220,7 +220,7 @@ class AutoNumber(Placed):
             B = advance(self.drawing, self.slice)
             if B is not None:
                 self.B, self.drawing = B, None
-                self.combiners[0].S[range(4, 8), range(4, 8)] = 0.1
+                self.stacking[0].S[range(4, 8), range(4, 8)] = 0.1
                 self.next = max(1.25 * self.rows, 41 * self.rows - 40 * self.next)
 
     def step(self, who, e, v, V, h, share):
@@ -238,15 +238,15 @@ class AutoNumber(Placed):
         p, inputs, said, mixture, drift = self.opinions(i, x)
         shares = h * self.chances(i)[0], h, h
         told = y - self.origin - self.mean
-        for k, (combiner, z, (mean, variance)) in enumerate(
-            zip(self.combiners, inputs, said, strict=True)
+        for k, (model, z, (mean, variance)) in enumerate(
+            zip(self.stacking, inputs, said, strict=True)
         ):
             e, total = told - mean, variance + self.noise[4 + k] * V
             self.evidence[i, k] -= h * (
                 0.5 * np.log(total) + 0.5 * (FREEDOM + 1) * np.log1p(e * e / (FREEDOM * total))
             )
             a, b = self.step(4 + k, e, variance / V, V, h, shares[k])
-            combiner.step(z, a / V, b / V)
+            model.step(z, a / V, b / V)
         correction, variance = self.drift.look(drift)
         a, b = self.step(7, told - mixture - correction, variance / V, V, h, h)
         self.drift.step(drift, a / V, b / V)

@@ -64,7 +64,7 @@ ABLATIONS = {
     "auto without level": Variant(LEVEL),
     "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
-    "auto with combiners that do not learn": Variant(learns=False),
+    "auto with stacking models that do not learn": Variant(learns=False),
     "auto with features as they are": Variant(units=False),
     "auto without covariances": Variant(covariances=False),
     "auto without drift": Variant(follows=False),

@@ -47,7 +47,7 @@ DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, 
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
-LATER = 1e300  # events that no stream will see: a shard does not draw by itself
+LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     PerFeature(
         "shared",
@@ -55,7 +55,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
         Belief(1, 4, prior=GLOBAL_PRIOR),
         Belief(2, 5),
         Belief(10, 11, forgetting=TRACKING_FORGETTING),
-    ),  # the columns of B are drawn
+    ),  # the columns of B are computed anew
     Whole("intercept", Belief(0, 1)),
     Whole("level", Belief(0, 1, forgetting=TRACKING_FORGETTING)),
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
@@ -64,7 +64,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("turn", Latest(tuple(range(11)))),  # of one stream of events, not of several
-    Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
+    Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "pair_renewal", "frequent", "progress"),  # the last two change at barriers
     OWN,
 )
@@ -165,7 +165,7 @@ class Auto(BaseAuto):
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
     vector *together*. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
-    tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
+    tasks' own vectors W a low-rank :math:`B F^\top` of rank four is computed whenever the
     stream has grown by a quarter, or later where that takes long: what groups of tasks have
     in common.
 
@@ -224,7 +224,7 @@ class Auto(BaseAuto):
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those of global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
             "pair_renewal": np.full((2, 2), RENEWAL),
-            "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
+            "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, next subspace
             "joint": np.zeros((places, places)),  # spent covariances, global logistic,
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns

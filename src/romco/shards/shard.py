@@ -310,9 +310,9 @@ class Shard:
         """Return what the shared subspace needs of the own tasks."""
         return self._auto().subspace_statistics(self._counts.earlier())
 
-    def take_subspace(self, drawn: SubspaceRows) -> None:
+    def take_subspace(self, subspace: SubspaceRows) -> None:
         """Replace the shared subspace."""
-        self._auto().set_subspace(drawn)
+        self._auto().set_subspace(subspace)
 
     # State
 

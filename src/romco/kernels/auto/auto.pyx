@@ -78,9 +78,9 @@ cdef double TRACKING_SHARE = 1e-2              # and the chance per event that t
 cdef double MAX_GAIN = 500.0                    # largest log-odds of one event
 cdef double DRIFT_PACE = 3e-3                  # of its mean: it is used while that is above the prior
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is used
-cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
-cdef double SHARD_GROWTH = 4.0                 # of all events between two drawings in shards
-cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
+cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first computed,
+cdef double SHARD_GROWTH = 4.0                 # of all events between two recomputations in shards
+cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double MIN_PROBABILITY = 1e-290           # of an answer, below which only its logarithm is used
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
@@ -604,7 +604,7 @@ cdef class AutoKernel(Kernel):
     cdef bint is_shard(self) noexcept nogil:
         """Whether this is one of several shards: it sees few tasks, whose errors go together.
 
-        So it cannot tell whether all tasks turn, and neither draws directions nor chooses features
+        So it cannot tell whether all tasks turn, and neither computes directions nor chooses features
         with covariances alone.
         """
         return self.clock[2] >= SHARD_EVENTS
@@ -673,7 +673,7 @@ cdef class AutoKernel(Kernel):
         times = self.stream.times + 1.0
         memset(self.stream, 0, sizeof(StreamState))
         self.stream.times, self.stream.tracking = times, tracking_prior
-        if not self.is_shard():  # which does not draw by itself
+        if not self.is_shard():  # which computes no directions by itself
             self.clock[2] = self.clock[1] + SUBSPACE_FIRST_EVENTS
 
     # --- what lies behind a margin, for those who explain it -----------------------------------
@@ -721,7 +721,7 @@ cdef class AutoKernel(Kernel):
         parts = (np.concatenate(part) for part in (features, values, pairs))
         return np.asarray(chances), np.array(starts), *parts, np.asarray(variances)
 
-    # --- drawing with the tasks of other shards: the steps of a drawing, one by one ----------
+    # --- directions of the tasks of all shards: the steps of a recomputation, one by one -------
 
     def others_change(self):
         """Somebody else changes the arrays: which of their rows are zero must be looked up anew."""
@@ -787,7 +787,7 @@ cdef class AutoKernel(Kernel):
             self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
-        """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
+        """Directions (t, 4) of all that is not zero made orthonormal; sets when to recompute next."""
         self.check_idle()
         make_orthonormal(values)
         self.clock[2] = SHARD_GROWTH * self.clock[1]

@@ -76,7 +76,7 @@ cdef double MAX_STEP = 1e200                   # beyond it an event is refused
 
 cdef struct Clock:
     double log_squares, rows       # sum of log |x|^2, and of how many events
-    double next_drawing            # events at which the subspace is recomputed
+    double next_subspace           # events at which the subspace is recomputed
     double events, origin, mean, squares  # of answers: count, the first, mean from there, spread
     double residual                # mean of the last ones
     double unit                    # one over the size of the usual row
@@ -101,7 +101,7 @@ cdef struct Prediction:
     double everybody               # shared part of together, from the origin
     double mean, spread            # of the mixture of kinds, from the mean
     double recent[3]               # last residual, mean residual, last answer less the mixture
-    StackedPrediction correction         # for drift
+    StackedPrediction correction   # for drift
 
 
 cdef struct Plan:                  # steps of an event, computed before anything changes
@@ -504,7 +504,7 @@ cdef class AutoNumberKernel(Kernel):
                 self.learn_one(events, e, noted)
         # As many features as directions: nothing is of low rank.
         if self.k - 1 > RANK \
-                and self.subspace.keep_up(self.clock.rows, &self.clock.next_drawing, end - begin):
+                and self.subspace.keep_up(self.clock.rows, &self.clock.next_subspace, end - begin):
             self.related.reset_variances(DIRECTION)
         return 0
 
