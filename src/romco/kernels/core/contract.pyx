@@ -79,15 +79,21 @@ cdef class Kernel:
 
     # Each of all events, or of some of a stream's by their places, so that no loop need cut it.
 
-    def predict(self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1):
-        """Margins (n,) of one round, or (n, width)."""
+    def predict(
+        self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1, bint frozen=False
+    ):
+        """Margins (n,) of one round, or (n, width); ``frozen`` where no labels will follow."""
         end = events.n if end < 0 else end
         self.check_between(events, begin, end)
         cdef cnp.ndarray margins = room(end - begin, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
         self.drop_notes()
         self.followed = False
-        self.score(events, begin, end, p)
+        self.frozen_predictions = frozen
+        try:
+            self.score(events, begin, end, p)
+        finally:
+            self.frozen_predictions = False
         check(p, self.width, begin, end)
         events.restore_shift(begin, end, p)
         return margins
