@@ -10,7 +10,6 @@ from romco.version import __version__
 
 if TYPE_CHECKING:
     from romco import batch, labels, losses, penalties, steps, streams
-    from romco import shards as cluster
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
@@ -39,7 +38,6 @@ __all__ = [
     "Shards",
     "__version__",
     "batch",
-    "cluster",
     "effects",
     "explain",
     "grown",
@@ -78,8 +76,6 @@ def __getattr__(name: str) -> Any:
     """Load a public name or module on first use."""
     if name in _MODULES:
         value = getattr(import_module(f"romco.{_MODULES[name]}"), name)
-    elif name == "cluster":
-        value = import_module("romco.shards")
     elif name in __all__ or name in ("evaluation", "io", "learners", "model", "rounds"):
         value = import_module(f"romco.{name}")
     else:

@@ -408,7 +408,8 @@ class Model:
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)
         made.features = made.engine.features
-        made.notes, made.session = _memories(state)
+        made.notes = dict(state["notes"])
+        made.session = dict(state["session"])
         made.schema = Schema.from_session(made.session)
         policy = state.get("asking")
         made.labels = None if policy is None else restore_policy(policy)
@@ -419,16 +420,7 @@ class Model:
         """Return what the program must know to go on, with the schema."""
         if self.schema is None:
             return self.session
-        rest = {name: part for name, part in self.session.items() if name != "columns"}
-        return {**rest, "schema": self.schema.to_json()}
+        return {**self.session, "schema": self.schema.to_json()}
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)
-
-
-def _memories(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return notes and the program's own memory, which older files have among the notes."""
-    notes = dict(state["notes"])
-    if "session" in state:
-        return notes, dict(state["session"])
-    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}
