@@ -1,8 +1,6 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -388,10 +386,6 @@ class Model:
         self.engine.forget(task)
 
     # Files and states
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that ``romco.load`` opens."""
-        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
 
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
