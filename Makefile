@@ -7,7 +7,8 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 # Tests start Python a hundred times: imports take half the time where compiled modules are kept.
 unexport PYTHONDONTWRITEBYTECODE
-# All tests of a file run in one process, so that what they share is made once.
+# All tests of a file run in one process, so that what they share is made once. The order is random:
+# `pytest --randomly-seed=N` repeats the one whose seed was printed.
 WORKERS := -n 2 --dist loadfile
 # Where tests and reports find real data, if there are any.
 ROMCO_DATA ?= $(realpath ../shared/data)
@@ -65,7 +66,7 @@ test-slow: $(VENV)/ready
 
 # Learners, kernels, model, evaluation and label policies: what most changes touch.
 test-core: $(VENV)/ready
-	$(BIN)/python -m pytest $(WORKERS) -q tests/learners tests/kernels tests/model tests/evaluation tests/labels
+	$(BIN)/python -m pytest $(WORKERS) tests/learners tests/kernels tests/model tests/evaluation tests/labels
 
 kernels: $(VENV)/cli
 	$(BIN)/python setup.py --quiet build_ext --inplace

@@ -1,5 +1,6 @@
-"""Where tests find what is not in the repository."""
+"""What tests of all rooms need."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def oracles() -> Path:
     data = os.environ.get("ROMCO_DATA")
     beside = Path(data).parent / "oracles" if data else None
     return _found(beside, "no reference values: none in the folder oracles beside ROMCO_DATA")
+
+
+@pytest.fixture
+def without_garbage():
+    """For tests that count the memory of the process: what others left is not freed meanwhile."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def _found(directory: str | Path | None, otherwise: str) -> Path:

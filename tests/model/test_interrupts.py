@@ -96,7 +96,7 @@ def free(model):
     found = []
 
     def look():
-        if model.engine.locks.writing.acquire(timeout=5):
+        if model.engine.locks.writing.acquire(timeout=60):
             model.engine.locks.writing.release()
             if model.engine.locks.step.acquire_at_once():
                 model.engine.locks.step.release()
@@ -329,7 +329,7 @@ def weathered(name, count, batch, readers):
     finally:
         stop.append(True)
         for thread in threads:
-            thread.join(20)
+            thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert free(model)
     again = Model(name, classes=("ham", "spam"), **PARAMETERS.get(name, {}))
