@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 
 settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
+# A script that runs pytest in the background has it ignore Ctrl-C, and all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
