@@ -59,7 +59,7 @@ def plain(monkeypatch):
     monkeypatch.setitem(LEARNERS, "plain", romco.Method(Plain, "Plain"))
 
 
-# A generator that is closed ends with these; Python 3.14 would report an interrupt there, and drop it.
+# With these a generator ends that is closed: Python 3.14 would report an interrupt and drop it.
 WITHOUT_INTERRUPTS = ("CALL_INTRINSIC_1", "RERAISE")
 
 
