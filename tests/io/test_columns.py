@@ -93,26 +93,10 @@ def test_a_schema_is_printed_stored_and_compared():
 
 
 @pytest.mark.parametrize(
-    ("stored", "kinds"),
-    [
-        ({"task": "u", "label": "y", "text": "says", "features": None}, {"says": "counts"}),
-        ({"task": "u", "text": ["says"], "words": "weighted"}, {"says": "text"}),
-        (
-            {"task": "u", "text": None, "kinds": {"a": "free", "b": "date"}},
-            {"a": "free", "b": "date"},
-        ),
-    ],
-)
-def test_columns_of_older_files_are_understood(stored, kinds):
-    schema = Schema.from_session({"columns": stored})
-    assert (schema.kinds, schema.task) == (kinds, "u")
-    assert schema.complete == ("kinds" in stored)
-
-
-@pytest.mark.parametrize(
     "stored",
-    [[], 3, {"columns": []}, {"columns": {"a": ["colour"]}}, {"columns": {"a": 3}}, {"task": 7},
-     {"kinds": {"a": []}}, {"features": 3}, {"features": [3]}, {"text": [3]}],
+    [[], 3, {}, {"columns": []}, {"columns": {"a": ["colour"]}}, {"columns": {"a": 3}},
+     {"columns": {3: ["free", "free"]}}, {"columns": {}, "task": 7}, {"columns": {}, "features": 3},
+     {"columns": {}, "features": [3]}],
 )  # fmt: skip
 def test_nothing_in_a_file_is_trusted(stored):
     with pytest.raises(ValueError, match="no schema"):

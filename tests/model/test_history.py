@@ -164,16 +164,6 @@ def test_a_forged_history_is_refused():
     assert issubclass(ModelFileError, ValueError)
 
 
-def test_a_model_with_older_history_features_opens_with_a_warning():
-    made = model()
-    made.learn(*stream(0))
-    state = made.state()
-    state["arrays"]["history.table"] = np.delete(state["arrays"]["history.table"], 4, axis=1)
-    with pytest.warns(UserWarning, match="other history features"):
-        older = romco.Model.from_state(state)
-    older.learn(*stream(1))
-
-
 @pytest.mark.parametrize("together", [False, True])
 def test_rows_of_weight_0_enter_the_history_but_are_not_learned(together):
     rows, y, task = stream(4)

@@ -287,8 +287,8 @@ class Schema:
         """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
             columns = {
-                name: Column(_text_of(kind), _text_of(meaning), "as learned")
-                for name, (kind, meaning) in _columns_of(stored).items()
+                _text_of(name): Column(_text_of(kind), _text_of(meaning), "as learned")
+                for name, (kind, meaning) in stored["columns"].items()
             }
             roles = {part: _text_of(stored.get(part), None) for part in ROLES[:3]}
             roles["offset"] = stored.get("offset") or None
@@ -296,7 +296,7 @@ class Schema:
             if not isinstance(listed, list | None):
                 raise TypeError(f"expected a list of columns, got {listed!r}")
             features = None if listed is None else [_text_of(name) for name in listed]
-            complete = bool(stored.get("complete", stored.get("kinds")))
+            complete = bool(stored.get("complete"))
             one_task = bool(stored.get("one_task"))
             made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
             made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
@@ -307,8 +307,8 @@ class Schema:
 
     @classmethod
     def from_session(cls, session: Mapping[str, Any]) -> Self | None:
-        """Return the schema that a model file keeps, "columns" in older ones; None if none."""
-        stored = session.get("schema", session.get("columns"))
+        """Return the schema that a model file keeps; None if none."""
+        stored = session.get("schema")
         return None if stored is None else cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
@@ -319,7 +319,6 @@ class Schema:
             raise ValueError(
                 f"{name} was learned with {difference}: use the same columns, or another model file"
             )
-        session.pop("columns", None)
         session["schema"] = self.to_json()
 
     def copy(self) -> Self:
@@ -730,14 +729,3 @@ def _text_of(value: Any, *also: Any) -> Any:
     if isinstance(value, str) or value in also:
         return value
     raise TypeError(f"expected text, got {value!r}")
-
-
-def _columns_of(stored: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return kind and meaning of each column; from kinds alone in older files."""
-    if "columns" in stored:
-        return {_text_of(name): list(parts) for name, parts in stored["columns"].items()}
-    words = stored.get("text") or []
-    weighted = "words" in stored or "kinds" in stored
-    names = [words] if isinstance(words, str) else list(words)
-    kinds = {**dict.fromkeys(names, "text" if weighted else "counts"), **stored.get("kinds", {})}
-    return {_text_of(name): [kind, kind] for name, kind in kinds.items()}

@@ -1,8 +1,6 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -389,10 +387,6 @@ class Model:
 
     # Files and states
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that ``romco.load`` opens."""
-        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
-
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
         own = {"notes": self.notes, "session": self._session()}
@@ -408,7 +402,8 @@ class Model:
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)
         made.features = made.engine.features
-        made.notes, made.session = _memories(state)
+        made.notes = dict(state["notes"])
+        made.session = dict(state["session"])
         made.schema = Schema.from_session(made.session)
         policy = state.get("asking")
         made.labels = None if policy is None else restore_policy(policy)
@@ -419,16 +414,7 @@ class Model:
         """Return what the program must know to go on, with the schema."""
         if self.schema is None:
             return self.session
-        rest = {name: part for name, part in self.session.items() if name != "columns"}
-        return {**rest, "schema": self.schema.to_json()}
+        return {**self.session, "schema": self.schema.to_json()}
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)
-
-
-def _memories(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return notes and the program's own memory, which older files have among the notes."""
-    notes = dict(state["notes"])
-    if "session" in state:
-        return notes, dict(state["session"])
-    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}

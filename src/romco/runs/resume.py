@@ -78,7 +78,7 @@ class SourceRecord:
                 resumed=events,
                 written=written if events else 0,
                 content=digest(content),
-                score=seen.get("score", seen.get("counts")),
+                score=seen.get("score"),
                 task_errors=seen.get("task_errors"),
             )
 
@@ -161,7 +161,7 @@ def _opened(path: str, file: BinaryIO | None = None) -> Iterator[BinaryIO | None
 
 def _find(sources: Mapping[str, Any], path: str, file: BinaryIO | None) -> dict[str, Any]:
     """Return what is remembered of a file, which may have grown since; empty if it is new."""
-    named = sources.get(str(Path(path).resolve()), sources.get(path))
+    named = sources.get(str(Path(path).resolve()))
     if named is not None:
         if _begins_with(file, named):
             return dict(named)

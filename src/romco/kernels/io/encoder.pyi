@@ -1,5 +1,5 @@
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from romco.kernels.io.lexicon import Lexicon
 
 KINDS: tuple[str, ...]
 
+@final
 class Encoder:
     lexicon: Lexicon
     def __init__(
