@@ -30,6 +30,7 @@ from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
+from romco.server.store import NO_ROOM
 from romco.server.writer import Service
 
 LOG = logging.getLogger("romco.server")
@@ -207,7 +208,8 @@ def refusal(error: Exception, with_index: bool) -> Response:
     if status != 500:
         reason = getattr(error, "reason", None) or str(error)
     elif isinstance(error, OSError):
-        status, reason = 507, "it could not be written: nothing was changed"
+        status = 507 if error.errno in NO_ROOM else 503
+        reason = f"it could not be written ({error.strerror}): nothing was changed"
     else:
         LOG.error("a request failed", exc_info=error)
     index = getattr(error, "index", None) if with_index else None
