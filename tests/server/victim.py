@@ -145,9 +145,11 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            faulthandler.dump_traceback_later(100.0)  # should it ever hang
+            order = json.loads(line)
+            faulthandler.dump_traceback_later(
+                100.0 + 10.0 * order.get("seconds", 0.0)
+            )  # if it hangs
             try:
-                order = json.loads(line)
                 (starve if "errors" in order else run)(order)
                 code = 0
             except BaseException:

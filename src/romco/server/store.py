@@ -29,7 +29,7 @@ from typing import IO, Any
 import msgspec
 
 from romco.io import durable
-from romco.io.modelfile import ModelFileError, load, save
+from romco.io.modelfile import ModelFileError, load, save_state
 from romco.model import Model
 from romco.server.protocol import (
     Answer,
@@ -425,13 +425,13 @@ class Store(durable.Closing):
 
     def save_model(self, state: dict[str, Any], sequence: int) -> None:
         """Write a model file; may run in any thread."""
-        save(Model.from_state(state), self.folder / _file(sequence))
+        save_state(state, self.folder / _file(sequence))
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
         with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
             path = Path(folder) / "model.romco"
-            save(Model.from_state(state), path)
+            save_state(state, path)
             return path.open("rb")
 
     def put_checkpoint(self, sequence: int, scores: bytes) -> None:
