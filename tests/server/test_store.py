@@ -245,15 +245,6 @@ def test_what_is_no_database_stops_the_start(tmp_path):
         pass
 
 
-def test_a_folder_of_the_old_format_is_refused_with_the_command_that_converts_it(tmp_path):
-    (tmp_path / "checkpoint-1-1").mkdir()
-    (tmp_path / "checkpoint-1-1" / "model.romco").touch()
-    (tmp_path / "log-1").touch()
-    with pytest.raises(DamagedError, match=r"romco serve .*model\.romco --data"), opened(tmp_path):
-        pass
-    assert not (tmp_path / "romco.sqlite").exists()
-
-
 def test_a_folder_serves_one_at_a_time(tmp_path):
     with opened(tmp_path), pytest.raises(ValueError, match="in use"):
         Service(tmp_path, model, Settings())

@@ -19,7 +19,6 @@ from functools import partial
 from importlib.resources import files
 from itertools import accumulate
 from typing import IO, Any, NamedTuple
-from urllib.parse import unquote_to_bytes
 
 import uvicorn
 from prometheus_client import Metric, generate_latest
@@ -120,13 +119,9 @@ class Application:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
     def _route(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Route, Any]:
-        """Return the route that may answer, and the task; the path is decoded here, once."""
-        method, raw = scope["method"], scope["raw_path"]
-        try:
-            path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
-        except UnicodeDecodeError:
-            raise RequestError("the path is not UTF-8", status=400) from None
-        methods, task = routes.find_routes(path)
+        """Return the route that may answer, and the task."""
+        method = scope["method"]
+        methods, task = routes.find_routes(scope["raw_path"])
         route = methods.get(method)
         self._access.check("read" if route is None else route.scope, method, headers)
         if route is None and methods:
@@ -372,8 +367,8 @@ class Metrics:
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,
-            "rank": overview.rank,
-            "kinds": dict(Counter(task.kind for task in overview.tasks)),
+            "rank": len(overview.weights.spectrum),
+            "kinds": dict(Counter(overview.kinds)),
         }
 
     def collect(self) -> Iterator[Metric]:

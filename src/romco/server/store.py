@@ -43,8 +43,7 @@ from romco.server.protocol import (
 )
 
 DATABASE = "romco.sqlite"
-FORMAT = 2  # 1 was a format of its own, without SQLite
-OLD_FORMAT = ("checkpoint-*", "log-*", "pending-*")
+FORMAT = 2
 TRIM_ROWS = 200  # rows that one transaction removes at most
 REPLAY_ROWS = 100
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -163,7 +162,6 @@ class Store(durable.Closing):
         self._lock = ExitStack()
         try:
             self._check_lock = self._lock.enter_context(durable.exclusive(folder / DATABASE))
-            _refuse_old_format(folder)
             with _opening():
                 self._connect()
                 newest = self._value("SELECT max(time) FROM pending")
@@ -490,17 +488,6 @@ def _title(origin: str) -> str:
 
 def _file(sequence: int) -> str:
     return f"model-{sequence:020d}.romco"
-
-
-def _refuse_old_format(folder: Path) -> None:
-    if (folder / DATABASE).exists() or not any(any(folder.glob(name)) for name in OLD_FORMAT):
-        return
-    last = max(folder.glob("checkpoint-*/model.romco"), default=Path("checkpoint/model.romco"))
-    raise DamagedError(
-        f"{folder.name} was written by an older version. Stop that version by SIGTERM, so that its "
-        f"checkpoint holds everything, then begin a new folder with its model: "
-        f"romco serve {last} --data {folder}-new (ids and pending events are not taken over)"
-    )
 
 
 @contextmanager
