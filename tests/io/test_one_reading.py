@@ -273,6 +273,33 @@ def test_a_column_that_is_not_known_is_named_once(learned):
         model.margins([{"sise": 1.0}, {"sise": 2.0}], ["u1", "u1"])
 
 
+class CountingName(str):
+    """Name of a feature that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        CountingName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("history", [None, ["town"]])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("value", [1.0, "red"])
+def test_unknown_features_cost_their_number(history, rows, value):
+    model = Model("pa-unique", history=history)
+    model.learn_one({"town": "Rome", "age": 7.0}, "yes", "ann")
+    names, known = [CountingName(f"new {k}") for k in range(1000)], {"town": "Rome"}
+    x = [dict.fromkeys(names, value) | known for _ in range(rows)]
+    CountingName.compared = 0
+    with pytest.warns(UserWarning, match="has not learned column 'new 0'"):
+        margins = model.margins(x, ["ann"] * rows)
+    assert CountingName.compared < 20 * rows * len(names)
+    np.testing.assert_array_equal(margins, model.margins([known] * rows, ["ann"] * rows))
+
+
 def test_a_file_is_opened_twice_and_a_model_is_loaded_once(tmp_path, monkeypatch):
     from pathlib import Path
 

@@ -25,7 +25,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -53,6 +53,7 @@ MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
 MAX_GROUPINGS = 8  # columns that a task may be given by
 MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
+MAX_COMPARED_COLUMNS = 1000  # known ones that the name of an unknown one is compared with
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
 ROLES = ("task", "label", "weight", "offset")  # columns that are no features
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
@@ -168,12 +169,16 @@ class Schema:
     ) -> list[str]:
         """Add the columns of ``rows`` that are not known yet; returns their names."""
         kinds = kinds or {}
-        names = (*(self.features or dict.fromkeys(chain.from_iterable(rows))), *kinds)
         roles, new = self.roles, []
-        for name in dict.fromkeys(names):
+        cells: dict[str, list[Any]] = {name: [] for name in self.features or ()}
+        for row in rows:
+            for name, cell in row.items():
+                if self.features is None or name in cells:
+                    cells.setdefault(name, []).append(cell)
+        for name in dict.fromkeys((*cells, *kinds)):
             if name in self.columns or name in roles:
                 continue
-            values = [row[name] for row in rows if name in row]
+            values = cells.get(name, [])
             if name in self.groupings:
                 self.add(name, Column("category", "grouping", f"{len(set(values)):,} levels"))
                 continue
@@ -253,10 +258,11 @@ class Schema:
         """Describe columns that the schema does not have, each with names close to it."""
         import difflib  # here, so that `import romco` stays fast
 
-        found = []
+        found, roles = [], self.roles
+        known = list(map(str, islice(self.columns, MAX_COMPARED_COLUMNS)))
         for name in names:
-            if name not in self.columns and name not in self.roles:
-                close = difflib.get_close_matches(str(name), list(map(str, self.columns)), 3)
+            if name not in self.columns and name not in roles:
+                close = difflib.get_close_matches(str(name), known, 3)
                 hint = f" (did you mean {quoted(close, ' or ')}?)" if close else ""
                 found.append(f"{name!r}{hint}")
         return found
@@ -478,10 +484,12 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
 
 
 def encode_rows(
-    rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
+    rows: Iterable[Mapping[Any, Any]],
+    schema: Schema,
+    encoder: Encoder | None = None,
 ) -> Encoded:
     """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
-    encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon, schema.columns)
+    encoder = encoder or Encoder(encode_cell, Lexicon(), schema.columns)
     roles, features, ends = schema.roles, schema.features, [0]
     for at, row in enumerate(rows):
         try:
@@ -527,8 +535,13 @@ class CellEncoder:
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         plain = self.schema is None and (not learning or (listed and only_numbers(rows)))
-        schema = Schema() if plain else self._extended(rows, names, learning)
-        encoded = encode_rows(rows, schema, self._lexicon)
+        schema = self.schema or Schema(complete=not plain)
+        if learning and not plain:
+            schema = self._extended(schema, rows, names)
+        numbers = names if schema.complete and not learning else None
+        encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
+        encoded = encode_rows(rows, schema, encoder)
+        self._report(encoder.skipped)
         if learning and not plain:
             self._adopt(schema, rows)
         return encoded
@@ -549,30 +562,23 @@ class CellEncoder:
             self._of_one = kept = encoder, schema, columns
         return kept
 
-    def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
-        """Return the schema with the columns of rows that it does not have yet.
-
-        Where rows are not learned, the model does not know these columns.
-        """
-        schema = self.schema or Schema(complete=True)
+    def _extended(self, schema: Schema, rows: Any, names: Container[Any]) -> Schema:
+        """Return the schema with the columns of rows that it does not have yet."""
         known, roles, used = schema.columns, schema.roles, schema.features
         # Others are refused later; to ask for a Mapping takes long.
         rows = [row for row in rows if type(row) is dict or isinstance(row, Mapping)]
         found = dict.fromkeys(chain.from_iterable(rows)) if used is None else used
-        new = [
+        new = {
             name
             for name in found
             if name not in known and name not in roles and isinstance(name, str)
-        ]
-        if not new or not (learning or schema.complete):
+        }
+        if not new:
             return schema
         kinds = {name: "number" for name in new if name in names}
-        if not learning:
-            self._report([name for name in new if name not in kinds])
-            kinds = {name: kinds.get(name, "ignored") for name in new}
-        sample = rows[:SAMPLE_ROWS]
+        sample = [{name: row[name] for name in row if name in new} for row in rows[:SAMPLE_ROWS]]
         schema = schema.copy()
-        schema.extend([{name: row[name] for name in new if name in row} for row in sample], kinds)
+        schema.extend(sample, kinds)
         for name, value in rows[0].items() if len(rows) == 1 else ():
             numeral = name in new and name not in kinds and isinstance(value, str)
             if numeral and schema.columns[name].kind == "number":
@@ -598,11 +604,13 @@ class CellEncoder:
         if len(rows) == 1:
             self._by_one_event.update(n for n in new if schema.columns[n].kind == "category")
 
-    def _report(self, names: Sequence[str]) -> None:
+    def _report(self, names: Iterable[str]) -> None:
+        """Warn of columns that are not known, each once."""
         new = [name for name in names if name not in self._reported]
-        if new and self.schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
+        new = new[: MAX_REPORTED_COLUMNS - len(self._reported)]
+        if new and self.schema is not None:
             self._reported.update(new)
-            unknown = ", ".join(self.schema.unknown(new)[:20])
+            unknown = ", ".join(self.schema.unknown(new))
             text = f"the model has not learned column {unknown}: it is not used"
             warnings.warn(text, UserWarning, stacklevel=2)
 
