@@ -1,5 +1,5 @@
 /* Preloaded into a process under test: kills it at a chosen call that changes a file, or lets
- * writes and syncs fail. fault_kill() and fault_fail() are called through ctypes.
+ * chosen calls fail. fault_kill() and fault_fail() are called through ctypes.
  * With FAULT_TRACE set, writes, syncs, renames and removals are recorded for a power failure. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,17 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static long left = -1;               /* calls until the kill; negative: never */
 static int moment = 0;               /* 0 before, 1 within, 2 after the call */
-static int write_errno = 0, sync_errno = 0;
+enum { OPEN = 1, WRITE = 2, READ = 4, SYNC = 8, RENAME = 16, UNLINK = 32, LOCK = 64, MAP = 128 };
+static int fail_kinds = 0;           /* calls that fail */
+static int fail_errno = 0;
+static long fail_left = 0;           /* how many of them; negative: all */
 static int trace = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void fault_kill(long calls, int when) { left = calls; moment = when; }
-void fault_fail(int writes, int syncs) { write_errno = writes; sync_errno = syncs; }
+void fault_fail(int kinds, int code, long calls) { fail_errno = code; fail_left = calls; fail_kinds = kinds; }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -39,6 +44,20 @@ static const char *named(int fd, char *buffer, size_t size) {
     return folder && strncmp(buffer, folder, strlen(folder)) == 0 ? buffer : NULL;
 }
 
+static int counted(const char *path) {
+    const char *folder = getenv("FAULT_FOLDER");
+    return folder && strncmp(path, folder, strlen(folder)) == 0;
+}
+
+/* Whether a call of a kind on a file under test is to fail; sets errno. */
+static int failing(int kind, int fd, const char *path) {
+    char buffer[4096];
+    if (!(fail_kinds & kind) || !(path ? counted(path) : named(fd, buffer, sizeof buffer) != NULL)) return 0;
+    if (fail_left == 0 || (fail_left > 0 && __sync_fetch_and_sub(&fail_left, 1) <= 0)) return 0;
+    errno = fail_errno;
+    return 1;
+}
+
 static void record(const char *kind, const char *path, const char *other, off_t at, const void *data, size_t n) {
     if (!getenv("FAULT_TRACE")) return;
     pthread_mutex_lock(&lock);
@@ -53,7 +72,7 @@ static ssize_t writing(int fd, const void *data, size_t n, off_t at, int positio
     char buffer[4096];
     const char *path = named(fd, buffer, sizeof buffer);
     if (!path) return positioned ? REAL(pwrite)(fd, data, n, at) : REAL(write)(fd, data, n);
-    if (write_errno) { errno = write_errno; return -1; }
+    if (failing(WRITE, fd, NULL)) return -1;
     int kills = due();
     if (kills && moment == 0) die();
     size_t some = kills && moment == 1 ? n / 2 : n;
@@ -80,7 +99,7 @@ static int syncing(int fd, int (*real)(int)) {
     char buffer[4096];
     const char *path = named(fd, buffer, sizeof buffer);
     if (!path) return real(fd);
-    if (sync_errno) { errno = sync_errno; return -1; }
+    if (failing(SYNC, fd, NULL)) return -1;
     AROUND(real(fd), "sync", path, NULL, 0);
 }
 int fsync(int fd) { return syncing(fd, REAL(fsync)); }
@@ -90,20 +109,55 @@ static int cutting(int fd, off_t size) {
     char buffer[4096];
     const char *path = named(fd, buffer, sizeof buffer);
     if (!path) return REAL(ftruncate)(fd, size);
+    if (failing(WRITE, fd, NULL)) return -1;
     AROUND(REAL(ftruncate)(fd, size), "cut", path, NULL, size);
 }
 int ftruncate(int fd, off_t size) { return cutting(fd, size); }
 int ftruncate64(int fd, off64_t size) { return cutting(fd, size); }
 
-static int counted(const char *path) {
-    const char *folder = getenv("FAULT_FOLDER");
-    return folder && strncmp(path, folder, strlen(folder)) == 0;
-}
 int unlink(const char *path) {
     if (!counted(path)) return REAL(unlink)(path);
+    if (failing(UNLINK, -1, path)) return -1;
     AROUND(REAL(unlink)(path), "remove", path, NULL, 0);
 }
 int rename(const char *from, const char *to) {
     if (!counted(to)) return REAL(rename)(from, to);
+    if (failing(RENAME, -1, to)) return -1;
     AROUND(REAL(rename)(from, to), "rename", from, to, 0);
 }
+
+/* Calls that change nothing: they only fail. */
+
+static int opening(const char *path, int flags, mode_t mode) {
+    return failing(OPEN, -1, path) ? -1 : REAL(open)(path, flags, mode);
+}
+#define OPENING(name) int name(const char *path, int flags, ...) { \
+    va_list more; \
+    va_start(more, flags); \
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
+    va_end(more); \
+    return opening(path, flags, mode); }
+OPENING(open)
+OPENING(open64)
+
+ssize_t read(int fd, void *data, size_t n) { return failing(READ, fd, NULL) ? -1 : REAL(read)(fd, data, n); }
+ssize_t pread64(int fd, void *data, size_t n, off64_t at) {
+    return failing(READ, fd, NULL) ? -1 : REAL(pread64)(fd, data, n, at);
+}
+
+int flock(int fd, int what) { return failing(LOCK, fd, NULL) ? -1 : REAL(flock)(fd, what); }
+#define LOCKING(name) int name(int fd, int what, ...) { \
+    va_list more; \
+    va_start(more, what); \
+    void *given = va_arg(more, void *); \
+    va_end(more); \
+    if ((what == F_SETLK || what == F_SETLKW) && failing(LOCK, fd, NULL)) return -1; \
+    return REAL(fcntl)(fd, what, given); }
+LOCKING(fcntl)
+LOCKING(fcntl64)
+
+#define MAPPING(name, offset) void *name(void *at, size_t n, int access, int flags, int fd, offset from) { \
+    if (fd >= 0 && failing(MAP, fd, NULL)) return MAP_FAILED; \
+    return REAL(mmap64)(at, n, access, flags, fd, from); }
+MAPPING(mmap, off_t)
+MAPPING(mmap64, off64_t)

@@ -34,6 +34,15 @@ def kill_at(calls: int, moment: int) -> None:
     ctypes.CDLL(None).fault_kill(ctypes.c_long(calls), moment)
 
 
-def fail(writes: int = 0, syncs: int = 0) -> None:
-    """Within such a process: let writes and syncs fail with these errors; 0: succeed."""
-    ctypes.CDLL(None).fault_fail(writes, syncs)
+CALLS = ("open", "write", "read", "sync", "rename", "unlink", "lock", "map")
+
+
+def fail(call: str, code: int, times: int = -1) -> None:
+    """Within such a process: let a call, or "all", fail so many times; without end if negative."""
+    kinds = (1 << len(CALLS)) - 1 if call == "all" else 1 << CALLS.index(call)
+    ctypes.CDLL(None).fault_fail(kinds, code, ctypes.c_long(times))
+
+
+def recover() -> None:
+    """Within such a process: let all calls succeed again."""
+    ctypes.CDLL(None).fault_fail(0, 0, ctypes.c_long(0))

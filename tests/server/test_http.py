@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import romco
-from romco.server import Client, ServiceError
+from romco.server import Client, ServiceError, state
 from romco.server.routes import ROUTES, Route, describe_routes, read_tokens
 from romco.server.routes import create_token as create
 from tests.server.requests import answers, closing
@@ -194,6 +194,50 @@ def test_tasks_and_their_insight(serving):
             service.client.task("nobody")
         for query in ("order=x", "limit=0", "offset=-1", "limit=a"):
             assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422
+
+
+@pytest.mark.parametrize(
+    "order", ["task", "kind", "events", "shared", "personal", "share", "error"]
+)
+def test_a_page_of_tasks_is_a_part_of_all_in_order(serving, order):
+    with serving() as service:
+        service.client.learn(STREAM)
+        whole = service.client.tasks(order=order, descending="false")["tasks"]
+        values = [(row[order] is not None, row[order]) for row in whole]
+        assert values == sorted(values)
+        query = {"order": order, "descending": "false", "limit": 5}
+        pages = [service.client.tasks(**query, offset=at)["tasks"] for at in range(0, 15, 5)]
+        assert [row for page in pages for row in page] == whole
+
+
+def test_one_of_many_tasks_is_found_while_all_are_read(serving, monkeypatch):
+    """It took half a second of 100,000, in which nobody else was answered."""
+    monkeypatch.setattr(state, "FEW_TASKS", 5)
+    with serving() as service:
+        service.client.learn(STREAM)
+        before = service.client.task("user1")
+        with service.served._reading:  # they are being read, and this takes its time
+            service.client.learn({"task": "user1", "x": {"f1": 1.0}, "y": "no"})
+            assert service.client.task("user1")["events"] == before["events"] + 1
+            assert service.client.tasks()["total"] == 12
+        service.client.learn({"task": "new", "x": {"f1": 1.0}, "y": "no"})
+        assert service.client.task("new")["events"] == 1
+        service.client.forget("user1")
+        with pytest.raises(ServiceError, match="404"):
+            service.client.task("user1")
+
+
+def test_a_task_is_one_part_of_a_path(service):
+    service.client.learn({"task": "a/b", "x": {"f1": 1.0}, "y": "no"})
+    for path, expected in (
+        (b"/v1/tasks/a%2Fb", 200),
+        (b"/v1/tasks/a/b", 404),
+        (b"/v1/tasks/", 404),
+        (b"/v1%2Ftasks/a%2Fb", 404),
+        (b"/v1/task%73", 200),
+    ):
+        data = closing(b"", start=b"GET %b HTTP/1.1" % path)
+        assert answers(service.port, data)[0] == [expected], path
 
 
 def test_an_empty_service_can_be_looked_at(serving):

@@ -100,16 +100,27 @@ def test_five_hundred_kills(zygote):
     survive_many(zygote, "five-hundred", 500, "durable")
 
 
-@pytest.mark.parametrize("what", ["writes", "syncs"])
-@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, what, error):
-    if (what, error) == ("syncs", "ENOSPC"):
-        pytest.skip("SQLite reports it as an I/O error, as any failed sync")
-    folder = zygote.folder / f"{what}-{error}"
-    assert zygote.run(folder=str(folder), what=what, error=error) == "done"
+def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
+    """Let a call fail for some seconds with each error; learning resumes, and nothing is lost."""
+    folder = zygote.folder / f"{call}-{seconds}"
+    order = {"folder": str(folder), "call": call, "seconds": seconds, "patience": patience}
+    errors = ("EIO", "ENOSPC", "EROFS", "EMFILE")
+    assert zygote.run(**order, errors=errors, events=100) == "done"
     with opened(folder, unsettled) as service:
         expected = unsettled()
-        for one in turning(40, 0):
+        for one in turning(100, 0):
             expected.learn_one(one.x, one.y, one.task)
-        assert service.store.ids == 40
+        assert service.store.ids == 100
         assert_same_bits(service.served.model, expected)
+
+
+@pytest.mark.parametrize("call", [*faults.CALLS, "all"])
+def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, call):
+    starve(zygote, call, seconds=0.3, patience=20.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [5.0, 60.0])
+@pytest.mark.parametrize("call", [*faults.CALLS, "all"])
+def test_learning_resumes_after_a_disk_was_away_for_long(zygote, call, seconds):
+    starve(zygote, call, seconds, patience=5.0)

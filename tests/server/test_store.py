@@ -18,6 +18,7 @@ from romco.server.protocol import (
     PredictRequest,
     RequestError,
     Settings,
+    StoppedError,
     encode,
 )
 from romco.server.protocol import LearnRequest as Lesson
@@ -261,6 +262,21 @@ def test_no_room_refuses_learning_and_loses_nothing(tmp_path):
         crashed = copied(service, tmp_path / "b")
     with opened(crashed, model) as again:
         assert_same_bits(again.served.model, learned(STREAM))
+
+
+def test_a_fault_of_ours_stops_learning_and_leaves_nobody_waiting(tmp_path, monkeypatch):
+    def fail():
+        raise ZeroDivisionError
+
+    with opened(tmp_path) as service:
+        service.learn(STREAM[:10]).result(20.0)
+        monkeypatch.setattr(service.store, "expire_pending", fail)
+        while not service.broken:
+            time.sleep(0.01)
+        for request in (lambda: service.learn(STREAM[10:]), service.checkpoint):
+            with pytest.raises(StoppedError):
+                request().result(20.0)
+        assert service.look(lambda served: served.sequence).result(20.0) == 10
 
 
 def test_limits_of_the_model_hold(tmp_path):

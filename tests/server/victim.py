@@ -15,12 +15,17 @@ import sys
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from romco.server.protocol import LearnRequest, Settings, StoreError
+import msgspec
+
+from romco.server.app import refusal
+from romco.server.protocol import LearnRequest, Settings
+from romco.server.state import ServedModel
 from romco.server.writer import Service
 from tests.server import faults
 from tests.server.streams import predicted, said_of, turning, unsettled
@@ -62,35 +67,90 @@ def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
 
 
 def starve(order: dict[str, Any]) -> None:
-    """Learn while the disk is full or cannot sync, and again when it is back."""
+    """Learn while calls on files fail: each error once, then for some seconds."""
     service = Service(Path(order["folder"]), unsettled, Settings())
-    stream = turning(40, 0)
+    stream = iter(turning(order["events"], 0))
     service.start()
-    service.learn(stream[:10]).result(60.0)
-    code = getattr(errno, order["error"])
-    faults.fail(**{order["what"]: code})
-    error = service.learn(stream[10:20]).exception(60.0)
-    assert isinstance(error, StoreError)
-    assert error.errno == (errno.ENOSPC if order["error"] == "ENOSPC" else errno.EIO), error
-    assert service.failing
-    assert predicted(service, stream[0])
-    faults.fail()
-    end = time.monotonic() + 60.0
-    while service.failing:  # nobody asks: it finds out by itself
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    service.learn(stream[10:]).result(60.0)
+    asking = Asking(service, stream)
+    for error in order["errors"]:
+        asking.code = code = getattr(errno, error)
+        asking.ask()
+        for request in asking.requests:
+            faults.fail(order["call"], code, times=1)
+            asking.answer(request)
+        faults.fail(order["call"], code)
+        end = time.monotonic() + order["seconds"]
+        while time.monotonic() < end:
+            asking.ask()
+            assert predicted(service, asking.lesson), "predictions go on"
+            time.sleep(0.02)
+        faults.recover()
+        end = time.monotonic() + 30.0
+        while service.failing:  # nobody asks: it finds out by itself
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        asking.ask()
+        assert asking.learned, "learning did not resume"
+        assert asking.slowest < order["patience"], asking.slowest
+    for lesson in stream:
+        service.learn([lesson]).result(60.0)
     assert service.close(60.0)
+
+
+class Asking:
+    """One request of each kind at a time; an event is sent again until it is learned."""
+
+    def __init__(self, service: Service, stream: Iterator[LearnRequest]) -> None:
+        self.service, self._stream = service, stream
+        self.lesson, self.learned = next(stream), False
+        self.code = 0  # of the error that may be told
+        self.slowest = 0.0  # seconds that an answer took
+        self.requests = (self._learn, self._keep, service.checkpoint, self._download)
+
+    def ask(self) -> None:
+        if self.learned:
+            self.lesson, self.learned = next(self._stream, self.lesson), False
+        for request in self.requests:
+            self.answer(request)
+
+    def answer(self, request: Callable[[], Future[Any]]) -> None:
+        """Make a request; it succeeds, or says what is wrong with the disk."""
+        begin = time.monotonic()
+        try:
+            request().result(30.0)
+            self.learned = self.learned or request == self._learn
+        except TimeoutError:
+            raise AssertionError(f"{request} was not answered") from None
+        except OSError as error:
+            full = self.code == errno.ENOSPC
+            status, reason = refusal(error, with_index=False)[:2]
+            assert status == 503 or (full and status == 507), (status, reason)
+            assert status == 507 or b"no room" not in reason, reason
+        self.slowest = max(self.slowest, time.monotonic() - begin)
+
+    def _learn(self) -> Future[Any]:
+        return self.service.learn([self.lesson])
+
+    def _keep(self) -> Future[Any]:
+        named = msgspec.structs.replace(self.lesson, id="kept")
+        return self.service.keep([predicted(self.service, named)])
+
+    def _download(self) -> Future[Any]:
+        _, state, _ = self.service.look(ServedModel.copy).result(30.0)
+        self.service.store.open_copy(state).close()
+        return self.service.look(lambda _: None)
 
 
 def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            faulthandler.dump_traceback_later(50.0)  # should it ever hang
+            order = json.loads(line)
+            faulthandler.dump_traceback_later(
+                100.0 + 10.0 * order.get("seconds", 0.0)
+            )  # if it hangs
             try:
-                order = json.loads(line)
-                (starve if "error" in order else run)(order)
+                (starve if "errors" in order else run)(order)
                 code = 0
             except BaseException:
                 traceback.print_exc()

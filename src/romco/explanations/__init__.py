@@ -2,17 +2,19 @@
 
 from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.effects import Effects, effects
-from romco.explanations.explanation import explain, explain_task
+from romco.explanations.explanation import ModelReader, explain, explain_task, read_model
 from romco.explanations.text import Explanation, TaskInsight
 
 __all__ = [
     "Effects",
     "Explanation",
+    "ModelReader",
     "Reason",
     "Reasons",
     "TaskInsight",
     "effects",
     "explain",
     "explain_task",
+    "read_model",
     "reasons",
 ]

@@ -1,11 +1,13 @@
 """Explanation of a model: levels, effects, shared and personal weights, similar tasks."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from romco.explanations.text import ALONE, EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
@@ -40,8 +42,8 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
     """
-    reader = _read(model, findings)
-    order = np.argsort(-reader.personal, kind="stable")
+    reader = read_model(model, findings)
+    order = np.array(reader.by_personal, dtype=np.int64)
     detailed, rest = order[:top], order[top:]
     cosines = reader.weights.cosines(detailed)
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
@@ -68,19 +70,17 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
 
 def explain_task(model: Model, task: Any) -> TaskInsight:
     """Explain one task in detail; KeyError if it is not known."""
-    reader = _read(model, findings=False)
-    known = [canonical_name(name) for name in reader.names]
-    if canonical_name(task) not in known:
-        raise KeyError(f"no task {task!r} is known")
-    i = known.index(canonical_name(task))
-    return reader.detailed_task(i, reader.weights.cosines(np.array([i]))[0])
+    return read_model(model, findings=False).explain_task(task)
 
 
-def _read(model: Model | Learner, findings: bool) -> "_Reader":
+def read_model(model: Model | Learner, findings: bool) -> "ModelReader":
+    """Read what a model has learned of its tasks; with the learner's ``findings`` or without."""
     if not isinstance(model, Model):
-        return _Reader(model, None, findings)
+        return ModelReader(model, None, findings)
     with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
-        return _Reader(learner, model, findings)
+        reader = ModelReader(learner, model, findings)
+    reader.weights.cosines(reader.numbers[:0])  # the first one of a task is as quick as the next
+    return reader
 
 
 def _label_costs(model: Model) -> tuple[str, ...]:
@@ -137,13 +137,31 @@ class TaskWeights:
 
     def cosines(self, some: NDArray[np.int64]) -> Numbers:
         """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
-        gram, across = self.right @ self._gram(), self.own.T @ self.left  # both (m, r)
-        squares = ((gram + 2.0 * across) * self.right).sum(axis=1) + self.personal() ** 2
+        factors, others, unit_factors, unit_own = self._products
+        cosines = np.zeros((len(some), len(self.right)))
+        for k, task in enumerate(some):
+            own = self.own[:, [task]].toarray().ravel()
+            length = np.sqrt(max(0.0, others[task] @ factors[task] + own @ own))
+            if length > 0.0:
+                cosines[k] = (unit_factors @ others[task] + unit_own @ own) / length
+        return cosines
+
+    @cached_property
+    def _products(self) -> tuple[Numbers, Numbers, Numbers, Any]:
+        """Factors (m, 2 r) whose products are those of weights but for V with V; unit vectors."""
+        gram = self.right @ self._gram()
+        across = self.own.T @ self.left
+        factors = np.hstack([self.right, across])
+        others = np.hstack([gram + across, self.right])
+        squares = (factors * others).sum(axis=1) + self.personal() ** 2
         lengths = np.sqrt(np.maximum(squares, 0.0))
-        inner = (gram + across)[some] @ self.right.T + self.right[some] @ across.T
-        inner += (self.own[:, some].T @ self.own).toarray()
-        scale = np.outer(lengths[some], lengths)
-        return np.divide(inner, scale, out=np.zeros_like(inner), where=scale > 0.0)
+        scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+        return (
+            factors,
+            others,
+            scale[:, None] * factors,
+            csr_array(self.own.T.multiply(scale[:, None])),
+        )
 
     def largest(self, task: int, n: int) -> list[tuple[int, float]]:
         """Rows and values of the ``n`` largest entries of a task's column of V.
@@ -165,26 +183,27 @@ class TaskWeights:
         return self.left.T @ self.left
 
 
-class _Reader:
-    """Values read from a model or a bare learner, by the number of a task in ``names``."""
+class ModelReader:
+    """Values read from a model or a bare learner, by the place of a task in ``names``."""
 
     def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
         self.learner, self.model = learner, model
-        self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
+        self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
         self.turn = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
-            self.numbers = model.engine.tasks.numbers(self.names)
+            tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
+            self.names = [name for name, _ in tasks]
+            self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
             self.turn = model.engine.target.turn
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
-        self.shared, self.personal = self.weights.shared(), self.weights.personal()
-        self.levels = self._levels()
-        self.findings = tuple(self._class_effects())
+        self.levels = self._levels() if findings else None
+        self.findings: tuple[str, ...] = ()
         if findings:
-            self.findings += tuple(learner.findings(self.numbers))
+            self.findings = (*self._class_effects(), *learner.findings(self.numbers))
         few = findings and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
         groups = learner.groups() if few else None
         self.groups = None if groups is None else groups[self.numbers].tolist()
@@ -210,6 +229,58 @@ class _Reader:
             level=None if self.levels is None else float(self.levels[i]),
             **detail,
         )
+
+    @cached_property
+    def shared(self) -> Numbers:
+        """Norm (m,) of each column of U."""
+        return self.weights.shared()
+
+    @cached_property
+    def personal(self) -> Numbers:
+        """Norm (m,) of each column of V."""
+        return self.weights.personal()
+
+    @cached_property
+    def by_personal(self) -> list[int]:
+        """Places of all tasks, the most personal first."""
+        order: list[int] = np.argsort(-self.personal, kind="stable").tolist()
+        return order
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [str(name).casefold() for name in self.names]
+
+    def search(self, word: str) -> list[int]:
+        """Places of the tasks whose name holds a word, the most personal first."""
+        word = word.casefold()
+        return [i for i in self.by_personal if word in self._folded[i]]
+
+    def column(self, name: str) -> list[Any]:
+        """Values of all tasks of a field of :class:`TaskInsight`: a name, a text or a number."""
+        if name in ("task", "kind"):
+            return self.names if name == "task" else self.kinds
+        if name == "events" and self.model is not None:
+            return [int(n) for n in self.model.engine.counts.seen[self.numbers]]
+        values = self.personal if name == "share" else getattr(self, name)
+        if name == "share":
+            values = values / np.where(values > 0.0, self.shared + values, 1.0)
+        column: list[Any] = values.tolist()
+        return column
+
+    def find(self, task: Any) -> int:
+        """Place of a task, -1 if it was not known when the model was read."""
+        number = -1 if self.model is None else self.model.engine.tasks.find(task)
+        i = int(np.searchsorted(self.numbers, number))
+        found = i < len(self.numbers) and self.numbers[i] == number
+        same = found and canonical_name(self.names[i]) == canonical_name(task)
+        return i if same else -1
+
+    def explain_task(self, task: Any) -> TaskInsight:
+        """Return a task in detail; KeyError if it was not known when the model was read."""
+        i = self.find(task)
+        if i < 0:
+            raise KeyError(f"no task {task!r} is known")
+        return self.detailed_task(i, self.weights.cosines(np.array([i]))[0])
 
     def detailed_task(self, i: int, cosines: Numbers) -> TaskInsight:
         """Return a task with its largest personal effects and its most similar tasks."""
@@ -268,7 +339,9 @@ class _Reader:
         return j if self.model is None else feature_name(self.model, j)
 
     def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
-        most = np.argsort(-cosines, kind="stable")[: n + 1]
+        least = np.partition(cosines, -n - 1)[-n - 1] if len(cosines) > n else -np.inf
+        near = np.flatnonzero(cosines >= least)
+        most = near[np.argsort(-cosines[near], kind="stable")[: n + 1]]
         return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
 
     def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:

@@ -12,7 +12,7 @@ import re
 import secrets
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
@@ -68,11 +68,12 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
 
 
 @contextmanager
-def exclusive(path: str | Path) -> Iterator[None]:
+def exclusive(path: str | Path) -> Iterator[Callable[[], bool]]:
     """While this lasts no other process or thread gets past it for the same path.
 
     Who comes second is refused: BlockingIOError names ``path``. A process that is killed
-    holds nothing. Where there are no locks, nobody is refused.
+    holds nothing. Where there are no locks, nobody is refused. Gives a function that
+    raises OSError where locks have ceased to work.
     """
     path = Path(path)
     marker = path.with_name(f".{path.name}.lock")
@@ -85,7 +86,7 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 raise BlockingIOError(errno.EAGAIN, why, str(path)) from None
             if os.fstat(file.fileno()).st_nlink:  # else who had it before has just removed it
                 try:
-                    yield
+                    yield partial(_lock, file)
                 finally:
                     _discard(marker)
                 return

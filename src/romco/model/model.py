@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Column, Schema, names_columns, take_groupings
+from romco.io.schema import Column, Schema, category_columns, names_columns, take_groupings
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.model.engine import (
@@ -17,7 +17,7 @@ from romco.model.engine import (
     next_double,
     one_offset,
 )
-from romco.model.features import Dense, Features, Names
+from romco.model.features import Dense, Features, NamedFeatures, Names
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingLabels
@@ -116,6 +116,9 @@ class Model:
             schema = history_schema(schema, history)
             number, time = made.kind == "number", schema.time
             past = TaskHistory(history, history_limit, numeric=number, time=time)
+            named = [*history] if time is None else [*history, time]
+            if isinstance(self.features, NamedFeatures):
+                self.features.cells.required = tuple(named)
         elif schema is not None and schema.time is not None:
             raise ValueError(f"time column {schema.time!r} is for history=: name its columns too")
         self.engine = Engine(inner, self.features, made, table, new_task, past)
@@ -344,6 +347,9 @@ class Model:
             schema.task, schema.groupings = first, groupings
             for name in groupings:
                 schema.add(name, Column("category", "grouping", "set"))
+            for name, kind in category_columns(x).items():
+                if name not in schema.columns:
+                    schema.add(name, Column(kind, kind, "by its type"))
             self.schema = schema
         try:
             return self.learn(rows, y, tasks, **how)

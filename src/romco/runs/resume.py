@@ -21,6 +21,7 @@ from romco.presentation.screen import inert
 
 STDIN = "-"
 STDOUT = Path("-")
+JSON_LINES_SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt", "")  # that predictions may have
 DIGEST_BYTES = 1 << 24  # from either end of a long file
 
 
@@ -193,6 +194,8 @@ class PredictionLog(Closing):
         self._path, self._keep = None if self._stdout else path, keep
         path = self._path
         self._file: BinaryIO | None = None
+        if path is not None and path.suffix not in JSON_LINES_SUFFIXES:
+            raise ValueError(f"{path.name}: predictions are JSON lines; name the file .jsonl")
         if path is not None and keep and path.exists() and path.stat().st_size < keep:
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
 

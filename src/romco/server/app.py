@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import accumulate
-from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes
+from typing import IO, Any, NamedTuple
 
 import uvicorn
 from prometheus_client import Metric, generate_latest
@@ -25,20 +26,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from romco.model import Columns
 from romco.server import routes
-from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
+from romco.server.connection import (
+    JSON_HEADERS,
+    MAX_CONNECTIONS,
+    SECURITY_HEADERS,
+    Connection,
+    Headers,
+)
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
+from romco.server.store import NO_ROOM
 from romco.server.writer import Service
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
-MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 8 << 20
+MAX_STREAMS = {"model": 4, "live": 100}  # responses under way at the same time
 KEEP_ALIVE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
-DOWNLOAD_CHUNK_BYTES = 1 << 20
+OPEN_FILES = 4 * MAX_CONNECTIONS  # that the process may have
+DOWNLOAD_BYTES = 1 << 20  # read and sent at once
 OTHER_PATH = "other"
 RECENT_REQUESTS = 1000  # of which the page shows median and 99th percentile
 OUTCOMES = ("applied", "duplicate", "expired", "refused")
@@ -61,6 +70,15 @@ class Response(NamedTuple):
     headers: Headers = JSON_HEADERS
 
 
+@dataclass
+class Snapshot:
+    """Model file that downloads at the same change share; closed by the last of them."""
+
+    sequence: int
+    file: IO[bytes]
+    readers: int = 0
+
+
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
@@ -69,6 +87,9 @@ class Application:
         self._service, self._access, self._stopping = service, access, stopping
         self._served = service.served
         self._html, self._page_headers = load_page()
+        self._streams: Counter[str] = Counter()  # responses under way that take long
+        self._snapshot: Snapshot | None = None
+        self._snapshot_lock = asyncio.Lock()
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
         self._description = encode(routes.describe_routes(width))
@@ -98,13 +119,9 @@ class Application:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
     def _route(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Route, Any]:
-        """Return the route that may answer, and the task; the path is decoded here, once."""
-        method, raw = scope["method"], scope["raw_path"]
-        try:
-            path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
-        except UnicodeDecodeError:
-            raise RequestError("the path is not UTF-8", status=400) from None
-        methods, task = routes.find_routes(path)
+        """Return the route that may answer, and the task."""
+        method = scope["method"]
+        methods, task = routes.find_routes(scope["raw_path"])
         route = methods.get(method)
         self._access.check("read" if route is None else route.scope, method, headers)
         if route is None and methods:
@@ -151,30 +168,62 @@ class Application:
         return {"sequence": await asyncio.wrap_future(self._service.checkpoint())}
 
     async def _model(self, given: str) -> Response:
-        look = self._service.look(ServedModel.copy)
-        sequence, state, _ = await asyncio.wrap_future(look)
-        file = await asyncio.to_thread(self._service.store.open_copy, state)
+        parts = self._download()
+        sequence, size = await anext(parts)
         headers = [
             (b"content-disposition", b'attachment; filename="model-%d.romco"' % sequence),
-            (b"content-length", b"%d" % os.fstat(file.fileno()).st_size),
+            (b"content-length", b"%d" % size),
             (b"x-romco-sequence", b"%d" % sequence),
         ]
+        return Response(200, parts, _headers("model", *headers))
 
-        async def parts() -> AsyncGenerator[bytes, None]:
-            with file:
-                while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
+    async def _download(self) -> AsyncGenerator[Any, None]:
+        """Yield sequence and size of the model file, then its parts."""
+        with self._stream("model"):
+            async with self._snapshot_lock:
+                snapshot = self._snapshot
+                if snapshot is None or snapshot.sequence != self._served.sequence:
+                    look = self._service.look(ServedModel.copy)
+                    sequence, state, _ = await asyncio.wrap_future(look)
+                    file = await asyncio.to_thread(self._service.store.open_copy, state)
+                    snapshot = self._snapshot = Snapshot(sequence, file)
+                snapshot.readers += 1
+            number, at = snapshot.file.fileno(), 0
+            try:
+                yield snapshot.sequence, os.fstat(number).st_size
+                while part := await asyncio.to_thread(os.pread, number, DOWNLOAD_BYTES, at):
+                    at += len(part)
                     yield part
-
-        return Response(200, parts(), _headers("model", *headers))
+            finally:
+                snapshot.readers -= 1
+                if not snapshot.readers:
+                    snapshot.file.close()
+                    self._snapshot = None if self._snapshot is snapshot else self._snapshot
 
     async def _live(self, given: str) -> Response:
-        async def messages() -> AsyncGenerator[bytes, None]:
+        messages = self._messages()
+        await anext(messages)
+        return Response(200, messages, _headers("live"))
+
+    async def _messages(self) -> AsyncGenerator[bytes, None]:
+        """Yield nothing, then the state of the service every second."""
+        with self._stream("live"):
+            yield b""
             while not self._stopping():
                 status = await asyncio.to_thread(self.metrics.status)
                 yield b"data: " + encode(status) + b"\n\n"
                 await asyncio.sleep(LIVE_SECONDS)
 
-        return Response(200, messages(), _headers("live"))
+    @contextmanager
+    def _stream(self, name: str) -> Iterator[None]:
+        """Count a response that takes long; BusyError if there are too many of its kind."""
+        if self._streams[name] >= MAX_STREAMS[name]:
+            raise BusyError(f"{MAX_STREAMS[name]} such responses are under way: try again later")
+        self._streams[name] += 1
+        try:
+            yield
+        finally:
+            self._streams[name] -= 1
 
     async def _metrics(self, given: str) -> Response:
         text = await asyncio.to_thread(generate_latest, self.metrics)
@@ -207,7 +256,8 @@ def refusal(error: Exception, with_index: bool) -> Response:
     if status != 500:
         reason = getattr(error, "reason", None) or str(error)
     elif isinstance(error, OSError):
-        status, reason = 507, "it could not be written: nothing was changed"
+        status = 507 if error.errno in NO_ROOM else 503
+        reason = f"it could not be written ({error.strerror}): nothing was changed"
     else:
         LOG.error("a request failed", exc_info=error)
     index = getattr(error, "index", None) if with_index else None
@@ -246,9 +296,11 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
     if isinstance(body, bytes):
         await scope["write"](status, headers, body)
         return
-    await send({"type": "http.response.start", "status": status, "headers": headers})
     async with aclosing(body) as parts:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         async for part in parts:
+            if scope["is_closed"]():
+                return
             if scope["method"] == "HEAD":
                 break
             await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -315,8 +367,8 @@ class Metrics:
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,
-            "rank": overview.rank,
-            "kinds": dict(Counter(task.kind for task in overview.tasks)),
+            "rank": len(overview.weights.spectrum),
+            "kinds": dict(Counter(overview.kinds)),
         }
 
     def collect(self) -> Iterator[Metric]:
@@ -368,6 +420,16 @@ class Metrics:
 # The server
 
 
+def _allow_files() -> None:
+    """Let the process open as many files as connections need, where the system has such limits."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
 class Server:
     """Runs an application until a signal comes; replays the log while it already listens.
 
@@ -384,7 +446,7 @@ class Server:
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
             self.application,
-            http=Connection,
+            http=partial(Connection, by_activity=OrderedDict()),  # type: ignore[arg-type]
             log_config=None,
             access_log=False,
             server_header=False,
@@ -393,7 +455,6 @@ class Server:
             ws="none",
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, int(grace / 2)),
-            limit_concurrency=MAX_CONNECTIONS,
         )
         self.uvicorn = uvicorn.Server(config)
         host, self.port = self._listening.getsockname()[:2]
@@ -403,6 +464,7 @@ class Server:
         """Serve; False if the stop took too long to write a checkpoint, which loses nothing."""
         readers: list[SourceReader] = []
         sys.setswitchinterval(SWITCH_SECONDS)
+        _allow_files()
 
         def start() -> None:
             try:

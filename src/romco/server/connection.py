@@ -1,17 +1,23 @@
-"""Connection: uvicorn's HTTP/1.1 with limits on heads and times, without upgrades and trailers.
+"""Connection: uvicorn's HTTP/1.1 with limits, without upgrades and trailers.
 
-httptools leaves three things to its user, and uvicorn passes them on: after ``Upgrade`` the body
-is read as the next request, fields of a trailer are appended to the headers, and neither the size
-of a head nor the time it takes is limited. Here an upgrade is refused and the connection closed,
-trailers are dropped, and heads are limited.
+httptools leaves these to its user, and uvicorn passes them on: after ``Upgrade`` the body is read
+as the next request, fields of a trailer are appended to the headers, and nothing limits the size
+of a head or a trailer, the time it takes, the requests that wait for the answer before theirs, or
+the time that an answer waits to be read. Here an upgrade is refused and the connection closed,
+trailers are dropped, and all of these are limited.
+
+The place of a full server goes to whoever speaks: of those whose client has something to do, the
+connection that has been silent longest is closed.
 """
 
 import asyncio
 from asyncio import TimerHandle
+from collections import OrderedDict
+from collections.abc import Collection
 from functools import partial
-from itertools import chain
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -20,12 +26,17 @@ from uvicorn.protocols.http.httptools_impl import (
 
 Headers = list[tuple[bytes, bytes]]
 
-MAX_HEAD_BYTES = 65_536
+MAX_CONNECTIONS = 1_000
+MAX_HEAD_BYTES = 65_536  # of a head and a trailer
 MAX_HEADER_LINES = 200
+HEAD_SECONDS = 10.0  # that a client has to send a head, from the connection or its first byte on
 REQUEST_SECONDS = 60.0  # that a client has to send one request
+READ_SECONDS = 30.0  # that a client has to read what is sent at once, at most about 1 MB
+PARSED_BYTES = 1_024  # at once, which limits how many requests wait for the one before them
 TOO_LONG = (431, "the head of the request is too long")
 TOO_SLOW = (408, "the request took too long to arrive")
 NO_HTTP = (400, "this is no HTTP request")
+FULL = (503, "too many connections: try again later")
 SECURITY_HEADERS: Headers = [  # of every response; a page has more
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -43,27 +54,93 @@ def join_headers(headers: Headers) -> bytes:
 JSON_LINES = join_headers(JSON_HEADERS)
 
 
-class Connection(HttpToolsProtocol):
-    """One connection; a refusal comes after the responses to the requests before it."""
+class PipelineFlow(FlowControl):
+    """Flow control that reads nothing while requests wait for the answer before theirs."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, transport: asyncio.Transport, pipeline: Collection[Any]) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        """Read on, unless requests wait."""
+        if not self._pipeline:
+            super().resume_reading()
+
+
+class Connection(HttpToolsProtocol):
+    """One connection; a refusal comes after the responses to the requests before it.
+
+    ``by_activity`` holds the connections of a server, the one that has been silent longest first.
+    """
+
+    def __init__(
+        self, *given: Any, by_activity: OrderedDict["Connection", None], **named: Any
+    ) -> None:
         super().__init__(*given, **named)
-        self._received_bytes = 0  # after the part in which a request began
+        self._by_activity = by_activity
+        self._unparsed = memoryview(b"")
+        self._body_left = 0  # of what was declared
+        self._head_bytes = 0  # of this request, after the part in which it began
+        self._other_bytes = 0  # of its head, and those after the last part of its body
         self._in_request = self._in_head = False
         self._open = 0  # requests without a complete response
         self._reason = NO_HTTP
         self._refused = False
-        self._timer: TimerHandle | None = None
+        self._timer: TimerHandle | None = None  # of the request that arrives
+        self._read_timer: TimerHandle | None = None  # of a client that does not read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock of the first request."""
+        """Start the clock of the first request; make room for it."""
+        has_room = len(self._by_activity) < MAX_CONNECTIONS or self._close_silent()
         super().connection_made(transport)
-        self._start_timer()
+        self.flow = PipelineFlow(transport, self.pipeline)
+        self._by_activity[self] = None
+        self._start_timer(HEAD_SECONDS)
+        if not has_room:
+            self._refuse_now(*FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Stop the clocks."""
+        self._by_activity.pop(self, None)
         self._stop_timer()
+        self._stop_read_timer()
+        self._unparsed = memoryview(b"")
         super().connection_lost(exc)
+
+    def _close_silent(self) -> bool:
+        """Close the connection whose client has been silent longest; False if there is none."""
+        silent = next((each for each in self._by_activity if each.waits_for_client), None)
+        if silent is None:
+            return False
+        del self._by_activity[silent]
+        silent.transport.abort()
+        return True
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether it is the client's turn: to send a request, or to read a response."""
+        return self._open == 0 or self.cycle.more_body or self.flow.write_paused
+
+    def _be_active(self) -> None:
+        if self in self._by_activity:
+            self._by_activity.move_to_end(self)
+
+    def pause_writing(self) -> None:
+        """Start the clock of a client that does not read."""
+        super().pause_writing()
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop that clock."""
+        self._stop_read_timer()
+        self._be_active()
+        super().resume_writing()
+
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Stay open for the responses to a client that has sent all it will send."""
@@ -73,18 +150,27 @@ class Connection(HttpToolsProtocol):
         return True
 
     def data_received(self, data: bytes) -> None:
-        """Parse, unless something was refused: nothing after it is read."""
-        if self._refused:
+        """Parse what came."""
+        self._be_active()
+        self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse until a request waits for the one before, or is refused: nothing after it is."""
+        if not self._unparsed:
             return
-        self._received_bytes += len(data)
-        super().data_received(data)
-        if self._refused or not self._in_request:
-            return
-        if self._timer is None:
-            self._start_timer()
-        too_long = self._in_head and self._received_bytes > MAX_HEAD_BYTES
-        if too_long or len(self.headers) > MAX_HEADER_LINES:
-            self._refuse_now(*TOO_LONG)
+        while self._unparsed and not self.pipeline and not self._refused:
+            size = max(PARSED_BYTES, self._body_left)
+            part, self._unparsed = self._unparsed[:size], self._unparsed[size:]
+            self._other_bytes += len(part)
+            super().data_received(part)  # type: ignore[arg-type]
+            too_long = self._other_bytes > MAX_HEAD_BYTES
+            if self._in_request and (too_long or len(self.headers) > MAX_HEADER_LINES):
+                self._refuse_now(*TOO_LONG)
+        arriving = self._in_request or self._open == 0
+        if arriving and not self._refused and self._timer is None:
+            in_body = self._in_request and not self._in_head
+            self._start_timer(REQUEST_SECONDS if in_body else HEAD_SECONDS)
 
     # Parser callbacks
 
@@ -92,24 +178,36 @@ class Connection(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = True
-        self._received_bytes = 0
+        self._other_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Begin the response."""
         self._in_head = False
-        size = sum(map(len, chain.from_iterable(self.headers)))
-        if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
+        self._head_bytes = self._other_bytes
+        if len(self.headers) > MAX_HEADER_LINES:
             self._refuse(*TOO_LONG)
         if self.parser.should_upgrade():
             self._refuse(400, "upgrades are not supported: send HTTP/1.1 without Upgrade")
         super().on_headers_complete()
-        self.scope["write"] = partial(self._write, self.cycle)  # type: ignore[typeddict-unknown-key]
+        more = {"write": partial(self._write, self.cycle), "is_closed": self.transport.is_closing}
+        self.scope.update(more)  # type: ignore[typeddict-item]
+        self._body_left = int(dict(self.headers).get(b"content-length", b"0"))
         self.headers = []  # takes the fields of a trailer, which nobody reads
         self._open += 1
+        if self._timer is not None:
+            self._stop_timer()
+            self._start_timer(REQUEST_SECONDS)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._body_left -= len(body)
+        self._other_bytes = self._head_bytes
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request."""
         self._in_request = False
+        self._body_left = 0
         self._stop_timer()
         super().on_message_complete()
 
@@ -119,6 +217,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._refused and self._open == 0:
             self._write_refusal()
+        self._be_active()
+        self._parse()
 
     async def _write(
         self, cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes
@@ -168,12 +268,14 @@ class Connection(HttpToolsProtocol):
             self._write_refusal()
 
     def _write_refusal(self) -> None:
+        if self._in_request and not self._in_head and self.cycle.response_complete:
+            self.transport.close()  # it was answered before its body came
         if not self.transport.is_closing():
             status, reason = self._reason
             self._put(status, JSON_LINES, b'{"error":"%b"}' % reason.encode(), keep_alive=False)
 
-    def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse_now, *TOO_SLOW)
+    def _start_timer(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._refuse_now, *TOO_SLOW)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

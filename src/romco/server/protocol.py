@@ -88,15 +88,20 @@ class RequestError(ValueError):
 
 
 class StoreError(OSError):
-    """A write that failed and left no trace; the next one may succeed."""
+    """The database could not be used; the next attempt may succeed."""
 
-    status, reason = 503, "learning has stopped; predictions go on"
+    status = 503
+
+    @property
+    def reason(self) -> str:
+        """The cause, for a client."""
+        return f"nothing was learned: {self.strerror}; predictions go on"
 
 
 class FullError(StoreError):
     """There is no room on the disk."""
 
-    status, reason = 507, "no room on the disk: nothing was learned, predictions go on"
+    status = 507
 
 
 class BusyError(RuntimeError):
@@ -108,7 +113,7 @@ class BusyError(RuntimeError):
 class StoppedError(RuntimeError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
 
-    status, reason = StoreError.status, StoreError.reason
+    status, reason = 503, "learning has stopped; predictions go on"
 
 
 # Requests and responses

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -32,7 +33,7 @@ ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.
+    """One method of one path; ``{task}`` stands for one part of it, a slash in it for ``%2F``.
 
     ``body`` decodes JSON, ``response`` is its type; "application/json" without one is any object.
     """
@@ -83,27 +84,31 @@ ROUTES = (
     Route("openapi", "GET", "/openapi.json", "read", "Description of all routes (OpenAPI 3.1)"),
 )
 BY_NAME = {route.name: route for route in ROUTES}
-_TASK_PREFIX = "/v1/tasks/"
-_METHODS: dict[str, dict[str, Route]] = {}  # routes by path and method
+_TASK_PATH = tuple(BY_NAME["task"].path.split("/"))
+_METHODS: dict[tuple[str, ...], dict[str, Route]] = {}  # routes by parts of a path and method
 for _route in ROUTES:
-    _METHODS.setdefault(_route.path, {})[_route.method] = _route
+    _parts = tuple(_route.path.split("/"))
+    _METHODS.setdefault(_parts, {})[_route.method] = _route
     if _route.method == "GET":
-        _METHODS[_route.path]["HEAD"] = _route
+        _METHODS[_parts]["HEAD"] = _route
 
 
-def find_routes(path: str) -> tuple[dict[str, Route], str]:
-    """Return the routes of a decoded path by method, and the task in it.
+def find_routes(path: bytes) -> tuple[dict[str, Route], str]:
+    """Return the routes of a path by method, and the task in it; decodes the path, once.
 
-    >>> methods, task = find_routes("/v1/tasks/a/b")
+    >>> methods, task = find_routes(b"/v1/tasks/a%2Fb")
     >>> list(methods), task
     (['GET', 'HEAD', 'DELETE'], 'a/b')
-    >>> find_routes("/v1/checkpoint" + chr(10))
-    ({}, '')
+    >>> find_routes(b"/v1/tasks/a/b"), find_routes(b"/v1/checkpoint%0A")
+    (({}, ''), ({}, ''))
     """
-    methods, task = _METHODS.get(path), ""
-    if path.startswith(_TASK_PREFIX) and path != _TASK_PREFIX:
-        methods, task = _METHODS["/v1/tasks/{task}"], path[len(_TASK_PREFIX) :]
-    return methods or {}, task
+    try:
+        parts = tuple([unquote_to_bytes(part).decode() for part in path.split(b"/")])
+    except UnicodeDecodeError:
+        raise RequestError("the path is not UTF-8", status=400) from None
+    if parts[:-1] == _TASK_PATH[:-1] and parts[-1]:
+        return _METHODS[_TASK_PATH], parts[-1]
+    return _METHODS.get(parts, {}), ""
 
 
 def read_tokens(path: Path) -> dict[str, frozenset[str]]:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
+from heapq import nlargest, nsmallest
 from itertools import chain, groupby, repeat
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 import numpy as np
 
 from romco.evaluation import Score
-from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
+from romco.explanations import ModelReader, TaskInsight, read_model, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
@@ -25,7 +26,8 @@ MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 NO_PREDICTION = Prediction(None, None, 0.0)
 NO_TASK = "no such task is known"
-OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
+FEW_TASKS = 1000  # up to these an overview is always made anew
+READING_PAUSE = 10.0  # between two, times as long as one took
 CURVE_POINTS = 48  # beyond, two neighbours are merged into one
 
 
@@ -107,8 +109,9 @@ class ServedModel:
         features = model.features
         self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
-        self._overview_lock = threading.Lock()  # one overview at a time: it may be work
-        self._overview: tuple[int, Explanation | None, float] = (-1, None, 0.0)  # with its times
+        self._reading = threading.Lock()  # one at a time: it may be work
+        self._reader: ModelReader | None = None  # of the whole model
+        self._read_sequence, self._read_again = -1, 0.0  # its change; when to read it again
 
     # Predicting
 
@@ -324,31 +327,50 @@ class ServedModel:
 
     # Views
 
-    def overview(self) -> Explanation:
-        """Return an explanation of the whole model, at most about a second old."""
-        with self._overview_lock:
-            sequence, overview, until = self._overview
-            begin = time.monotonic()
-            if overview is None or (sequence != self.sequence and begin > until):
-                sequence, overview = self.sequence, explain(self.model, 0, findings=False)
+    def overview(self, task: Task | None = None) -> ModelReader:
+        """Return what was read of the whole model; of one with many tasks, a moment ago.
+
+        It knows ``task``, if the model does.
+        """
+        reader, sequence = self._reader, self._read_sequence
+        if reader is not None and sequence != self.sequence:
+            if len(reader.names) <= FEW_TASKS or (task is not None and reader.find(task) < 0):
+                reader = None
+            elif time.monotonic() > self._read_again and not self._reading.locked():
+                threading.Thread(target=self._read_model, name="romco-overview").start()
+        return reader or self._read_model()
+
+    def _read_model(self) -> ModelReader:
+        with self._reading:
+            if self._reader is None or self._read_sequence != self.sequence:
+                begin, self._read_sequence = time.monotonic(), self.sequence
+                self._reader = read_model(self.model, findings=False)
                 end = time.monotonic()
-                until = end + max(OVERVIEW_SECONDS, 10.0 * (end - begin))
-                self._overview = sequence, overview, until
-            return overview
+                self._read_again = end + READING_PAUSE * (end - begin)
+            return self._reader
 
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""
-        rows, word = [self._task_row(t) for t in self.overview().tasks], query.search.casefold()
-        rows = [row for row in rows if word in str(row["task"]).casefold()] if word else rows
-        rows.sort(key=lambda row: _sort_key(row[query.order]), reverse=query.descending)
-        page = rows[query.offset : query.offset + query.limit]
-        return {"total": len(rows), "version": self.sequence, "tasks": page}
+        reader = self.overview()
+        if query.order == "error":
+            scores = [self.scores.tasks.get(name_key(name)) for name in reader.names]
+            values: list[Any] = [None if score is None else score.mean for score in scores]
+        else:
+            values = reader.column(query.order)
+        places, choose = reader.search(query.search), nlargest if query.descending else nsmallest
+        first = choose(query.offset + query.limit, places, key=lambda i: _sort_key(values[i]))
+        page = [self._task_row(reader.task(i)) for i in first[query.offset :]]
+        return {"total": len(places), "version": self.sequence, "tasks": page}
 
     def describe_task(self, task: Task) -> dict[str, Any]:
         """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
             raise RequestError(NO_TASK, status=404)
-        insight, score = explain_task(self.model, task), self.scores.tasks.get(name_key(task))
+        try:
+            insight = self.overview(task).explain_task(task)
+        except KeyError:  # forgotten a moment ago
+            raise RequestError(NO_TASK, status=404) from None
+        score = self.scores.tasks.get(name_key(task))
         return self._task_row(insight) | {
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],

@@ -29,7 +29,7 @@ from typing import IO, Any
 import msgspec
 
 from romco.io import durable
-from romco.io.modelfile import ModelFileError, load, save
+from romco.io.modelfile import ModelFileError, load, save_state
 from romco.model import Model
 from romco.server.protocol import (
     Answer,
@@ -46,6 +46,7 @@ DATABASE = "romco.sqlite"
 FORMAT = 2
 TRIM_ROWS = 200  # rows that one transaction removes at most
 REPLAY_ROWS = 100
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # "secure_delete" overwrites what is forgotten
 PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", "busy_timeout=2000", "synchronous=FULL")
 SCHEMA = f"""
@@ -160,8 +161,8 @@ class Store(durable.Closing):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = ExitStack()
         try:
-            self._lock.enter_context(durable.exclusive(folder / DATABASE))
-            with _errors_as(DamagedError):
+            self._check_lock = self._lock.enter_context(durable.exclusive(folder / DATABASE))
+            with _opening():
                 self._connect()
                 newest = self._value("SELECT max(time) FROM pending")
         except BlockingIOError:
@@ -182,8 +183,27 @@ class Store(durable.Closing):
         """Open the database anew after an I/O error."""
         with suppress(sqlite3.Error):
             self._db.close()
-        with _errors_as(StoreError):
+        with self._database():
             self._connect()
+
+    @contextmanager
+    def _database(self) -> Iterator[None]:
+        """Raise errors of SQLite and of the system as StoreError.
+
+        Where locks do not work SQLite waits for them, for ten seconds; this is found out before.
+        """
+        try:
+            self._check_lock()
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise FullError(errno.ENOSPC, "no room on the disk") from error
+            raise StoreError(errno.EIO, f"the database cannot be used ({error})") from error
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            kind = FullError if error.errno in NO_ROOM else StoreError
+            raise kind(error.errno, str(error.strerror)) from error
 
     def _connect(self) -> None:
         path = self.folder / DATABASE
@@ -223,7 +243,7 @@ class Store(durable.Closing):
         ``new`` makes the model of a new folder, ``origin`` is the model file it comes from; another
         one than the folder began with is refused.
         """
-        with _errors_as(DamagedError):
+        with _opening():
             previous = self._value("SELECT value FROM setting WHERE name = 'origin'")
             if previous is None:
                 self.save_model(new().state(), 0)
@@ -253,7 +273,7 @@ class Store(durable.Closing):
         """Return the next changes of the log; DamagedError if they do not hold together."""
         query = "SELECT * FROM change WHERE sequence > ? ORDER BY sequence LIMIT ?"
         changes = []
-        with _errors_as(StoreError):
+        with self._database():
             rows = self._db.execute(query, (sequence, REPLAY_ROWS)).fetchall()
         for first, count, crc32, body in rows:
             try:
@@ -271,14 +291,14 @@ class Store(durable.Closing):
 
     def check(self) -> None:
         """Raise DamagedError unless SQLite finds the database whole."""
-        with _errors_as(DamagedError):
+        with _opening():
             outcome = self._value("PRAGMA integrity_check")
         if outcome != "ok":
             raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {outcome}")
 
     def last_sequence(self) -> int:
         """Return the sequence number of the last change in the log or the checkpoint."""
-        with _errors_as(DamagedError):
+        with _opening():
             logged = self._value("SELECT max(sequence + count - 1) FROM change")
             return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
 
@@ -287,7 +307,7 @@ class Store(durable.Closing):
     @contextmanager
     def transaction(self, sync: bool = True) -> Iterator[None]:
         """Commit what is done within, or nothing; StoreError if it cannot be written."""
-        with _errors_as(StoreError):
+        with self._database():
             level = "FULL" if sync and self.settings.durability == "durable" else "NORMAL"
             if level != self._level:
                 self._db.execute(f"PRAGMA synchronous={level}")
@@ -383,7 +403,7 @@ class Store(durable.Closing):
     def expire_pending(self) -> int:
         """Remove events that have waited too long; return how many."""
         oldest = self.now() - self.settings.pending_seconds
-        with _errors_as(StoreError):
+        with self._database():
             first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
         if first is None or first >= oldest:
             return 0
@@ -406,13 +426,13 @@ class Store(durable.Closing):
 
     def save_model(self, state: dict[str, Any], sequence: int) -> None:
         """Write a model file; may run in any thread."""
-        save(Model.from_state(state), self.folder / _file(sequence))
+        save_state(state, self.folder / _file(sequence))
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
         with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
             path = Path(folder) / "model.romco"
-            save(Model.from_state(state), path)
+            save_state(state, path)
             return path.open("rb")
 
     def put_checkpoint(self, sequence: int, scores: bytes) -> None:
@@ -437,13 +457,13 @@ class Store(durable.Closing):
             removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
         if removed == TRIM_ROWS:
             return True
-        with _errors_as(StoreError):
+        with self._database():
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return False
 
     def sync(self) -> None:
         """Sync what was committed without a sync."""
-        with _errors_as(StoreError):
+        with self._database():
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def probe(self) -> None:
@@ -474,13 +494,9 @@ def _file(sequence: int) -> str:
 
 
 @contextmanager
-def _errors_as(kind: type[DamagedError | StoreError]) -> Iterator[None]:
-    """Raise SQLite's errors as DamagedError, while a folder is opened, or as StoreError."""
+def _opening() -> Iterator[None]:
+    """Raise SQLite's errors as DamagedError, while a folder is opened."""
     try:
         yield
     except sqlite3.Error as error:
-        if kind is DamagedError:
-            raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            raise FullError(errno.ENOSPC, "no room on the disk") from error
-        raise StoreError(errno.EIO, f"the database could not be written: {error}") from error
+        raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error

@@ -5,6 +5,7 @@ then applied in order and acknowledged. A request that takes long is learned in 
 which other requests get their turn.
 """
 
+import errno
 import logging
 import threading
 import time
@@ -103,6 +104,7 @@ class Service:
         self.started = False  # whether the log was replayed
         self.broken = False  # whether only a restart helps
         self.failing = False  # whether writes fail, so that nothing can be learned
+        self._unsure = False  # whether the log may hold more than the model
         self.checkpoint_sequence = sequence
         self.commit_seconds = 0.0  # that the last commit took
         self.positions = self.store.positions()
@@ -183,7 +185,10 @@ class Service:
             group, running = self._next_group(running)
             if group:
                 self._serve(group)
-            self._maintain()
+            try:
+                self._maintain()
+            except Exception as error:  # a fault of ours
+                self._break(error)
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
@@ -221,9 +226,8 @@ class Service:
             self._commit(group)
             try:
                 self._apply(group)
-            except Exception as error:  # the log and the model may differ from now on
-                LOG.exception("learning stops")
-                self.broken, self.trouble = True, repr(error)
+            except Exception as error:
+                self._break(error)
                 raise StoppedError(STOPPED) from error
         except (StoreError, StoppedError) as error:
             failure = error
@@ -246,6 +250,8 @@ class Service:
         changing = any(order.changes for order in group)
         if not changing and not any(order.pending for order in group):
             return
+        if self.failing:
+            self._recover()
         validator = GroupValidator(self.served, self.settings)
         begin, next_sequence = time.perf_counter(), self.served.sequence + 1
         with self.store.transaction(sync=changing):
@@ -267,8 +273,6 @@ class Service:
             if changing:
                 self.store.forget_ids(next_sequence - 1)
         self.commit_seconds = time.perf_counter() - begin
-        if changing or self.failing:
-            self._write_succeeded()
 
     def _stage(self, order: _Order, validator: GroupValidator, sequence: int) -> None:
         """Prepare the change of an order, or of its next chunk."""
@@ -379,18 +383,25 @@ class Service:
         if not self.failing:
             LOG.error("learning pauses: %s", error)
         self.failing, self.trouble = True, str(error)
-        if isinstance(error, FullError):
-            return
-        try:  # after an I/O error nobody knows what the connection holds
-            self.store.reconnect()
-            self._replay()
-        except (StoreError, ValueError) as worse:
-            self.trouble = str(worse)
+        self._unsure = self._unsure or not isinstance(error, FullError)
 
-    def _write_succeeded(self) -> None:
-        if self.failing:
-            LOG.warning("learning continues")
-            self.failing, self.trouble = False, None
+    def _recover(self) -> None:
+        """Learn again if the disk is well; StoreError if it is not."""
+        if self._unsure:  # after an I/O error nobody knows what the connection and the log hold
+            self.store.reconnect()
+            try:
+                self._replay()
+            except DamagedError as error:
+                raise StoreError(errno.EIO, str(error)) from error
+            self._unsure = False
+        self.store.probe()
+        LOG.warning("learning continues")
+        self.failing, self.trouble = False, None
+
+    def _break(self, error: Exception) -> None:
+        """Stop learning after a fault of ours: the log and the model may differ from now on."""
+        LOG.error("learning stops", exc_info=error)
+        self.broken, self.trouble = True, repr(error)
 
     # Housekeeping
 
@@ -398,14 +409,14 @@ class Service:
         """Sync, expire, trim, checkpoint when it is time; what fails is tried again later."""
         now = time.monotonic()
         try:
-            if now - self._last_sync > SYNC_SECONDS:
+            if now - self._last_sync > SYNC_SECONDS and not self.broken:
                 self._last_sync = now
                 if self.failing:
-                    self.store.probe()
-                    self._write_succeeded()
+                    self._recover()
                 elif self.settings.durability == "logged":
                     self.store.sync()
-            self.counts["never answered"] += self.store.expire_pending()
+            if not self.failing and not self.broken:
+                self.counts["never answered"] += self.store.expire_pending()
         except StoreError as error:
             self._write_failed(error)
         wait = next(self._checkpointing, None)
@@ -452,12 +463,12 @@ class Service:
             while self.store.trim_log():
                 yield 0.0
         except Exception as error:
+            for future in futures:
+                future.set_exception(error)
             LOG.error("no checkpoint: %s", error)
             self.trouble = f"no checkpoint: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
-            for future in futures:
-                future.set_exception(error)
         else:
             for future in futures:
                 future.set_result(sequence)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -11,11 +11,14 @@ KINDS: tuple[str, ...]
 @final
 class Encoder:
     lexicon: Lexicon
+    @property
+    def skipped(self) -> dict[str, None]: ...
     def __init__(
         self,
         plain: Callable[[str, str, Any], Mapping[str, float]],
         lexicon: Lexicon,
         known: Mapping[str, tuple[Any, ...]] | None = None,
+        numbers: Container[Any] | None = None,
     ) -> None: ...
     def column(self, name: str, kind: str | None = None) -> int: ...
     def add_row(
