@@ -40,6 +40,7 @@ from romco.learners.sharing import (
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
+NO_VARIANCE = 1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(100.0)  # evidence from which on a task is called different
@@ -169,7 +170,7 @@ class Auto(BaseAuto):
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
-        arrays["covariance"][0] = arrays["covariance"][:, 0] = 0.0  # a live margin has no constant
+        arrays["covariance"][0, 0] = NO_VARIANCE  # a live margin has no constant
         arrays["renewal"][0] = 0.0
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][stream["tracking"]] = constants.TRACKING_PRIOR

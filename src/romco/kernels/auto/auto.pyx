@@ -251,6 +251,8 @@ cdef class AutoKernel(Kernel):
         cdef TaskState* t = self.task(task)
         for c in range(RANK):
             direction[c] = 0.0
+        if self.global_block.count == 0:
+            self.global_block.find_places()
         if row == NULL:
             self.find_pairs(x, task)
         for k in range(x.n):

@@ -52,7 +52,7 @@ cdef class Kernel:
     ) except -1 nogil:
         """Score a round, then learn it."""
         self.drop_notes()
-        self.followed = True
+        self.followed, self.frozen_predictions = True, False
         self.score(events, begin, end, margins)
         check(margins, self.width, begin, end)
         self.learn(events, begin, end, margins)
@@ -89,12 +89,8 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(end - begin, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
         self.drop_notes()
-        self.followed = False
-        self.frozen_predictions = frozen
-        try:
-            self.score(events, begin, end, p)
-        finally:
-            self.frozen_predictions = False
+        self.followed, self.frozen_predictions = False, frozen
+        self.score(events, begin, end, p)
         check(p, self.width, begin, end)
         events.restore_shift(begin, end, p)
         return margins
@@ -155,7 +151,7 @@ cdef class Kernel:
                         self.done = i + 1
                         continue
                     self.drop_notes()
-                    self.followed = False
+                    self.followed = self.frozen_predictions = False
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, self.width, starts[i], starts[i + 1])
                     events.restore_shift(starts[i], starts[i + 1], p)
