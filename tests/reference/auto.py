@@ -118,7 +118,7 @@ class Auto:
         self.deviations = [Belief([0.1, 0.1]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
-        self.copies, self.copied = {}, {}
+        self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
@@ -275,7 +275,11 @@ class Auto:
         self.hinge.step(x, *arow(y, *hinge, r=0.3 / h, offset=bias))
         self.shared.step(one, *logistic(y, *shared, h, offset), self.joint)
         step, priors = logistic(y, *mixed, h, offset), self.slope_priors()
+        before = self.mixed.look(one)
         self.mixed.step(one, *step, self.joint)
+        without = moderate(*before) + offset
+        gain = np.log(sigmoid(y * (moderate(*mixed) + offset)) / sigmoid(y * without))
+        self.evidence[i] += h * gain
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
         self.levels[i].step(1.0, *step, self.level_variance)

@@ -43,7 +43,8 @@ RANK = 4  # of the low-rank part
 NO_VARIANCE = 1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 FREQUENT = 100  # features up to which the covariances of their weights are kept
-DIFFERENT_LOG_ODDS = np.log(100.0)  # evidence from which on a task is called different
+DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
+FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
 DRIFTS = 0.5  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
@@ -275,19 +276,16 @@ class Auto(BaseAuto):
     def difference(self) -> Numbers:
         """Return the evidence (m,) that each task differs from the others, as log-odds.
 
-        It is the Bayes factor of the task's level and slopes under their learned variances
-        against none.
+        It is how much better the task's labels were predicted with its level and slopes than
+        without, by the mixed logistic learner, each before it was learned.
         """
-        level_variance, slope_variances = self.variances()
-        task, feature, pair = self._pairs()
-        slopes = _log_bayes_factor(slope_variances[feature], pair["information"], pair["precision"])
-        information, precision = (self.field("tasks", n) for n in ("information", "precision"))
-        level = _log_bayes_factor(level_variance, information, precision)
-        return np.asarray(level + np.bincount(task, slopes, minlength=self.n_tasks))
+        return self.field("tasks", "evidence")
 
     def personal_tasks(self, sure: float = DIFFERENT_LOG_ODDS) -> NDArray[np.int64]:
-        """Return the tasks that differ from the others by log-odds of ``sure`` or more."""
-        return np.flatnonzero(self.difference() >= sure)
+        """Return the tasks that surely differ from the others, and far more than most tasks do."""
+        evidence = self.difference()
+        typical = max(0.0, float(np.median(evidence)))
+        return np.flatnonzero(evidence >= sure + FAR_FROM_TYPICAL * typical)
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """Return whether each of some tasks is like the others or different."""
@@ -323,9 +321,6 @@ class Auto(BaseAuto):
         return []
 
     # Predictions
-
-    def predict_frozen(self, round: Round) -> Numbers:
-        return self.kernel.predict(self.events_of(round), frozen=True)
 
     def contributions(self, round: Round) -> Contributions:
         """Return what features and intercepts add to each margin of ``predict_frozen(round)``.
@@ -459,9 +454,3 @@ class Auto(BaseAuto):
 def _moderation(variance: Numbers) -> Numbers:
     """Return the factor of a margin of this variance (MacKay's approximation)."""
     return np.asarray(1.0 / np.sqrt(1.0 + np.pi * variance / 8.0))
-
-
-def _log_bayes_factor(variance: Any, information: Numbers, precision: Numbers) -> Numbers:
-    """Return the log-likelihood of weights under a prior of this variance, against zero."""
-    known = 1.0 + variance * precision
-    return np.asarray(0.5 * (variance * information**2 / known - np.log(known)))

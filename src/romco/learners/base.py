@@ -207,6 +207,11 @@ class CompiledLearner(Learner):
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(self.events_of(round))
 
+    def predict_frozen(self, round: Round) -> NDArray[np.float64]:
+        if type(self).predict is not CompiledLearner.predict:
+            return self.predict(round)
+        return self.kernel.predict(self.events_of(round), frozen=True)
+
     def update(self, round: Round) -> None:
         known = with_labels(self, round)
         events = None if known is None else self._labelled(known)  # checked before anything changes

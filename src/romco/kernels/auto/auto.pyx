@@ -75,6 +75,7 @@ cdef struct TaskState:
     double deviation[DEVIATIONS]
     double spent[DEVIATIONS]
     double factor_copy[RANK]       # row of F
+    double evidence                # log-odds that the level and the slopes are not zero
 
 
 cdef struct PlaceState:            # of a feature with covariances
@@ -106,6 +107,7 @@ PAIR_FIELDS = (
 TASK_FIELDS = (
     *("information", "precision", "level_copy", "copied_at", "own_deviation", "mixed_deviation"),
     *("own_spent", "mixed_spent", *(f"factor_copy_{k}" for k in range(RANK))),
+    "evidence",
 )
 PLACE_FIELDS = (
     "moment_mean", "moment_spent", *(f"evidence_{k}" for k in range(GRID)), "variance",
@@ -135,6 +137,7 @@ cdef struct Outputs:               # of an event
     double offset                  # known part of the log-odds, of which nothing is learned
     double hinge_variance, own_variance, global_variance, mixed_variance
     double level, level_variance   # of the task
+    double without                 # the mixed logistic learner's margin without what is the task's own
     double z[INPUTS]               # inputs of the stacking models,
     double copied[INPUTS]          # and by copies of the weights
     double Dz[DEVIATIONS]          # variances of deviations times their inputs
@@ -238,7 +241,7 @@ cdef class AutoKernel(Kernel):
         cdef double all_ = self.global_intercept[0, 0], all_spent = 0.0
         cdef double mixed = self.mixed_intercept[0, 0], mixed_spent = 0.0, slopes = 0.0
         cdef double old_hinge = 0.0, old_own = 0.0, old_all = self.stream.global_copy
-        cdef double old_mixed = self.stream.mixed_copy, value, square, variance
+        cdef double old_mixed = self.stream.mixed_copy, value, square, variance, personal = 0.0
         cdef double x2 = x.x2 * unit * unit, prior = self.c.global_prior
         cdef double[RANK] direction
         cdef int side = self.subspace.side(), c
@@ -283,7 +286,7 @@ cdef class AutoKernel(Kernel):
             own += p.hinge_mean * value
             own_spent += p.hinge_spent * square
             variance /= 1.0 + variance * p.precision
-            mixed += p.information * variance * value
+            personal += p.information * variance * value
             slopes += variance * square
             old_own += p.hinge_copy * value
             old_mixed += p.slope_copy * value
@@ -293,10 +296,12 @@ cdef class AutoKernel(Kernel):
         o.hinge_variance, o.own_variance = x2 - hinge_spent, x2 - own_spent
         o.global_variance = max(0.0, self.global_block.read(x, unit) \
             + self.global_block.scale * (prior * x2 - all_spent))
-        o.mixed_variance = slopes + o.level_variance + max(0.0, self.mixed_block.read(x, unit) \
+        o.mixed_variance = max(0.0, self.mixed_block.read(x, unit) \
             + self.mixed_block.scale * (prior * x2 - mixed_spent))
+        o.without = moderate(mixed, o.mixed_variance)
+        o.mixed_variance += slopes + o.level_variance
         o.z[CONSTANT], o.z[OWN], o.z[HINGE] = 1.0, own, hinge
-        o.z[MIXED] = moderate(mixed + o.level, o.mixed_variance)
+        o.z[MIXED] = moderate(mixed + personal + o.level, o.mixed_variance)
         o.z[GLOBAL] = moderate(all_, o.global_variance)
         o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
         o.copied[MIXED] = moderate(old_mixed + t.level_copy, o.mixed_variance)
@@ -611,6 +616,9 @@ cdef class AutoKernel(Kernel):
             if place[j]:
                 self.add_own_evidence(self.place(place[j]), information, precision, p)
         finish_evidence(self.stream.slope_evidence, products)
+        t.evidence += h * (
+            softplus(-y * (o.without + o.offset)) - softplus(-y * (o.z[MIXED] + o.offset))
+        )
         information, precision = t.information, t.precision
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
         for c in range(GRID):
