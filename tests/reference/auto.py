@@ -184,16 +184,24 @@ class Auto:
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
         x = self.scales.look(x) * self.unit()
-        return self.count, moderate(*self.settled(i, self.inputs(i, x))) + offset, self.moment_of(x)[0]
+        return (
+            self.count,
+            moderate(*self.settled(i, self.inputs(i, x))) + offset,
+            self.moment_of(x)[0],
+        )
 
     def predict(self, i, x, offset=0.0):
         _, margin, moment = self.said(i, x, offset)
         w = self.tracking if self.drift > 0.2 else 0.0
-        yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * (margin + moment)) for s in (1, -1))
+        yes, no = (
+            (1 - w) * sigmoid(s * margin) + w * sigmoid(s * (margin + moment)) for s in (1, -1)
+        )
         return np.log(yes / no)
 
     def predict_frozen(self, i, x, offset=0.0):
-        return moderate(*self.frozen.look(self.inputs(i, self.scales.look(x) * self.unit()))) + offset
+        return (
+            moderate(*self.frozen.look(self.inputs(i, self.scales.look(x) * self.unit()))) + offset
+        )
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights

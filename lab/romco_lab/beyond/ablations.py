@@ -1,4 +1,4 @@
-"""romco-auto with a part switched off: the stacking models cannot give weight to its input.
+"""romco-auto with a part switched off, or with another constant.
 
 ``python -m romco_lab.beyond.ablations`` prints by how much each part changes the log loss on the
 development sets, at most 20,000 events of each, in the order of the file, shuffled and by task.
@@ -8,7 +8,7 @@ change where a constant is doubled or halved. Names of sets may follow.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -20,45 +20,95 @@ from romco.learners.auto import Auto
 from romco.rounds import Rounds
 from romco.streams.datasets import load
 
+Make = Callable[[int, int], Auto]  # from the number of features and tasks
 DEVELOPMENT_SETS = (
     *("swissmetro", "star", "nlswork", "fars", "flights", "mhc", "movies", "emails", "spam"),
 )
 MAX_EVENTS = 20_000
 LEARNED = 0.7  # of the events; the others are predicted frozen
-LEARNERS, DIRECTIONS = INPUT_NAMES[1:5], INPUT_NAMES[5:]
-CLOSED = -2.0  # a place that no feature may join
-NEVER = 1e300  # events that no stream will see
+OWN, MIXED, HINGE, GLOBAL = LEARNERS = INPUT_NAMES[1:5]
+DEVIATING = (OWN, MIXED)  # inputs whose weights differ by task
 
 
-@dataclass(frozen=True)
-class Variant:
-    """What a learner begins with, where that is not as usual."""
+def fix(learner: Auto, *inputs: str, weight: float | None = None) -> None:
+    """Let stacking weights of inputs stay as they are, or at a given weight; of all tasks."""
+    arrays = learner.arrays()
+    at = [INPUT_NAMES.index(name) for name in inputs]
+    for model in ("", "frozen_"):
+        covariance = arrays[f"{model}covariance"]
+        covariance[at] = covariance[:, at] = 0.0
+        if weight is not None:
+            arrays[f"{model}weight"][at] = weight
+    arrays["renewal"][at] = 0.0
+    stop_deviations(learner, *(name for name in inputs if name in DEVIATING))
 
-    silent: tuple[str, ...] = ()  # inputs of the stacking models
-    only: str = ""  # the one input that is heard, with a weight of 1
-    learns: bool = True  # whether the stacking models do
-    deviates: bool = True  # whether tasks deviate from their weights
-    units: bool = True  # whether features have units of their own
-    covariances: bool = True  # of frequent features, and slopes of the moment
-    stream: Mapping[str, float] = field(default_factory=dict)  # numbers of the stream's state
-    constants: Mapping[str, float] = field(default_factory=dict)
+
+def stop_deviations(learner: Auto, *inputs: str) -> None:
+    """Let all tasks have the same weights of inputs."""
+    for name in inputs:
+        learner.field("tasks", f"{name.split()[0]}_spent")[:] = constants.DEVIATION_VARIANCE
 
 
-SINGLE = {
-    f"only {name}": Variant(only=name, learns=False, stream={"tracking": 0.0}) for name in LEARNERS
-}
+def set_stream(learner: Auto, name: str, value: float) -> None:
+    """Set a number of the stream's state."""
+    learner.arrays()["stream"][STREAM_FIELDS.index(name)] = value
+
+
+def close_blocks(learner: Auto) -> None:
+    """Let no feature have covariances, nor a slope of the moment."""
+    for name in ("frequent", "mixed_frequent"):
+        learner.arrays()[name][1:] = -2.0  # nothing may join
+
+
+def hear_only(learner: Auto, name: str) -> None:
+    """Let one input be the margin."""
+    fix(learner, *INPUT_NAMES, weight=0.0)
+    fix(learner, name, weight=1.0)
+    set_stream(learner, "tracking", 0.0)
+
+
+def as_they_are(learner: Auto) -> None:
+    """Let a fresh learner take features as they are: of size beyond measure, never found anew."""
+    learner.arrays()["units"][:, 4:] = 1e300, 1.0, np.inf, np.inf
+
+
+def changed(change: Callable[..., None], *given: str | float, **more: float) -> Make:
+    """Return what makes learners and changes them."""
+
+    def make(n_features: int, n_tasks: int) -> Auto:
+        learner = Auto(n_features, n_tasks)
+        change(learner, *given, **more)
+        return learner
+
+    return make
+
+
+def with_constant(name: str, factor: float) -> Make:
+    """Return what makes learners with a constant times a factor; of a growth, what exceeds 1."""
+    least = 1.0 if name.endswith("GROWTH") else 0.0
+    other = {name: least + factor * (getattr(constants, name) - least)}
+
+    def make(n_features: int, n_tasks: int) -> Auto:
+        with mock.patch.dict(vars(constants), other):
+            return Auto(n_features, n_tasks)
+
+    return make
+
+
+without = partial(changed, fix, weight=0.0)
+SINGLE = {f"only {name}": changed(hear_only, name) for name in LEARNERS}
 ABLATIONS = {
-    "auto without U": Variant(DIRECTIONS),
-    **{f"auto without {name}": Variant((name,)) for name in LEARNERS},
-    "auto without hinge": Variant(("own hinge", "global hinge")),
-    "auto without logistic": Variant(("mixed logistic", "global logistic")),
-    "auto without deviations": Variant(deviates=False),
-    "auto without learned variances": Variant(stream={"variances_due": NEVER}),
-    "auto without covariances": Variant(covariances=False),
-    "auto without moment": Variant(stream={"tracking": 0.0}),
-    "auto without old copies": Variant(constants={"COPY_GROWTH": 1.0}),
-    "auto with stacking models that do not learn": Variant(learns=False),
-    "auto with features as they are": Variant(units=False),
+    "auto without U": without(*INPUT_NAMES[5:]),
+    **{f"auto without {name}": without(name) for name in LEARNERS},
+    "auto without hinge": without(OWN, HINGE),
+    "auto without logistic": without(MIXED, GLOBAL),
+    "auto without deviations": changed(stop_deviations, *DEVIATING),
+    "auto without learned variances": changed(set_stream, "variances_due", 1e300),
+    "auto without covariances": changed(close_blocks),
+    "auto without moment": changed(set_stream, "tracking", 0.0),
+    "auto without old copies": with_constant("COPY_GROWTH", 0.0),
+    "auto with stacking models that do not learn": changed(fix, *INPUT_NAMES),
+    "auto with features as they are": changed(as_they_are),
 }
 VARIANTS = {**ABLATIONS, **SINGLE}
 
@@ -69,41 +119,14 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     >>> variant("auto without own hinge", 3, 2).trust()["own hinge"]
     0.0
     """
-    chosen = VARIANTS[name]
-    with mock.patch.dict(vars(constants), chosen.constants):
-        learner = Auto(n_features, n_tasks)
-    arrays = learner.arrays()
-    silent = {*chosen.silent, *(INPUT_NAMES if chosen.only else ())}
-    for model in ("", "frozen_"):
-        weight, covariance = arrays[f"{model}weight"], arrays[f"{model}covariance"]
-        for k, one in enumerate(INPUT_NAMES):
-            if one in silent:
-                weight[k] = float(one == chosen.only)
-            if one in silent or not chosen.learns:
-                covariance[k] = covariance[:, k] = 0.0
-                arrays["renewal"][k] = 0.0
-    for one in ("own hinge", "mixed logistic"):
-        if one in silent or not (chosen.learns and chosen.deviates):
-            learner.field("tasks", f"{one.split()[0]}_spent")[:] = constants.DEVIATION_VARIANCE
-    for number, value in chosen.stream.items():
-        arrays["stream"][STREAM_FIELDS.index(number)] = value
-    if not chosen.units:
-        as_they_are(learner)
-    if not chosen.covariances:
-        arrays["frequent"][1:] = arrays["mixed_frequent"][1:] = CLOSED
-    return learner
-
-
-def as_they_are(learner: Auto) -> None:
-    """Let a fresh learner take features as they are: of size beyond measure, never found anew."""
-    learner.arrays()["units"][:, 4:] = 1e300, 1.0, np.inf, np.inf
+    return VARIANTS[name](n_features, n_tasks)
 
 
 def log_losses(learner: Auto, rounds: Rounds) -> NDArray[np.float64]:
     """Return mean log losses of single events: the first are learned live, the others frozen."""
     n = int(LEARNED * len(rounds.y))
-    learned, others = rounds[:n], rounds[n:].events
-    live = np.logaddexp(0.0, -learned.y * learner.replay(learned))
+    others = rounds[n:].events
+    live = np.logaddexp(0.0, -rounds.y[:n] * learner.replay(rounds[:n]))
     frozen = np.logaddexp(0.0, -others.y * learner.predict_frozen(others))
     return np.array([live.mean(), frozen.mean()])
 
@@ -114,7 +137,7 @@ def orders(task: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [np.arange(n), np.random.default_rng(n).permutation(n), np.argsort(task, kind="stable")]
 
 
-def changes(name: str, make: Mapping[str, Callable[[int, int], Auto]]) -> NDArray[np.float64]:
+def changes(name: str, makes: Mapping[str, Make]) -> NDArray[np.float64]:
     """Return per cent (learners, orders, 2) by which log losses on a set exceed the usual ones."""
     stream, found = load(name), []
     for order in orders(stream.task[:MAX_EVENTS]):
@@ -122,31 +145,16 @@ def changes(name: str, make: Mapping[str, Callable[[int, int], Auto]]) -> NDArra
         rounds = Rounds(task, stream.x[order], stream.y[order], np.arange(len(order) + 1))
         shape = stream.x.shape[1], int(task.max()) + 1
         usual = log_losses(Auto(*shape), rounds)
-        found.append([log_losses(one(*shape), rounds) / usual for one in make.values()])
+        found.append([log_losses(make(*shape), rounds) / usual for make in makes.values()])
     return 100.0 * (np.array(found).transpose(1, 0, 2) - 1.0)
 
 
-def with_constant(name: str, factor: float) -> Callable[[int, int], Auto]:
-    """Return what makes learners with a constant times a factor."""
-
-    def make(n_features: int, n_tasks: int) -> Auto:
-        with mock.patch.dict(vars(constants), {name: factor * getattr(constants, name)}):
-            return Auto(n_features, n_tasks)
-
-    return make
-
-
-def without(name: str) -> Callable[[int, int], Auto]:
-    """Return what makes learners with a part switched off."""
-    return lambda n_features, n_tasks: variant(name, n_features, n_tasks)
-
-
-def print_table(make: Mapping[str, Callable[[int, int], Auto]], sets: tuple[str, ...]) -> None:
+def print_table(makes: Mapping[str, Make], sets: tuple[str, ...]) -> None:
     """Print mean, least and most change of each learner, live and frozen, and the worst sets."""
-    found = np.stack([changes(name, make) for name in sets], axis=1)  # learners, sets, orders, 2
+    found = np.stack([changes(name, makes) for name in sets], axis=1)  # learners, sets, orders, 2
     print("| | live: mean, least, most | on | frozen: mean, least, most | on |")
     print("|---|---|---|---|---|")
-    for name, by_set in zip(make, found, strict=True):
+    for name, by_set in zip(makes, found, strict=True):
         cells = []
         for one in (by_set[..., 0], by_set[..., 1]):
             worst = sets[int(one.max(axis=1).argmax())]
@@ -155,12 +163,8 @@ def print_table(make: Mapping[str, Callable[[int, int], Auto]], sets: tuple[str,
 
 
 if __name__ == "__main__":
-    chosen_sets = tuple(name for name in sys.argv[1:] if name in DEVELOPMENT_SETS)
-    parts = {name: without(name) for name in ABLATIONS}
-    scaled = {
-        f"{name} x {factor:g}": with_constant(name, factor)
-        for name in sorted(vars(constants))
-        if name.isupper()
-        for factor in (2.0, 0.5)
-    }
-    print_table(scaled if "--sensitivity" in sys.argv else parts, chosen_sets or DEVELOPMENT_SETS)
+    some = tuple(name for name in sys.argv[1:] if name in DEVELOPMENT_SETS)
+    names = [name for name in vars(constants) if name.isupper()]
+    pairs = [(name, factor) for name in names for factor in (2.0, 0.5)]
+    scaled = {f"{name} x {factor:g}": with_constant(name, factor) for name, factor in pairs}
+    print_table(scaled if "--sensitivity" in sys.argv else ABLATIONS, some or DEVELOPMENT_SETS)

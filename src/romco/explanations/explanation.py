@@ -12,10 +12,10 @@ from scipy.sparse import csc_array, csr_array
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
+from romco.learners.auto import KINDS
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
-from romco.learners.auto import KINDS
 from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
 from romco.model.features import Sparse
 from romco.model.history import feature_name

@@ -85,7 +85,9 @@ class Explanation:
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
         counts = Counter(task.kind for task in self.tasks)
-        return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts or kind == DIFFERENT}
+        return {
+            kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts or kind == DIFFERENT
+        }
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:

@@ -40,12 +40,14 @@ from romco.learners.sharing import (
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
-NO_VARIANCE = 1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
+NO_VARIANCE = (
+    1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
+)
 PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
-DRIFTS = 0.5  # how likely it must be before it is reported
+DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
@@ -134,7 +136,6 @@ class Auto(BaseAuto):
     """
 
     uses_unlabelled: ClassVar = True
-    version: ClassVar = 10
     shapes: ClassVar = {
         **dict.fromkeys(("features", "units", "directions"), "d*"),
         **dict.fromkeys(("tasks", "factor"), "m*"),
@@ -208,19 +209,18 @@ class Auto(BaseAuto):
         task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
         return task, feature, dict(zip(PAIR_FIELDS, values.T, strict=True))
 
-    def _deviations(self, name: str) -> Numbers:
-        """Return each task's weight (m,) of an input."""
-        place = INPUT_NAMES.index(name)
-        own = self.field("tasks", f"{name.split()[0]}_deviation")
-        return np.asarray(self._arrays["weight"][place] + own)
+    def _weights_of(self, name: str, deviation: str | None = None) -> Numbers:
+        """Return each task's weight (m, 1) of an input."""
+        weights = np.full(self.n_tasks, self._arrays["weight"][INPUT_NAMES.index(name)])
+        if deviation is not None:
+            weights += self.field("tasks", f"{deviation}_deviation")
+        return weights[:, None]
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
-        weight = dict(zip(INPUT_NAMES, self._arrays["weight"], strict=True))
-        ones = np.ones((self.n_tasks, 1))
         by_task = [
-            weight["global hinge"] * ones,
-            weight["global logistic"] * ones,
-            self._deviations("mixed logistic")[:, None],
+            self._weights_of("global hinge"),
+            self._weights_of("global logistic"),
+            self._weights_of("mixed logistic", "mixed"),
             self._arrays["weight"][-RANK:] * self._factor(),
         ]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
@@ -235,13 +235,14 @@ class Auto(BaseAuto):
         task, feature, pair = self._pairs()
         variance = self.kernel.slope_variances()[feature]
         slope = pair["information"] * variance / (1.0 + variance * pair["precision"])
-        hinge = self._deviations("own hinge")[task] * pair["hinge_mean"]
-        values = (hinge + self._deviations("mixed logistic")[task] * slope) * self.units()[feature]
+        hinge = self._weights_of("own hinge", "own")[task, 0] * pair["hinge_mean"]
+        mixed = self._weights_of("mixed logistic", "mixed")[task, 0] * slope
+        values = (hinge + mixed) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def own_shares(self) -> Numbers:
         """Return each task's weight (m, 1) of its own hinge vector."""
-        return self._deviations("own hinge")[:, None]
+        return self._weights_of("own hinge", "own")
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]

@@ -104,9 +104,11 @@ PAIR_FIELDS = (
     *("hinge_mean", "hinge_spent", "information", "precision", "hinge_copy", "slope_copy"),
     "copied_at",
 )
+DEVIATING = ("own", "mixed")
 TASK_FIELDS = (
-    *("information", "precision", "level_copy", "copied_at", "own_deviation", "mixed_deviation"),
-    *("own_spent", "mixed_spent", *(f"factor_copy_{k}" for k in range(RANK))),
+    *("information", "precision", "level_copy", "copied_at"),
+    *(f"{name}_{what}" for what in ("deviation", "spent") for name in DEVIATING),
+    *(f"factor_copy_{k}" for k in range(RANK)),
     "evidence",
 )
 PLACE_FIELDS = (
