@@ -154,7 +154,7 @@ class Auto:
 
     def copied_inputs(self, i, x):
         """The inputs by copies of the weights, and the variances of now."""
-        own, mixed, hinge, shared = self.learners(i, x)
+        _, mixed, _, shared = self.learners(i, x)
         there = np.flatnonzero(x).tolist()
         all_ = [self.copies.get(j, (0.0, 0.0, 0.0)) for j in there]
         pairs = [self.copies.get((i, j), (0.0, 0.0)) for j in there]

@@ -199,7 +199,7 @@ class Auto(BaseAuto):
         return np.asarray(self._arrays[array][:, fields.index(name)])
 
     def variances(self) -> tuple[float, Numbers]:
-        """Return the variances of tasks' levels and of their slopes (d,), in the learners' units."""
+        """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
         level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
         return float(level), self.kernel.slope_variances()
 

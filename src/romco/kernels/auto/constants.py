@@ -1,6 +1,6 @@
 """Constants of romco-auto for two classes: every number that changes its predictions.
 
-The kernel reads them when a learner is made. `docs/romco-auto.md` has a line of sensitivity for each.
+The kernel reads them when a learner is made; `docs/romco-auto.md` says what each is for.
 """
 
 AROW_R = 0.3  # AROW's r of both hinge learners
