@@ -148,7 +148,9 @@ def chosen_settings(texts: Sequence[str], answers: int = 1) -> dict[str, dict[st
 
 def _method_of(name: str, answers: int) -> str:
     """Return the learner whose parameters count for these answers (0: numbers)."""
-    return number_learner(name) if answers == 0 else name
+    if answers == 0:
+        return number_learner(name)
+    return name
 
 
 def _make_small(name: str, answers: int) -> None:
@@ -220,7 +222,9 @@ def shortened(value: Any) -> Any:
         return float(f"{value:.7g}")
     if isinstance(value, dict):
         return {key: shortened(part) for key, part in value.items()}
-    return [shortened(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [shortened(part) for part in value]
+    return value
 
 
 def _is_slow(run: Run) -> bool:

@@ -21,7 +21,8 @@ from romco.model.names import canonical_name
 Numbers = NDArray[np.float64]
 MAX_GROUPED_TASKS = 1000  # groups cost m^2
 MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
-SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
+SHOWN_CLASSES = 10
+SHOWN_FEATURES = 3
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
@@ -42,37 +43,44 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     """
     reader = _read(model, findings)
     order = np.argsort(-reader.personal, kind="stable")
-    detailed, rest = order[:top], order[top:]
+    detailed = order[:top]
     cosines = reader.weights.cosines(detailed)
-    tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
-    whole = model if isinstance(model, Model) else None
-    spent = () if whole is None else _label_costs(whole)
-    session = {} if whole is None else whole.session
-    files = (str(name).rpartition("/")[2] for name in session.get("sources", {}))
+    tasks = list(map(reader.detailed_task, detailed, cosines))
+    tasks += map(reader.task, order[top:])
     return Explanation(
-        learner=reader.learner.name if whole is None else whole.engine.learner_name,
-        events=None if whole is None else whole.events,
         n_tasks=len(reader.names),
         n_features=reader.n_features,
         spectrum=tuple(reader.weights.spectrum.tolist()),
-        tasks=(*tasks, *map(reader.task, rest)),
-        findings=(*reader.findings, *spent),
+        tasks=tuple(tasks),
         notes=tuple(reader.notes()),
-        positive=None if whole is None else whole.engine.target.positive,
-        label=session.get("schema", {}).get("label"),
-        data=", ".join(files) or None,
         effects=reader.effects(),
         per_spread=reader.spread is not None,
+        **_provenance(model, reader),
     )
+
+
+def _provenance(model: Model | Learner, reader: "_Reader") -> dict[str, Any]:
+    """Return the fields of an explanation that a bare learner knows little of."""
+    if not isinstance(model, Model):
+        return {"learner": model.name, "events": None, "findings": reader.findings}
+    files = [str(name).rpartition("/")[2] for name in model.session.get("sources", {})]
+    return {
+        "learner": model.engine.learner_name,
+        "events": model.events,
+        "findings": (*reader.findings, *_label_costs(model)),
+        "positive": model.engine.target.positive,
+        "label": model.session.get("schema", {}).get("label"),
+        "data": ", ".join(files) or None,
+    }
 
 
 def explain_task(model: Model, task: Any) -> TaskInsight:
     """Explain one task in detail; KeyError if it is not known."""
     reader = _read(model, findings=False)
-    known = [canonical_name(name) for name in reader.names]
-    if canonical_name(task) not in known:
+    names = [canonical_name(name) for name in reader.names]
+    if canonical_name(task) not in names:
         raise KeyError(f"no task {task!r} is known")
-    i = known.index(canonical_name(task))
+    i = names.index(canonical_name(task))
     return reader.detailed_task(i, reader.weights.cosines(np.array([i]))[0])
 
 
@@ -88,7 +96,9 @@ def _label_costs(model: Model) -> tuple[str, ...]:
     if model.labels is not None:
         return (f"Labels: {audit.describe(model.labels)}.",)
     error = audit.error()
-    return () if error is None else (f"Error of all predictions by audit: {error}.",)
+    if error is None:
+        return ()
+    return (f"Error of all predictions by audit: {error}.",)
 
 
 @dataclass(frozen=True)
@@ -113,11 +123,13 @@ class TaskWeights:
             own = learner.personal_sparse()
             return cls(left, right[tasks], own[:, tasks], learner.singular_values())
         W = learner.weights()[:, tasks]
-        per_feature = W.shape[2] if W.ndim == 3 else 1
-        if per_feature > 1:  # a task's weights of all classes, as one column
+        per_feature = 1
+        if W.ndim == 3:  # a task's weights of all classes, as one column
+            per_feature = W.shape[2]
             W = W.transpose(0, 2, 1).reshape(-1, len(tasks))
-        W = W.reshape(len(W), len(tasks))
-        mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
+        mean = np.zeros((len(W), 1))
+        if W.size:
+            mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
         note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
@@ -137,7 +149,8 @@ class TaskWeights:
 
     def cosines(self, some: NDArray[np.int64]) -> Numbers:
         """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
-        gram, across = self.right @ self._gram(), self.own.T @ self.left  # both (m, r)
+        gram = self.right @ self._gram()  # (m, r)
+        across = self.own.T @ self.left  # (m, r)
         squares = ((gram + 2.0 * across) * self.right).sum(axis=1) + self.personal() ** 2
         lengths = np.sqrt(np.maximum(squares, 0.0))
         inner = (gram + across)[some] @ self.right.T + self.right[some] @ across.T
@@ -151,7 +164,8 @@ class TaskWeights:
         With many classes, row f * ``per_feature`` + k is that of feature f and class k.
         """
         begin, end = self.own.indptr[task : task + 2]
-        values, rows = self.own.data[begin:end], self.own.indices[begin:end]
+        values = self.own.data[begin:end]
+        rows = self.own.indices[begin:end]
         order = np.lexsort((rows, -np.abs(values)))[:n]
         return [(int(rows[k]), float(values[k])) for k in order if values[k] != 0.0]
 
@@ -170,44 +184,57 @@ class _Reader:
 
     def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
         self.learner, self.model = learner, model
-        self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
+        self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
-        self.turn = 1.0  # sign of the learner's margins for the positive label
+        self.n_features = learner.n_features
+        self.sign = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
+            self.names = model.tasks
             self.numbers = model.engine.tasks.numbers(self.names)
-            self.turn = model.engine.target.turn
+            self.n_features = model.features.width
+            self.sign = model.engine.target.turn
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
-        self.shared, self.personal = self.weights.shared(), self.weights.personal()
+        self.shared = self.weights.shared()
+        self.personal = self.weights.personal()
         self.levels = self._levels()
         self.findings = tuple(self._class_effects())
+        groups = None
         if findings:
             self.findings += tuple(learner.findings(self.numbers))
-        few = findings and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
-        groups = learner.groups() if few else None
+            if 1 < learner.n_tasks <= MAX_GROUPED_TASKS:
+                groups = learner.groups()
         self.groups = None if groups is None else groups[self.numbers].tolist()
         judged = personal_tasks(learner)
-        self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
-        kinds = [ALONE if alone else "related" for alone in self.different]
-        self.kinds = learner.kinds_of(self.numbers) or kinds
-        self.n_features = learner.n_features if model is None else model.features.width
+        self.different = self.personal > 0.0
+        if judged is not None:
+            self.different = judged[self.numbers]
+        by_weights = np.where(self.different, ALONE, "related").tolist()
+        self.kinds = learner.kinds_of(self.numbers) or by_weights
 
     def task(self, i: int, **detail: Any) -> TaskInsight:
-        """Return a task without details, or with those given."""
+        """Return a task without details, or with ``detail``."""
         name = self.names[i]
-        engine = None if self.model is None else self.model.engine
+        events = since = group = level = None
+        if self.model is not None:
+            events = self.model.engine.events_of(name)
+            since = self.model.engine.personal_since(name)
+        if self.groups is not None:
+            group = self.groups[i]
+        if self.levels is not None:
+            level = float(self.levels[i])
         return TaskInsight(
             task=name,
-            events=None if engine is None else engine.events_of(name),
+            events=events,
             shared=float(self.shared[i]),
             personal=float(self.personal[i]),
-            since=None if engine is None else engine.personal_since(name),
+            since=since,
             different=bool(self.different[i]),
             kind=self.kinds[i],
-            group=None if self.groups is None else self.groups[i],
-            level=None if self.levels is None else float(self.levels[i]),
+            group=group,
+            level=level,
             **detail,
         )
 
@@ -219,11 +246,13 @@ class _Reader:
         """Largest effects, mean over tasks, of two classes or numbers."""
         if self.weights.per_feature > 1 or not self.names:
             return ()
-        return self._largest(self.turn * self.weights.mean()[: self.n_features], n)
+        return self._largest(self.sign * self.weights.mean()[: self.n_features], n)
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
-        notes = [] if self.weights.note is None else [self.weights.note]
+        notes = []
+        if self.weights.note is not None:
+            notes.append(self.weights.note)
         if self.model is not None and self.different.any():
             every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
@@ -238,11 +267,13 @@ class _Reader:
         columns = np.flatnonzero(self.average).astype(np.int32)
         if kind == "classes" or len(columns) * len(self.names) > MAX_LEVEL_ENTRIES:
             return None
-        m, k = len(self.names), len(columns)
-        row = np.tile(self.average[columns], m), np.tile(columns, m)
-        rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
-        margins = self.turn * predict(self.learner, rows, self.numbers)
-        return margins if kind == "number" else model.engine.probability_of(margins)
+        m = len(self.names)
+        starts = (np.arange(m + 1) * len(columns)).astype(np.int32)
+        rows = Sparse(np.tile(self.average[columns], m), np.tile(columns, m), starts)
+        margins = self.sign * predict(self.learner, rows, self.numbers)
+        if kind == "number":
+            return margins
+        return model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:
         """Sentences on the features for each of many classes."""
@@ -250,36 +281,46 @@ class _Reader:
         if model is None or model.engine.target.kind != "classes" or not self.names:
             return []
         W = self.weights.mean().reshape(-1, self.weights.per_feature)[: model.features.width]
-        classes = list(enumerate(model.classes))[: W.shape[1]]
-        shown = classes[:SHOWN_CLASSES]
-        largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]
-        lines = [
-            f"For {label}: {pairs(effects, EFFECT) if effects else 'nothing yet'}."
-            for effects, (_, label) in zip(largest, shown, strict=True)
-        ]
-        more = len(classes) - SHOWN_CLASSES
-        return [*lines, f"And {more:,} more classes."] if more > 0 else lines
+        lines = []
+        for label, weights in zip(model.classes[:SHOWN_CLASSES], W.T, strict=False):
+            effects = self._largest(weights, SHOWN_FEATURES)
+            text = "nothing yet"
+            if effects:
+                text = pairs(effects, EFFECT)
+            lines.append(f"For {label}: {text}.")
+        more = min(len(model.classes), W.shape[1]) - SHOWN_CLASSES
+        if more > 0:
+            lines.append(f"And {more:,} more classes.")
+        return lines
 
     def _largest(self, w: Numbers, n: int) -> tuple[tuple[Any, float], ...]:
         order = np.argsort(-np.abs(w), kind="stable")[:n].tolist()
         return tuple((self._name(j), float(w[j])) for j in order if w[j] != 0.0)
 
     def _name(self, j: int) -> Any:
-        return j if self.model is None else feature_name(self.model, j)
+        if self.model is None:
+            return j
+        return feature_name(self.model, j)
 
     def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
         most = np.argsort(-cosines, kind="stable")[: n + 1]
         return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
 
     def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
-        per, features = self.weights.per_feature, []
-        classes = dict(enumerate(() if self.model is None else self.model.classes))
-        for j, value in self.weights.largest(i, n):
-            if j < self.n_features * per:
-                name, k = self._name(j // per), j % per
-                name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
-                features.append((name, self.turn * value))
+        features = []
+        for row, value in self.weights.largest(i, n):
+            feature, k = divmod(row, self.weights.per_feature)
+            if feature < self.n_features:
+                name = self._name(feature)
+                if self.weights.per_feature > 1:
+                    name = f"{name} for {self._class_name(k)}"
+                features.append((name, self.sign * value))
         return tuple(features)
+
+    def _class_name(self, k: int) -> Any:
+        if self.model is None or k >= len(self.model.classes):
+            return f"class {k}"
+        return self.model.classes[k]
 
 
 def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:

@@ -103,8 +103,8 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
         parameters = (setting(part, "parameter=value") for part in variant.split(","))
         return simulated(**dict(parameters), name=name)
     if variant not in dataset.variants:
-        known = ", ".join(dataset.variants) or "none"
-        raise ValueError(f"data set {first!r} has no variant {variant!r}; there are: {known}")
+        variants = ", ".join(dataset.variants) or "none"
+        raise ValueError(f"data set {first!r} has no variant {variant!r}; there are: {variants}")
     return dataset.variants[variant](data_directory(data_dir))
 
 
