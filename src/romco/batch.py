@@ -506,7 +506,8 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, _finite(gradient)))
+        guess = g / GRID if g else _curvature(fit, q, slopes, _finite(gradient))
+        g = _on_grid(guess)
         while True:
             new, cost = price.prox(_finite(z - gradient / g), 1.0 / g)
             step = new - z
@@ -654,7 +655,8 @@ def _least_squares(
     starts = np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
     blocks: list[Any] = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        squares = [x.T @ x for x in (block.toarray() for block in blocks)]
+        dense = [block.toarray() for block in blocks]
+        squares = [x.T @ x for x in dense]
         inverse = np.linalg.inv(np.stack(squares) * e + 0.5 * f * np.eye(d))
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
     inverses = [

@@ -236,7 +236,8 @@ def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
     if not learner.shardable:
         return
     named = [name for name in learner.arrays() if name in (learner.task_axes or ())]
-    named += [name for line in learner.sharing() for name in line.arrays]
+    for line in learner.sharing():
+        named += line.arrays
     assert len(named) == len(set(named)), f"an array is declared twice: {sorted(named)}"
     missing = set(learner.arrays()) - set(named)
     assert not missing, f"neither task_axes nor sharing() names {sorted(missing)}"

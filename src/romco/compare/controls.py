@@ -211,7 +211,9 @@ def _scaled(x: Features) -> Numbers | csr_array:
     """Scaled columns and a last one of ones."""
     n, d = x.shape
     if d <= MAX_DENSE_COLUMNS:
-        dense = np.asarray(x if isinstance(x, np.ndarray) else x.toarray(), dtype=np.float64)
+        if not isinstance(x, np.ndarray):
+            x = x.toarray()
+        dense = np.asarray(x, dtype=np.float64)
         spread = dense.std(axis=0)
         centred = (dense - dense.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
         return np.column_stack([centred, np.ones(n)])

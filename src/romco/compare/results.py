@@ -191,9 +191,12 @@ def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
         score = Score("classes")
         score.add(events, logs)
         summary = score.summary()
-        names = [str(k) for k in range(stream.answers)]
-        table = [[summary["table"].get(k, {}).get(j, 0) for j in names] for k in names]
-        return {"error": score.error, "f1": score.f1, "ece": score.calibration, "table": table}
+        table = np.zeros((stream.answers, stream.answers), dtype=int)
+        for truth, row in summary["table"].items():
+            for answer, count in row.items():
+                table[int(truth), int(answer)] = count
+        figures = {"error": score.error, "f1": score.f1, "ece": score.calibration}
+        return {**figures, "table": table.tolist()}
     score = Score()
     score.add_binary(events.y, values[:, 1] - values[:, 0] - 1e-300, values[:, 1])
     return {"error": score.error, "auc": score.auc, "f1": score.f1, "ece": score.calibration}

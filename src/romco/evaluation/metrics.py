@@ -75,11 +75,11 @@ class Confusion:
         """Error and both F1 per task, their means over tasks, and the error over all events."""
         per_task = {"error": self.error(), "f1_positive": self.f1(1), "f1_negative": self.f1(-1)}
         wrong = self.counts[:, 0, 1].sum() + self.counts[:, 1, 0].sum()
-        return {
-            **{f"{name}_per_task": _json_list(values) for name, values in per_task.items()},
-            **{name: _mean(values) for name, values in per_task.items()},
-            "error_micro": float(wrong / max(self.counts.sum(), 1)),
-        }
+        figures: dict[str, Any] = {"error_micro": float(wrong / max(self.counts.sum(), 1))}
+        for name, values in per_task.items():
+            figures[f"{name}_per_task"] = _json_list(values)
+            figures[name] = _mean(values)
+        return figures
 
 
 class _Mean:

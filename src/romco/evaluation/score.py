@@ -304,13 +304,16 @@ class Score:
     def to_json(self) -> dict[str, Any]:
         """State from which :meth:`from_json` continues."""
         used = np.flatnonzero(self._logits.any(axis=0))
+        blocks = [block.tolist() for block in self._blocks]
+        table = {name: dict(row) for name, row in self._table.items()}
+        groups = self._bins.tolist() if self.curve else []
         return {
             "target": self.target,
             "sums": self._sums.tolist(),
-            "blocks": [block.tolist() for block in self._blocks],
-            "table": {name: dict(row) for name, row in self._table.items()},
+            "blocks": blocks,
+            "table": table,
             "moments": [self._mean, self._spread],
-            "groups": self._bins.tolist() if self.curve else [],
+            "groups": groups,
             "bins": [used.tolist(), *self._logits[:, used].tolist()],
         }
 

@@ -112,22 +112,24 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
 def _rows(
     grouping: Any, levels: list[Any], events: NDArray[Any], terms: list[Term]
 ) -> list[dict[str, Any]]:
-    numbers = [(term, term.estimate.tolist(), term.error.tolist(), term.common) for term in terms]
-    return [
-        {
-            "grouping": grouping,
-            "level": level,
-            "events": int(events[k]),
-            "term": term.name,
-            "estimate": estimate[k],
-            "se": error[k],
-            "low": estimate[k] - QUANTILE * error[k],
-            "high": estimate[k] + QUANTILE * error[k],
-            "common": common,
-        }
-        for k, level in enumerate(levels)
-        for term, estimate, error, common in numbers
-    ]
+    rows = []
+    for k, level in enumerate(levels):
+        for term in terms:
+            estimate = float(term.estimate[k])
+            error = float(term.error[k])
+            row = {
+                "grouping": grouping,
+                "level": level,
+                "events": int(events[k]),
+                "term": term.name,
+                "estimate": estimate,
+                "se": error,
+                "low": estimate - QUANTILE * error,
+                "high": estimate + QUANTILE * error,
+                "common": term.common,
+            }
+            rows.append(row)
+    return rows
 
 
 def _variances(estimates: list[Any], residual: float) -> list[dict[str, Any]]:
@@ -331,14 +333,21 @@ def _information(middle: Numbers, spread: Numbers) -> Numbers:
     return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
 
 
+def _maximise_likelihood(between: float, estimate: Numbers, precision: Numbers) -> float:
+    """Return the variance between levels, by expectation maximisation from a first guess."""
+    for _ in range(MAX_STEPS):
+        before = between
+        between = float(np.mean(estimate * estimate + before / (1.0 + before * precision)))
+        if abs(between - before) <= TOLERANCE * before:
+            break
+    return between
+
+
 def _term(name: Any, values: Numbers, precision: Numbers) -> Term:
     """Return the term of levels whose posterior means are ``values``."""
     common = float(values.mean())
     estimate = values - common
     between = float(np.mean(estimate * estimate))
-    for _ in range(MAX_STEPS if between > 0.0 else 0):
-        new = float(np.mean(estimate * estimate + between / (1.0 + between * precision)))
-        done, between = abs(new - between) <= TOLERANCE * between, new
-        if done:
-            break
+    if between > 0.0:
+        between = _maximise_likelihood(between, estimate, precision)
     return Term(name, common, estimate, np.sqrt(between / (1.0 + between * precision)), between)

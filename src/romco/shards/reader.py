@@ -209,7 +209,9 @@ class ShardReader:
             (source.weight, block.weights, 0.0, LARGEST_WEIGHT),
             (str(source.offset), block.offsets, -LARGEST_FEATURE, LARGEST_FEATURE),
         ):
-            for i, number in enumerate([] if numbers is None else numbers):
+            if numbers is None:
+                continue
+            for i, number in enumerate(numbers):
                 if y[i] and not least <= number <= largest:
                     why = f"{number} is missing, or not from {least:g} to {largest:g}"
                     self._skip_or_raise(block.lines[i], column, why)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -404,7 +405,7 @@ class Shards(Closing):
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._locks.step:
-            return [task for own in self.coordinator.engine.call_all(Shard.tasks) for task in own]
+            return list(chain.from_iterable(self.coordinator.engine.call_all(Shard.tasks)))
 
     def events_of(self, task: Any) -> int:
         """Count the learned events of a task; 0 if it is unknown."""

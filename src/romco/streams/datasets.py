@@ -119,7 +119,9 @@ def describe(
 ) -> Iterator[Description]:
     """Describe each data set (all if no names are given); loads those that are present."""
     folder = data_directory(data_dir)
-    for dataset in map(find, DATASETS if names is None else names):
+    if names is None:
+        names = DATASETS
+    for dataset in map(find, names):
         if not present(dataset.name, folder):
             places = " or ".join(str(folder / place) for place in dataset.places)
             problem = f"missing: get it from {dataset.origin}; put it at {places}"
