@@ -26,10 +26,16 @@ DEVELOPMENT_SETS = (
 MAX_EVENTS = 20_000
 CONSTANTS = ("INPUT_DOUBT", "SCALE_DOUBT", "LEVEL_DOUBT", "DOUBT", "RENEWAL")  # of the learner
 
-GLOBAL, ALONE, MARGIN, LOGISTIC, TOGETHER = (0, 1), (2, 3), (0, 2, 4), (1, 3), (4,)
+GLOBAL = (0, 1)
+ALONE = (2, 3)
+MARGIN = (0, 2, 4)
+LOGISTIC = (1, 3)
+TOGETHER = (4,)
 COPIES = (*GLOBAL, *ALONE, *TOGETHER)
-DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
-LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on their own")
+DIRECTIONS = tuple(range(5, 9))
+LEVEL = (9,)
+LIKE_ALL = KINDS.index("like all")
+ON_ITS_OWN = KINDS.index("on their own")
 NEVER_OLD = -1e300  # events: too few ever for anything to be told
 NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
@@ -79,7 +85,8 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     >>> variant("auto without U", 3, 2).chances().shape
     (2, 3)
     """
-    chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
+    chosen = VARIANTS[name]
+    learner = Auto(n_features, n_tasks)
     arrays = learner.arrays()
     for inputs, weight, covariance, renewal in _stacking_models(arrays):
         at = [place for place, voice in enumerate(inputs) if voice in chosen.silent]
@@ -145,10 +152,12 @@ def changes(name: str) -> dict[str, list[float]]:
 
 def sensitivities(constant: str, factor: float) -> list[float]:
     """Per cent by which log loss grows on each set with a constant times a factor."""
-    usual, found = getattr(auto, constant), []
+    usual = getattr(auto, constant)
+    found = []
     for name in DEVELOPMENT_SETS:
         stream = load(name)
-        n, shape = min(MAX_EVENTS, len(stream.y)), (stream.x.shape[1], int(stream.task.max()) + 1)
+        n = min(MAX_EVENTS, len(stream.y))
+        shape = (stream.x.shape[1], int(stream.task.max()) + 1)
         rounds = Rounds(stream.task[:n], stream.x[:n], stream.y[:n], np.arange(n + 1))
         whole = log_loss(Auto(*shape), rounds)
         setattr(auto, constant, factor * usual)
