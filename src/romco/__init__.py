@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from romco import shards as cluster
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
+    from romco.choosing import Chooser
     from romco.evaluation import prequential
     from romco.explanations import effects, explain, reasons
     from romco.io.modelfile import load, peek, save
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEARNERS",
+    "Chooser",
     "Columns",
     "Hashed",
     "Learner",
@@ -65,6 +67,7 @@ _MODULES = {
     **dict.fromkeys(("Round", "Rounds"), "rounds"),
     **dict.fromkeys(("effects", "explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
+    "Chooser": "choosing",
     "PersonalLayer": "adapters.personal",
     "ROMCOClassifier": "adapters.sklearn",
     "ROMCORegressor": "adapters.sklearn",
