@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, labels, losses, penalties, steps, streams
+    from romco import batch, labels, losses, penalties, policies, steps, streams
     from romco import shards as cluster
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
@@ -51,6 +51,7 @@ __all__ = [
     "losses",
     "peek",
     "penalties",
+    "policies",
     "prequential",
     "reasons",
     "restore",
