@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -17,7 +16,7 @@ from scipy.special import expit
 
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
-from romco.kernels.choosing import LEVEL_CURIOSITY, OPTIMISM, ChooserKernel, FeatureTable, Row
+from romco.kernels.choosing import LEVEL_CURIOSITY, OPTIMISM, ChooserKernel, Offer
 from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
@@ -110,7 +109,7 @@ class Chooser:
         self.seed = whole("seed", seed, 0)
         self.limit = whole("pending", pending)
         self.dropped = 0  # choices that never had a reward
-        self._kernel = ChooserKernel(self.kind == "number")
+        self._kernel = ChooserKernel(self.kind == "number", identity)
         self._kernel.levels = LEVEL_VARIANCE
         self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
         self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
@@ -226,7 +225,9 @@ class Chooser:
         """
         with Hold(self._lock):
             kernel = self._kernel
-            offer, (means, variances) = self._score(x, actions, task)
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
             row = kernel.standardise(offer.context)
             found: dict[Id, ActionReasons] = {}
             for k, (number, _) in enumerate(offer.actions):
@@ -243,7 +244,9 @@ class Chooser:
     ) -> dict[Id, float]:
         """Return the expected reward of each action; changes nothing."""
         with Hold(self._lock):
-            offer, (means, variances) = self._score(x, actions, task)
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
             expected = means.sum(axis=1) + self._kernel.centre
             if self.kind == "yes/no":
                 moderated = expected / np.sqrt(1.0 + np.pi / 8.0 * variances.sum(axis=1))
@@ -255,9 +258,12 @@ class Chooser:
     ) -> dict[Id, float]:
         """Return the probabilities with which :meth:`choose` would draw now; changes nothing."""
         with Hold(self._lock):
-            offer, moments = self._score(x, actions, task)
-            _, probabilities = self._kernel.draw(*moments, self.floor, 0.0)
-            return dict(zip(offer.names, probabilities.tolist(), strict=True))
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            _, probabilities = self._kernel.draw(
+                offer.context, offer.actions, levels, self.floor, 0.0, False
+            )
+            return dict(zip(offer.names, probabilities, strict=True))
 
     # Files and states
 
@@ -297,54 +303,32 @@ class Chooser:
     ) -> StoredChoice:
         """Read the offer, draw, and keep the choice."""
         kernel = self._kernel
-        offer = self._read(x, actions)
+        offer = self._kernel.read(x, actions, MAX_ACTIONS)
         if offer.new_actions or offer.new_context or offer.new_features:
             kernel.adopt(offer.new_actions, offer.new_context, offer.new_features)
         levels = None if person is None else self._levels.get(person, {})
-        means, variances = kernel.moments(offer.context, offer.actions, levels, True)
-        place, probabilities = kernel.draw(means, variances, self.floor, uniform)
+        place, probabilities = kernel.draw(
+            offer.context, offer.actions, levels, self.floor, uniform, True
+        )
         numbers = [number for number, _ in offer.actions]
         chosen = offer.actions[place][1]
-        stored = StoredChoice(numbers, probabilities.tolist(), place, person, offer.context, chosen)
+        stored = StoredChoice(numbers, probabilities, place, person, offer.context, chosen)
         self._choices[id] = stored
         if len(self._choices) > self.limit:
             _, oldest = self._choices.popitem(last=False)
             self.dropped += oldest.context is not None
         return stored
 
-    def _read(self, x: Mapping[str, Any], actions: Iterable[Any]) -> "Offer":
-        """Return context and actions by number; names not known get the next numbers."""
-        kernel = self._kernel
-        offer = Offer(kernel.context, x)
-        known = kernel.actions
-        for action in islice(actions, MAX_ACTIONS + 1):
-            row = None
-            name = action
-            if type(action) is not str and isinstance(action, Mapping):
-                if "name" not in action:
-                    raise ValueError(f'action {action!r:.80} has no name: give it a "name"')
-                name = action["name"]
-                row = kernel.features.read(action, offer.new_features, "name")
-            number = known.get(name) if type(name) is str else None
-            if number is None:
-                name = identity("action", name)
-                number = known.get(name)
-            if number is None:
-                number = offer.new_actions.setdefault(name, len(known) + len(offer.new_actions))
-            offer.names.append(name)
-            offer.actions.append((number, row))
-        offer.check()
-        return offer
-
-    def _score(
-        self, x: Mapping[str, Any], actions: Iterable[Any], task: Any
-    ) -> tuple["Offer", tuple[Numbers, Numbers]]:
-        """Return the offer and the moments of its scores; numbers of new actions are -1."""
-        offer = self._read(x, actions)
+    def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
+        """Return an offer to score without learning its names: new actions are -1."""
+        offer = self._kernel.read(x, actions, MAX_ACTIONS)
         count = len(self._kernel.own)
         offer.actions = [(n if n < count else -1, row) for n, row in offer.actions]
-        levels = None if task is None else self._levels.get(identity("task", task), {})
-        return offer, self._kernel.moments(offer.context, offer.actions, levels)
+        return offer
+
+    def _levels_of(self, task: Any) -> dict[int, int] | None:
+        """Return the slots of a person, None where there is none."""
+        return None if task is None else self._levels.get(identity("task", task), {})
 
     def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
         """Raise ValueError where the action chosen before is not offered now."""
@@ -393,29 +377,3 @@ class Chooser:
         if not (isfinite(number) and abs(number) <= LARGEST_REWARD):
             raise ValueError(f"a reward is a finite number up to {LARGEST_REWARD:g}; got {value!r}")
         return number
-
-
-class Offer:
-    """A context and actions as they were read, with the names that are new."""
-
-    def __init__(self, table: FeatureTable, x: Mapping[str, Any]) -> None:
-        self.new_actions: dict[Id, int] = {}
-        self.new_context: dict[str, int] = {}
-        self.new_features: dict[str, int] = {}
-        self.names: list[Id] = []
-        self.actions: list[tuple[int, Row | None]] = []  # numbers and features
-        self.context: Row = table.read(x, self.new_context)
-
-    def check(self) -> None:
-        """Raise ValueError unless there are actions, not too many, each once."""
-        n = len(self.actions)
-        if n == 0:
-            raise ValueError("there are no actions to choose from: give at least one")
-        if n > MAX_ACTIONS:
-            raise ValueError(
-                f"a choice is among at most {MAX_ACTIONS:,} actions: leave out those that cannot "
-                "be best"
-            )
-        if len(set(self.names)) < n:
-            name = next(one for k, one in enumerate(self.names) if one in self.names[:k])
-            raise ValueError(f"action {name!r:.60} is offered twice: offer each action once")

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,14 @@ class Posterior:
     def covariance(self) -> Numbers: ...
     def replace(self, mean: Numbers, covariance: Numbers) -> None: ...
 
+class Offer:
+    context: Row
+    actions: list[tuple[int, Row | None]]
+    names: list[Any]
+    new_actions: dict[Any, int]
+    new_context: dict[str, int]
+    new_features: dict[str, int]
+
 class ChooserKernel:
     numeric: bool
     context: FeatureTable
@@ -60,7 +68,7 @@ class ChooserKernel:
     pairs: list[tuple[int, int]]
     free: list[int]
     slots: int
-    def __init__(self, numeric: bool) -> None: ...
+    def __init__(self, numeric: bool, identity: Callable[[str, Any], Any]) -> None: ...
     @property
     def deviation(self) -> float: ...
     @property
@@ -84,16 +92,22 @@ class ChooserKernel:
         priors: tuple[float, float, float],
         centre: float,
     ) -> None: ...
+    def read(self, x: Any, actions: Iterable[Any], max_actions: int) -> Offer: ...
     def moments(
         self,
         row: Row,
         actions: list[tuple[int, Row | None]],
         levels: dict[int, int] | None,
-        observe: bool = False,
     ) -> Moments: ...
     def draw(
-        self, means: Numbers, variances: Numbers, floor: float, uniform: float
-    ) -> tuple[int, Numbers]: ...
+        self,
+        row: Row,
+        actions: list[tuple[int, Row | None]],
+        levels: dict[int, int] | None,
+        floor: float,
+        uniform: float,
+        observe: bool,
+    ) -> tuple[int, list[float]]: ...
     def learn(
         self,
         row: Row,

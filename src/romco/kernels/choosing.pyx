@@ -6,6 +6,7 @@ b_ia is the level of one person and one action. Context and features are standar
 x and z is 1. docs/choosing.md has the mathematics.
 """
 
+from collections.abc import Mapping
 from zlib import crc32
 
 import numpy as np
@@ -78,9 +79,14 @@ cdef class FeatureTable:
         cdef int columns[MAX_WIDTH]
         cdef double values[MAX_WIDTH]
         cdef Py_ssize_t n = 0
-        if not hasattr(row, "items"):
+        cdef dict cells
+        if type(row) is dict:
+            cells = row
+        elif hasattr(row, "items"):
+            cells = dict(row.items())
+        else:
             raise ValueError(f"expected a mapping of names to values; got {row!r:.60}")
-        for name, cell in row.items():
+        for name, cell in cells.items():
             if cell is None or (skip is not None and name == skip):
                 continue
             if type(name) is not str and not isinstance(name, str):
@@ -273,6 +279,29 @@ cdef double squares(const double* x, Py_ssize_t begin, Py_ssize_t end) noexcept:
     return total
 
 
+cdef class Offer:
+    """A context and actions as they were read, with the names that are new."""
+
+    cdef readonly tuple context
+    cdef public list actions  # pairs of a number and a row, None without features
+    cdef readonly list names
+    cdef readonly dict new_actions, new_context, new_features
+
+    cdef check(self, Py_ssize_t max_actions):
+        """Raise ValueError unless there are actions, not too many, each once."""
+        cdef Py_ssize_t n = len(self.names)
+        if n == 0:
+            raise ValueError("there are no actions to choose from: give at least one")
+        if n > max_actions:
+            raise ValueError(
+                f"a choice is among at most {max_actions:,} actions: leave out those that cannot "
+                "be best"
+            )
+        if len(set(self.names)) < n:
+            name = next(one for one in self.names if self.names.count(one) > 1)
+            raise ValueError(f"action {name!r:.60} is offered twice: offer each action once")
+
+
 cdef class ChooserKernel:
     """All that a chooser has learned, by numbers of columns, actions and levels.
 
@@ -280,6 +309,7 @@ cdef class ChooserKernel:
     """
 
     cdef readonly bint numeric
+    cdef object identity  # checks a name: (what it is, value)
     cdef readonly FeatureTable context, features
     cdef readonly dict actions  # number of each
     cdef readonly list names
@@ -299,14 +329,17 @@ cdef class ChooserKernel:
     cdef readonly list free
     cdef readonly Py_ssize_t slots
     cdef double[::1] level_mean, level_variance
+    cdef double[:, ::1] m, v  # of the actions that were scored last
+    cdef double[::1] p
     cdef double x[MAX_WIDTH]
     cdef double z[MAX_WIDTH]
     cdef double zx[MAX_PAIRS]
     cdef double product[MAX_PAIRS]
     cdef double shared_product[MAX_PAIRS]
 
-    def __init__(self, bint numeric):
+    def __init__(self, bint numeric, identity):
         self.numeric = numeric
+        self.identity = identity
         self.context = FeatureTable(MAX_NAMES, MAX_COLUMNS)
         self.features = FeatureTable(MAX_ACTION_NAMES, MAX_ACTION_COLUMNS)
         self.actions = {}
@@ -317,6 +350,9 @@ cdef class ChooserKernel:
         self.free = []
         self.level_mean = np.zeros(8)
         self.level_variance = np.zeros(8)
+        self.m = np.empty((8, 3))
+        self.v = np.empty((8, 3))
+        self.p = np.empty(8)
         self._pair(0, 0)
         self.paired_z = 1
         self.paired_x = 1
@@ -369,6 +405,38 @@ cdef class ChooserKernel:
         self.level_means[:], self.level_variances[:] = levels
         self.own_weights, self.shared_weights, self.levels = priors
         self.centre = centre
+
+    def read(self, x, actions, Py_ssize_t max_actions):
+        """Return the offer of these actions in a context; names not known get the next numbers."""
+        cdef Offer offer = Offer.__new__(Offer)
+        offer.new_actions = {}
+        offer.new_context = {}
+        offer.new_features = {}
+        offer.names = []
+        offer.actions = []
+        offer.context = self.context.read(x, offer.new_context)
+        for action in actions:
+            row = None
+            name = action
+            if type(action) is not str and isinstance(action, Mapping):
+                if "name" not in action:
+                    raise ValueError(f"action {action!r:.80} has no name: give it a \"name\"")
+                name = action["name"]
+                row = self.features.read(action, offer.new_features, "name")
+            number = self.actions.get(name) if type(name) is str else None
+            if number is None:
+                name = self.identity("action", name)
+                number = self.actions.get(name)
+            if number is None:
+                number = offer.new_actions.setdefault(
+                    name, len(self.actions) + len(offer.new_actions)
+                )
+            offer.names.append(name)
+            offer.actions.append((number, row))
+            if len(offer.names) > max_actions:
+                break
+        offer.check(max_actions)
+        return offer
 
     cdef _pair(self, int z, int x):
         self.pair_z[self.n_pairs] = z
@@ -432,68 +500,84 @@ cdef class ChooserKernel:
             return 1.0
         return sqrt(self.noise / self.rewards)
 
-    def moments(self, tuple row, list actions, dict levels, bint observe=False):
-        """Return means and variances (K, 3) of the parts of each action's score.
+    cdef int score(self, tuple row, list actions, dict levels, bint observe) except -1:
+        """Write means and variances of the parts of each action's score to ``m`` and ``v``.
 
         Parts: shared, own, person's. ``actions`` are pairs of a number, -1 if not known, and a
-        row, None without features; ``levels`` are the person's slots by action, None where there is no person.
+        row, None without features; ``levels`` are the person's slots by action, None where there
+        is no person.
         """
         cdef Py_ssize_t k, number, n = len(actions), width = self.context.width
         cdef Posterior own
-        means = np.zeros((n, 3))
-        variances = np.zeros((n, 3))
-        cdef double[:, ::1] m = means, v = variances
         cdef tuple action
+        if self.m.shape[0] < n:
+            self.m = np.empty((2 * n, 3))
+            self.v = np.empty((2 * n, 3))
+            self.p = np.empty(2 * n)
+        cdef double* m = &self.m[0, 0]
+        cdef double* v = &self.v[0, 0]
+        memset(m, 0, 3 * n * sizeof(double))
+        memset(v, 0, 3 * n * sizeof(double))
         self.context.spread(row)
         if observe:
             self.context.observe()
-        self.context.standardise(self.x)
-        if observe:
             for action in actions:
                 if action[1] is not None:
                     self.features.spread(<tuple> action[1])
                     self.features.observe()
+        self.context.standardise(self.x)
         for k in range(n):
-            action = actions[k]
+            action = <tuple> actions[k]
             number = action[0]
             if action[1] is not None:
                 self.features.spread(<tuple> action[1])
                 self.cross()
-                m[k, 0] = self.shared.mean_of(self.zx)
-                v[k, 0] = self.shared.variance_of(self.zx, self.product)
-                v[k, 0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
+                m[0] = self.shared.mean_of(self.zx)
+                v[0] = self.shared.variance_of(self.zx, self.product)
+                v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
             one = self.own[number] if number >= 0 else None
             if one is None:
-                v[k, 1] = self.own_weights * squares(self.x, 0, width)
+                v[1] = self.own_weights * squares(self.x, 0, width)
             else:
                 own = <Posterior> one
-                m[k, 1] = own.mean_of(self.x)
-                v[k, 1] = own.variance_of(self.x, self.product)
-                v[k, 1] += self.own_weights * squares(self.x, own.width, width)
+                m[1] = own.mean_of(self.x)
+                v[1] = own.variance_of(self.x, self.product)
+                v[1] += self.own_weights * squares(self.x, own.width, width)
             if levels is not None:
-                slot = levels.get(number)
+                slot = levels.get(action[0])
                 if slot is None:
-                    v[k, 2] = self.levels
+                    v[2] = self.levels
                 else:
-                    m[k, 2] = self.level_mean[<Py_ssize_t> slot]
-                    v[k, 2] = self.level_variance[<Py_ssize_t> slot]
-        return means, variances
+                    m[2] = self.level_mean[<Py_ssize_t> slot]
+                    v[2] = self.level_variance[<Py_ssize_t> slot]
+            m += 3
+            v += 3
+        return 0
 
-    def draw(self, means, variances, double floor, double uniform):
-        """Return the place of the action drawn, and the probabilities (K,).
+    def moments(self, tuple row, list actions, dict levels):
+        """Return means and variances (K, 3) of the parts of each action's score, as ``score``."""
+        n = len(actions)
+        self.score(row, actions, levels, False)
+        return np.array(self.m[:n]), np.array(self.v[:n])
+
+    def draw(
+        self, tuple row, list actions, dict levels, double floor, double uniform, bint observe
+    ):
+        """Return the place of the action drawn, and the probabilities of all.
 
         Inverse gap weighting around the optimistic index: p = 1 / (K + γ gap); the best action, or
-        those that tie for it, share the rest.
+        those that tie for it, share the rest. ``observe`` adds the rows to the statistics.
         """
-        cdef double[:, ::1] m = means, v = variances
-        cdef Py_ssize_t k, best = 0, ties = 0, n = m.shape[0]
-        probabilities = np.empty(n)
-        cdef double[::1] p = probabilities
+        cdef Py_ssize_t k, best = 0, ties = 0, n = len(actions)
+        self.score(row, actions, levels, observe)
+        cdef double* p = &self.p[0]
+        cdef const double* m = &self.m[0, 0]
+        cdef const double* v = &self.v[0, 0]
         cdef double scale = self.deviation, greed = GREEDY * sqrt(<double> self.rewards)
         cdef double total = 0.0, index
         for k in range(n):
-            index = v[k, 0] + v[k, 1] + LEVEL_PART * v[k, 2]
-            index = m[k, 0] + m[k, 1] + m[k, 2] + CURIOUS * scale * sqrt(index)
+            index = v[3 * k] + v[3 * k + 1] + LEVEL_PART * v[3 * k + 2]
+            index = m[3 * k] + m[3 * k + 1] + m[3 * k + 2] + CURIOUS * scale * sqrt(index)
             p[k] = index if self.numeric else logistic(index)
             if p[k] > p[best]:
                 best = k
@@ -515,8 +599,9 @@ cdef class ChooserKernel:
         for k in range(n):
             total += p[k]
             if uniform < total:
-                return k, probabilities
-        return best, probabilities
+                best = k
+                break
+        return best, [p[k] for k in range(n)]
 
     def learn(
         self, tuple row, Py_ssize_t number, action, dict levels, double reward, choices, id, stored
