@@ -83,7 +83,12 @@ def wrong_choices(
 
 
 def vowpal_lines(rows: Rows, labels: list[str], tasks: Any = None) -> list[str]:
+    """Return rows for Vowpal Wabbit, numbers standardised by the whole set, which favours it."""
     number = {label: k + 1 for k, label in enumerate(sorted(set(labels)))}
+    frame = pd.DataFrame(rows)
+    numeric = frame.select_dtypes("number")
+    frame[numeric.columns] = (numeric - numeric.mean()) / numeric.std().replace(0.0, 1.0)
+    rows = frame.to_dict("records")
     lines = []
     for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
         words = [
@@ -246,11 +251,13 @@ def joins(_: int) -> None:
 def poison(_: int) -> None:
     """A fifth of the people report the opposite: regret of the others."""
     for label, count in (("all honest", 0), ("a fifth report the opposite", 20)):
+        missed = []
         found = []
         for seed in range(5):
             rng, weights, levels, personal = linear_world(seed)
             chooser = romco.Chooser(seed=seed)
             regret = 0.0
+            loss = []
             for i in range(6000):
                 x, person = rng.normal(size=5), int(rng.integers(100))
                 row = {f"x{j}": float(v) for j, v in enumerate(x)}
@@ -260,8 +267,11 @@ def poison(_: int) -> None:
                 chooser.reward(i, reward != (person < count))
                 if person >= 20:
                     regret += likely.max() - likely[action]
+                    loss.append(1.0 - likely[action])
             found.append(regret)
-        print(f"| {label}: regret of 80 of 100 people | {np.mean(found):.0f} |")
+            missed.append(np.mean(loss))
+        share = f"no reward in {np.mean(missed):.2%}"
+        print(f"| {label}: 80 of 100 people | regret {np.mean(found):.0f} | {share} |")
 
 
 def intervals(_: int) -> None:

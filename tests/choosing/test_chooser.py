@@ -408,3 +408,26 @@ def coverage(kind, often):
 @pytest.mark.parametrize("often", [30, 300])
 def test_scores_lie_within_two_standard_deviations(kind, often):
     assert coverage(kind, often) > 0.85
+
+
+def others_regret(seed, known):
+    """Regret of 32 honest people where 8 report the opposite, with and without their names."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(3, 3))
+    chooser, regret = romco.Chooser(seed=seed), 0.0
+    for i in range(1000):
+        row, person = rng.normal(size=3), int(rng.integers(40))
+        x = dict(zip("abc", row.tolist(), strict=True))
+        task = person if known else None
+        action = chooser.choose(x, task=task, actions=[0, 1, 2], id=i).action
+        likely = 1.0 / (1.0 + np.exp(-2.0 * weights @ row))
+        reward = rng.random() < likely[action]
+        chooser.reward(i, reward != (person < 8))
+        if person >= 8:
+            regret += likely.max() - likely[action]
+    return regret
+
+
+def test_rewards_of_people_who_report_the_opposite_count_less():
+    known, unknown = (sum(others_regret(seed, who) for seed in range(4)) for who in (True, False))
+    assert known < 0.9 * unknown

@@ -112,6 +112,7 @@ class ReferenceChooser:
         self.own_variance = self.shared_variance = 1.0
         self.level_variance = 0.3
         self.level_precision, self.level_weighted = np.zeros((m, K)), np.zeros((m, K))
+        self.trust = np.full(m, 1.0)
         self.rewarded = np.zeros((m, K), dtype=bool)
         self.rewards, self.centre, self.noise = [], 0.0, 0.0
 
@@ -157,8 +158,11 @@ class ReferenceChooser:
             step = (reward - self.centre - mean) / (1.0 + variance)
             self.noise += step**2 * (1.0 + variance)
         else:
-            t = mode_by_bisection(mean, variance, reward)
-            step, precision = reward - logistic(t), logistic(t) * logistic(-t)
+            weight = min(logistic(self.trust[task]) / logistic(1.0), 1.0)
+            evidence = (2 * reward - 1) * mean / np.sqrt(1 + np.pi / 8 * variance)
+            self.trust[task] = np.clip(self.trust[task] + np.clip(evidence, -1, 1), -6, 6)
+            t = mode_by_bisection(mean, weight * variance, reward)
+            step, precision = weight * (reward - logistic(t)), weight * logistic(t) * logistic(-t)
         noise = 1.0 / precision + variance
         share = (variances[1] / (self.own_variance * x @ x)) ** 2
         rest = (noise - variances[0]) / share  # noise of the shared part

@@ -16,7 +16,14 @@ from scipy.special import expit
 
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
-from romco.kernels.choosing import LEVEL_CURIOSITY, OPTIMISM, ChooserKernel, Offer
+from romco.kernels.choosing import (
+    FIRST_TRUST,
+    LEVEL_CURIOSITY,
+    MAX_TRUST,
+    OPTIMISM,
+    ChooserKernel,
+    Offer,
+)
 from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
@@ -112,6 +119,7 @@ class Chooser:
         self._kernel = ChooserKernel(self.kind == "number", identity)
         self._kernel.levels = LEVEL_VARIANCE
         self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
+        self._trust: dict[Id | None, float] = {}  # log-odds that a person reports no opposites
         self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
         self._lock = Locks().step
 
@@ -192,11 +200,13 @@ class Chooser:
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
                 recentre(self._kernel, number)
             levels = None if stored.task is None else self._levels.setdefault(stored.task, {})
+            trust = self._trust.get(stored.task, FIRST_TRUST)
             action = stored.offered[stored.place]
             rewarded = stored._replace(context=None, features=None)
-            self._kernel.learn(
-                stored.context, action, stored.features, levels, number, self._choices, id, rewarded
-            )
+            how = levels, number, trust, self._choices, id, rewarded
+            trust = self._kernel.learn(stored.context, action, stored.features, *how)
+            if levels is not None:
+                self._trust[stored.task] = trust
 
     def forget(self, task: Any) -> None:
         """Forget a person: name, levels, and choices; KeyError where the person is not known."""
@@ -209,6 +219,7 @@ class Chooser:
                 del self._choices[id]
             self._kernel.free_levels(self._levels.get(person, {}))
             self._levels.pop(person, None)
+            self._trust.pop(person, None)
 
     def reasons(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
@@ -276,7 +287,9 @@ class Chooser:
         settings = {"reward": self.kind, "floor": self.floor, "seed": self.seed}
         settings |= {"pending": self.limit}
         with Hold(self._lock):
+            trust = [self._trust.get(task, FIRST_TRUST) for task in self._levels]
             state = chooser_state(self._kernel, self._levels, self._choices)
+            state["arrays"]["trust"] = np.array(trust)
             return {**state, "settings": settings, "dropped": self.dropped}
 
     @classmethod
@@ -288,6 +301,8 @@ class Chooser:
         made = cls(**state["settings"])
         made.dropped = whole("dropped", state["dropped"], 0)
         made._levels = restore_kernel(made._kernel, state)
+        trust = np.clip(state["arrays"]["trust"], -MAX_TRUST, MAX_TRUST).tolist()
+        made._trust = dict(zip(made._levels, trust, strict=True))
         made._choices = restore_choices(made._kernel, state)
         return made
 

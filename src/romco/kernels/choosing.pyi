@@ -12,6 +12,9 @@ OPTIMISM: float
 LEVEL_CURIOSITY: float
 GREED: float
 LARGEST_UNITS: float
+FIRST_TRUST: float
+TRUST_STEP: float
+MAX_TRUST: float
 MAX_NAMES: int
 MAX_COLUMNS: int
 MAX_ACTION_NAMES: int
@@ -115,7 +118,8 @@ class ChooserKernel:
         action: Row | None,
         levels: dict[int, int] | None,
         reward: float,
+        trust: float,
         choices: Any,
         id: Any,
         stored: Any,
-    ) -> None: ...
+    ) -> float: ...

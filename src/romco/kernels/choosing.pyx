@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.math cimport exp, fabs, sqrt
+from libc.math cimport M_PI, exp, fabs, sqrt
 from libc.string cimport memset
 
 from romco.kernels.core.events import LARGEST_FEATURE
@@ -22,6 +22,9 @@ OPTIMISM = 1.5  # standard deviations that an index lies above the mean
 LEVEL_CURIOSITY = 0.3  # part of a level's variance that counts as curiosity
 GREED = 200.0  # times the root of the number of rewards: how fast choices become greedy
 LARGEST_UNITS = 5.0  # standardised values are clipped here
+FIRST_TRUST = 1.0  # log-odds that a person does not report the opposite
+TRUST_STEP = 1.0  # largest change by one reward
+MAX_TRUST = 6.0
 MAX_NAMES = 384  # columns with one name each; further names share columns by hash
 MAX_COLUMNS = 512
 MAX_ACTION_NAMES = 48
@@ -30,6 +33,7 @@ MAX_CROSSES = 192  # columns of z ⊗ x with both parts not 1
 
 cdef double CURIOUS = OPTIMISM, LEVEL_PART = LEVEL_CURIOSITY, GREEDY = GREED
 cdef double CLIP = LARGEST_UNITS, LARGEST = LARGEST_FEATURE
+cdef double FIRST = FIRST_TRUST, MAX_STEP_OF_TRUST = TRUST_STEP, LARGEST_TRUST = MAX_TRUST
 cdef Py_ssize_t CROSSES = MAX_CROSSES
 cdef enum:
     MAX_WIDTH = 513  # 1 and the columns of the context
@@ -604,9 +608,21 @@ cdef class ChooserKernel:
         return best, [p[k] for k in range(n)]
 
     def learn(
-        self, tuple row, Py_ssize_t number, action, dict levels, double reward, choices, id, stored
+        self,
+        tuple row,
+        Py_ssize_t number,
+        action,
+        dict levels,
+        double reward,
+        double trust,
+        choices,
+        id,
+        stored,
     ):
         """Learn the reward of an action in a context; ``levels`` gets the slot of a new pair.
+
+        ``trust`` is the log-odds that a person reports no and yes as they are, not the opposite. A
+        reward counts less where it is lower than at first. Returns the log-odds after this reward.
 
         The more is known about an action alone, the less its next reward says about others: n
         rewards with noise 1 of an action of own variance w say as much as one with noise w + 1 / n,
@@ -615,7 +631,7 @@ cdef class ChooserKernel:
         Puts ``stored`` in ``choices``, so that nothing can come between.
         """
         cdef double mean, variance, own_variance, step, shrinkage, error, level = 0.0
-        cdef double share, common = 0.0
+        cdef double share, common = 0.0, weight = 1.0
         cdef Py_ssize_t slot = -1, width = self.context.width
         cdef Posterior own
         self.context.spread(row)
@@ -645,9 +661,14 @@ cdef class ChooserKernel:
             self.reward_mean += (reward - self.reward_mean) / (self.rewards + 1)
             self.noise += error * step
         else:
-            mean = posterior_mode(mean, variance, reward)
-            step = reward - logistic(mean)
-            error = logistic(mean) * logistic(-mean)
+            if levels is not None:
+                weight = min(logistic(trust) / logistic(FIRST), 1.0)
+                error = (2.0 * reward - 1.0) * mean / sqrt(1.0 + 0.125 * M_PI * variance)
+                trust += min(max(error, -MAX_STEP_OF_TRUST), MAX_STEP_OF_TRUST)
+                trust = min(max(trust, -LARGEST_TRUST), LARGEST_TRUST)
+            mean = posterior_mode(mean, weight * variance, reward)
+            step = weight * (reward - logistic(mean))
+            error = weight * logistic(mean) * logistic(-mean)
             shrinkage = error / (1.0 + error * variance)
         choices[id] = stored
         self.own[number] = own
@@ -661,6 +682,7 @@ cdef class ChooserKernel:
             self.level_mean[slot] += step * level
             self.level_variance[slot] -= shrinkage * level * level
         self.rewards += 1
+        return trust
 
     cdef Py_ssize_t _slot(self, dict levels, number) except -1:
         """Return the slot of a person's action; a new one is at its prior."""
