@@ -1,4 +1,4 @@
-"""The command that says what a policy would have earned, from the log of another one."""
+"""The command that estimates the reward of a policy from the log of another one."""
 
 import json
 import warnings
