@@ -7,13 +7,14 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 # Tests start Python a hundred times: imports take half the time where compiled modules are kept.
 unexport PYTHONDONTWRITEBYTECODE
-# All tests of a file run in one process, so that what they share is made once.
+# All tests of a file run in one process, so that what they share is made once. The order is random:
+# `pytest --randomly-seed=N` repeats the one whose seed was printed.
 WORKERS := -n 2 --dist loadfile
 # Where tests and reports find real data, if there are any.
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo serve-demo test test-core test-slow test-checked test-sanitized test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-core test-slow test-checked test-sanitized test-standard-c test-busy test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -60,12 +61,16 @@ serve-demo: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/python -m pytest $(WORKERS)
 
+# The same beside a process that never rests: no test may depend on how fast the machine is.
+test-busy: $(VENV)/ready
+	$(BIN)/python -c 'while True: pass' & busy=$$!; trap "kill $$busy" EXIT; $(BIN)/python -m pytest $(WORKERS)
+
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest $(WORKERS) -m slow
 
 # Learners, kernels, model, evaluation and label policies: what most changes touch.
 test-core: $(VENV)/ready
-	$(BIN)/python -m pytest $(WORKERS) -q tests/learners tests/kernels tests/model tests/evaluation tests/labels
+	$(BIN)/python -m pytest $(WORKERS) tests/learners tests/kernels tests/model tests/evaluation tests/labels
 
 kernels: $(VENV)/cli
 	$(BIN)/python setup.py --quiet build_ext --inplace
@@ -101,6 +106,14 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 test-sanitized: .venv-sanitized/ready
 	$(SANITIZED) -m pytest $(WORKERS) tests/kernels tests/learners tests/model tests/test_checks.py tests/io/test_modelfile.py
 
+# The tests of all that is compiled, on a build that uses nothing but standard C, as MSVC must.
+STANDARD_C := -std=c11 -pedantic-errors -Wno-overlength-strings -DROMCO_STANDARD_C
+test-standard-c:
+	$(PYTHON) -m venv .venv-standard-c
+	$(call copy,standard-c)
+	CC=clang CFLAGS="$(STANDARD_C)" .venv-standard-c/bin/python $(INSTALL) './build/standard-c[dev]'
+	.venv-standard-c/bin/python -m pytest $(WORKERS) tests/kernels tests/learners tests/model tests/test_checks.py tests/io/test_modelfile.py
+
 # Hot loops that are compiled for several x86_64 processors, each run by itself; elsewhere in an emulator.
 test-x86_64: $(VENV)/ready
 	$(BIN)/python -m pytest -rs tests/kernels/test_products.py
@@ -127,9 +140,13 @@ docs: $(VENV)/ready
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
+# Also whether the stubs of compiled kernels are true; what no other module uses need not be in them.
+STUBS = $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/romco/kernels/*.pyi src/romco/kernels/*/*.pyi)))
 types: $(VENV)/ready
 	$(BIN)/mypy
+	$(BIN)/stubtest --concise --ignore-missing-stub --ignore-disjoint-bases --allowlist tests/stubtest-allowlist.txt $(STUBS)
 
 contracts: $(VENV)/ready
 	$(BIN)/lint-imports
@@ -176,4 +193,4 @@ cluster-demo: $(VENV)/ready
 	$(BIN)/python -m benchmarks.scaling demo
 
 clean:
-	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-checked .venv-sanitized .venv-standard-c build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

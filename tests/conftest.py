@@ -1,6 +1,8 @@
-"""Where tests find what is not in the repository."""
+"""What tests of all rooms need."""
 
+import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import settings
 
 settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
+# A script that runs pytest in the background has it ignore Ctrl-C, and all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +28,15 @@ def oracles() -> Path:
     data = os.environ.get("ROMCO_DATA")
     beside = Path(data).parent / "oracles" if data else None
     return _found(beside, "no reference values: none in the folder oracles beside ROMCO_DATA")
+
+
+@pytest.fixture
+def without_garbage():
+    """For tests that count the memory of the process: what others left is not freed meanwhile."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def _found(directory: str | Path | None, otherwise: str) -> Path:

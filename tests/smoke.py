@@ -5,6 +5,7 @@
 
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -42,8 +43,15 @@ def command_line(folder):
     assert len((folder / "answers.jsonl").read_text().splitlines()) == 40
 
 
+def threads():
+    """A free-threaded Python stays so: no kernel asks for the interpreter's lock."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled()
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         learners(Path(folder))
         command_line(Path(folder))
+    threads()
     print(f"romco {romco.__version__} works: {len(romco.LEARNERS)} learners, {romco.__file__}")

@@ -1,14 +1,19 @@
 """What a command imports, and which files a wheel holds."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 from setuptools import Distribution
 from setuptools.config.pyprojecttoml import apply_configuration
+
+import romco
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
@@ -74,3 +79,26 @@ def test_a_wheel_holds_the_library_and_nothing_else(monkeypatch):
     assert set(kinds) <= {".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js", ".svg"}
     assert {Path("romco/py.typed"), Path("romco/presentation/page.css")} <= set(files)
     assert not [path for path in files if {"paper", "beyond", "lab", "tests"} & set(path.parts)]
+
+
+def recipe():
+    return yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+
+
+def test_all_files_name_the_same_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (newest, *_) = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    found = citation["version"], newest, recipe()["context"]["version"]
+    assert found == (romco.__version__,) * 3
+
+
+def test_the_conda_recipe_needs_what_the_wheel_and_its_build_need():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        metadata = tomllib.load(file)
+    terminal = metadata["project"]["optional-dependencies"]["terminal"]
+    requirements = recipe()["requirements"]
+    for needed, listed in (
+        (metadata["build-system"]["requires"], requirements["host"]),
+        (metadata["project"]["dependencies"] + terminal, requirements["run"]),
+    ):
+        assert set(needed) == {one.replace(" ", "") for one in listed} - {"python", "pip"}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, labels, losses, penalties, steps, streams
-    from romco import shards as cluster
+    from romco import batch, couplings, labels, losses, penalties, steps, streams
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
@@ -39,7 +38,7 @@ __all__ = [
     "Shards",
     "__version__",
     "batch",
-    "cluster",
+    "couplings",
     "effects",
     "explain",
     "grown",
@@ -78,14 +77,18 @@ def __getattr__(name: str) -> Any:
     """Load a public name or module on first use."""
     if name in _MODULES:
         value = getattr(import_module(f"romco.{_MODULES[name]}"), name)
-    elif name == "cluster":
-        value = import_module("romco.shards")
-    elif name in __all__ or name in ("evaluation", "io", "learners", "model", "rounds"):
+    elif not name.startswith("_") and _is_module(name):
         value = import_module(f"romco.{name}")
     else:
         raise AttributeError(f"module 'romco' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _is_module(name: str) -> bool:
+    from importlib.util import find_spec  # here, so that `import romco` stays fast
+
+    return find_spec(f"romco.{name}") is not None
 
 
 def __dir__() -> list[str]:

@@ -562,3 +562,25 @@ def test_a_task_column_that_a_transformer_hides_is_told():
     sparse = ColumnTransformer([("colour", OneHotEncoder(), ["colour"])], sparse_threshold=1.0)
     with pytest.raises(ValueError, match="sparse_threshold=0"):
         make_pipeline(sparse, ROMCOClassifier(task_column="user")).fit(frame, Y)
+
+
+def test_gaps_in_an_array_are_answered_by_what_takes_them():
+    X, y = np.array([[1.0, 2.0], [0.0, 1.0]] * 5), [0, 1] * 5
+    gaps = np.where(X == 2.0, np.nan, X)
+    model = ROMCOClassifier().fit(X, y)
+    for refuse in (
+        lambda: ROMCOClassifier().fit(gaps, y),
+        lambda: model.partial_fit(gaps, y),
+        lambda: model.predict(gaps),
+    ):
+        with pytest.raises(ValueError, match=r"X contains NaN: give a data frame.*or impute"):
+            refuse()
+
+
+def test_the_last_column_may_be_the_task():
+    X = np.array([[1.0, 0.0, 7.0], [0.0, 1.0, 8.0]] * 5)
+    last = ROMCOClassifier(task_column=-1).fit(X, [0, 1] * 5)
+    assert last.tasks_.tolist() == [7.0, 8.0]
+    assert last.n_features_in_ == 2
+    with pytest.raises(ValueError, match="task_column=-4 is none of the columns"):
+        ROMCOClassifier(task_column=-4).fit(X, [0, 1] * 5)

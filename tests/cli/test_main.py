@@ -108,3 +108,12 @@ def test_python_m_romco():
         [sys.executable, "-m", "romco", "--version"], capture_output=True, check=True
     )
     assert found.stdout.decode().strip() == __version__
+
+
+def test_a_mistyped_command_is_answered_by_the_one_that_is_close(romco):
+    code, _, complained = romco("lern", "x.csv")
+    assert code == 2
+    assert "No such command 'lern'; did you mean learn" in complained
+    code, _, complained = romco("xyz")
+    assert code == 2
+    assert "did you mean" not in complained

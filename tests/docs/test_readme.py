@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import romco
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ENTRY_POINT_GROUPS = {"commands", "datasets", "formats", "policies"}
+FILES = {"sqlite"}  # romco.sqlite
 
 
 def python_blocks(page):
@@ -32,3 +36,10 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_public_names_of_the_docs_exist():
+    text = "".join(page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CHANGELOG.md"])
+    named = set(re.findall(r"`romco\.([A-Za-z_]+)", text)) - ENTRY_POINT_GROUPS - FILES
+    assert "couplings" in named
+    assert [name for name in sorted(named) if not hasattr(romco, name)] == []

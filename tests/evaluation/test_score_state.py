@@ -45,29 +45,6 @@ def test_a_saved_score_comes_back_bit_for_bit(make):
     assert again.summary() == score.summary()
 
 
-def test_states_of_older_versions_continue():
-    old = {"kind": "number", "sums": [2.0, 1.0, 0.5, 4.0, -1.5, 2.0]}
-    score = Score.from_json(old, "number")
-    assert score.summary() == {
-        **{"events": 2, "rmse": 0.5, "mae": 0.5, "r2": 0.75},
-        "baseline_rmse": pytest.approx(2.0**0.5),
-    }
-    assert score.to_json()["moments"] == [-1.5, 2.0]
-    old = {"kind": "classes", "table": {"a": {"a": 2, "b": 1}}, "loss": 1.5, "usual": 1}
-    score = Score.from_json(old, "classes")
-    assert (score.events, score.error, score.log_loss) == (3, pytest.approx(1 / 3), 0.5)
-    new = two_classes().to_json()
-    table = new["table"]
-    counts = [table[truth][answer] for truth in "01" for answer in "01"]
-    old = {name: new[name] for name in ("sums", "blocks", "groups", "bins")}
-    assert Score.from_json({"counts": counts, **old}).to_json() == new
-
-
-def test_a_score_of_the_oldest_files_is_its_counts():
-    assert Score.from_json([1, 2, 3, 4]).events == 10
-    assert Score.from_json(None).events == 0
-
-
 def edited(told, path, value):
     """The same with one value exchanged."""
     told = copy.deepcopy(told)
@@ -119,4 +96,4 @@ def test_sums_of_another_length_are_refused(part):
     with pytest.raises(ValueError, match=r"expected|unpack|shape|homogeneous"):
         Score.from_json({**told, part: told[part][:-1]})
     with pytest.raises(ValueError, match="expected"):
-        Score.from_json({"sums": [1.0, 2.0, 3.0]}, "number")
+        Score.from_json({**numbers().to_json(), "sums": [1.0, 2.0, 3.0]})

@@ -23,8 +23,16 @@ ROWS = [
 TABLE = ("user,label,n,text,town\n" + "\n".join(ROWS) + "\n").encode()
 
 
+@pytest.fixture
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("romco-ahead")]
+    """List the threads that read ahead, but for those that other tests left."""
+    before = threading.enumerate()
+
+    def list_new():
+        new = [thread for thread in threading.enumerate() if thread not in before]
+        return [thread for thread in new if thread.name.startswith("romco-ahead")]
+
+    return list_new
 
 
 def taken(path, ahead, most=130, **options):
@@ -48,7 +56,7 @@ def taken(path, ahead, most=130, **options):
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 @pytest.mark.parametrize("skip_bad", [False, True])
 @pytest.mark.parametrize("start", [0, 30])
-def test_blocks_read_ahead_are_the_same(name, skip_bad, start, tmp_path):
+def test_blocks_read_ahead_are_the_same(name, skip_bad, start, tmp_path, threads):
     path = tmp_path / name
     path.write_bytes(gzip.compress(TABLE) if name.endswith("gz") else TABLE)
     options = {"skip_bad": skip_bad, "start": start}
@@ -76,7 +84,7 @@ def test_an_error_of_the_reader_is_raised_by_who_takes(tmp_path, monkeypatch):
             blocks.take(10)
 
 
-def test_who_stops_early_waits_for_the_reader(tmp_path):
+def test_who_stops_early_waits_for_the_reader(tmp_path, threads):
     path = tmp_path / "t.csv"
     path.write_bytes(TABLE)
     for _ in range(20):
@@ -87,7 +95,7 @@ def test_who_stops_early_waits_for_the_reader(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_what_may_have_to_be_waited_for_is_not_read_ahead(tmp_path):
+def test_what_may_have_to_be_waited_for_is_not_read_ahead(tmp_path, threads):
     os.mkfifo(tmp_path / "pipe.csv")
 
     def feed():
@@ -121,6 +129,7 @@ def test_a_model_learns_the_same_while_the_next_block_is_read(tmp_path):
     assert one == other
 
 
+@pytest.mark.usefixtures("without_garbage")
 def test_names_are_told_in_order_and_memory_comes_back():
     held = memory.held()
     lexicon = Lexicon()

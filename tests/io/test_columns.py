@@ -5,12 +5,14 @@ import json
 import pickle
 from datetime import date, datetime
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from romco.io.formats import BadFile, BadRow
-from romco.io.reader import Reader
+import romco
+from romco.io.formats import BadFile, BadRow, Sample
+from romco.io.reader import Reader, Source
 from romco.io.schema import Schema, infer_column
 from tests.io.helpers import read_events
 from tests.reference.events import reader_events
@@ -34,7 +36,10 @@ WORDS = ["the cat sat on it", "a dog ran off again", "birds fly high up there"]
         ("price", ["1.234,50", "", "-0,5", "+7,25", "many"], "decimal comma", "ignored"),
         ("pair", ["1,2,3", "1,a"] * 30, "category", "category"),
         ("town", ["Rome", "Bonn", "Oslo"] * 30, "category", "category"),
-        ("floor", ["3", "4", "roof"] * 30, "number or category", "free"),
+        ("floor", ["3", "4", "roof"] * 30, "category", "category"),
+        ("grade", ["K", *["1", "2", "12"] * 30], "category", "category"),
+        ("age", [*map(str, range(18, 80)), "forty"], "number or category", "free"),
+        ("size", ["1.5", "2.5"] * 30 + ["big"], "number or category", "free"),
         ("says", [f"{words} {i}" for i in range(10) for words in WORDS], "text", "text"),
         ("says", ["one text alone is enough"], "text", "text"),
         ("at", [f"2024-01-{i:02d} 10:00" for i in range(1, 29)], "date", "date"),
@@ -48,11 +53,74 @@ WORDS = ["the cat sat on it", "a dog ran off again", "birds fly high up there"]
         ("deep", [{"a": 1}], "nested", "free"),
     ],
 )
-def test_a_kind_is_inferred(name, values, meaning, kind):
-    column = infer_column(name, values)
+def test_a_kind_is_inferred_in_any_order(name, values, meaning, kind):
+    column = infer_column(name, values, typed=False)
     assert (column.meaning, column.kind) == (meaning, kind)
     assert column.reason
     assert ("ignored" in (column.warning or "")) == (kind == "ignored")
+    back = infer_column(name, values[::-1], typed=False)
+    assert (back.meaning, back.kind) == (meaning, kind) or column.reason.startswith("counts the")
+
+
+@pytest.mark.parametrize(
+    ("values", "meaning", "kind"),
+    [
+        (["10115", "04103"] * 30, "category", "category"),
+        (["1", "2", "K"], "category", "category"),
+        ([1, 2, "K"], "category", "category"),
+        ([*range(60), "K"], "number or category", "free"),
+        (["1.5", "2"], "numbers as text", "category"),
+        ([True, False, None], "number", "number"),
+    ],
+)
+def test_text_is_text_where_cells_have_types(values, meaning, kind):
+    column = infer_column("c", values)
+    assert (column.meaning, column.kind) == (meaning, kind)
+
+
+def test_numbers_that_come_as_text_are_warned_of():
+    model = romco.Model("pa-unique")
+    with pytest.warns(UserWarning, match="'price' has numbers as text, as '3.5'.*category"):
+        model.learn_one({"price": "3.5"}, "yes", "ann")
+    model.learn_one({"price": "4"}, "no", "ann")
+    assert model.features.to_json()["names"] == ["price=3.5", "price=4"]
+
+
+def test_one_text_among_numbers_and_one_rare_label_are_warned_of_with_the_line(tmp_path):
+    table = ["user,age,clicked", *(f"u{i % 3},{20 + i % 50},{i % 2}" for i in range(400))]
+    table[130] = "u1,forty,1"
+    table[300] = "u1,40,y"
+    path = tmp_path / "e.csv"
+    path.write_text("\n".join(table) + "\n")
+    schema = Schema.infer(path, task="user", label="clicked")
+    stray, rare = schema.warnings
+    assert "column 'age' has numbers, but 'forty' in line 131 is none (1 such cells)" in stray
+    assert "label 'y' occurs once in 400 rows, in line 301: is it mistyped?" in rare
+    table[301:] = [f"u1,40,{i}.5" for i in range(300)]
+    path.write_text("\n".join(table) + "\n")
+    _, label = Schema.infer(path, task="user", label="clicked").warnings
+    assert "label 'y' in line 301 is no number, as 599 others are" in label
+    rows = [{"age": float(i % 50)} for i in range(99)] + [{"age": "forty"}]
+    with pytest.warns(UserWarning, match="'age' has numbers, but 'forty' in row 99 is none"):
+        romco.Model("pa-unique").learn(rows, ["a", "b"] * 50, ["ann"] * 100)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    twice = pd.DataFrame([[1.0, 2.0, "x"]], columns=["a", "a", "b"])
+    arrow = pa.table([[1.0], [2.0]], names=["a", "a"])
+    pq.write_table(arrow, tmp_path / "e.pq")
+    model = romco.Model("pa-unique")
+    for refuse in (
+        lambda: model.learn(twice, ["yes"], ["ann"]),
+        lambda: model.learn(arrow, ["yes"], ["ann"]),
+        lambda: Schema.infer(twice),
+        lambda: romco.ROMCOClassifier().fit(twice, ["yes"], task="ann"),
+        lambda: romco.ROMCOClassifier().fit(twice[["a"]], ["yes"], task="ann"),
+    ):
+        with pytest.raises(ValueError, match="columns of the same name: 'a'"):
+            refuse()
+    with pytest.raises(BadFile, match="columns of the same name: 'a'"):
+        list(Source(str(tmp_path / "e.pq"), "a", "b", schema=Schema(task="a")).open().blocks())
 
 
 def test_an_override_is_kept_and_warned_of():
@@ -81,7 +149,7 @@ def test_a_schema_is_printed_stored_and_compared():
     assert again == schema == pickle.loads(pickle.dumps(schema))
     assert repr(again).startswith("Schema({'age': 'number', 'order_id': 'ignored'}, task='user'")
     assert again.difference(schema) is None
-    again.extend([{"user": "eve", "town": "Rome"}])
+    again.extend(Sample([{"user": "eve", "town": "Rome"}]))
     assert again.kinds["town"] == "category"
     again.label = "paid"
     assert schema.difference(again) == "label 'bought', not 'paid'"
@@ -93,26 +161,10 @@ def test_a_schema_is_printed_stored_and_compared():
 
 
 @pytest.mark.parametrize(
-    ("stored", "kinds"),
-    [
-        ({"task": "u", "label": "y", "text": "says", "features": None}, {"says": "counts"}),
-        ({"task": "u", "text": ["says"], "words": "weighted"}, {"says": "text"}),
-        (
-            {"task": "u", "text": None, "kinds": {"a": "free", "b": "date"}},
-            {"a": "free", "b": "date"},
-        ),
-    ],
-)
-def test_columns_of_older_files_are_understood(stored, kinds):
-    schema = Schema.from_session({"columns": stored})
-    assert (schema.kinds, schema.task) == (kinds, "u")
-    assert schema.complete == ("kinds" in stored)
-
-
-@pytest.mark.parametrize(
     "stored",
-    [[], 3, {"columns": []}, {"columns": {"a": ["colour"]}}, {"columns": {"a": 3}}, {"task": 7},
-     {"kinds": {"a": []}}, {"features": 3}, {"features": [3]}, {"text": [3]}],
+    [[], 3, {}, {"columns": []}, {"columns": {"a": ["colour"]}}, {"columns": {"a": 3}},
+     {"columns": {3: ["free", "free"]}}, {"columns": {}, "task": 7}, {"columns": {}, "features": 3},
+     {"columns": {}, "features": [3]}],
 )  # fmt: skip
 def test_nothing_in_a_file_is_trusted(stored):
     with pytest.raises(ValueError, match="no schema"):

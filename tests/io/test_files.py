@@ -222,7 +222,7 @@ def test_bad_csv_rows(row, column, reason):
     assert (error.line, error.column) == (3, column)
     assert reason in error.reason
     assert "line 3" in str(error)
-    assert "skip bad rows" in str(error)
+    assert "skip bad rows (--skip-bad)" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from romco.runs import learn, predict
 
 KINDS = {
     "age": "number", "new": "number", "town": "category", "says": "text", "at": "date",
-    "day": "day", "order_id": "ignored", "floor": "free",
+    "day": "day", "order_id": "ignored", "floor": "category",
 }  # fmt: skip
 WORDS = ["late", "early", "good", "bad", "warm", "cold", "new", "old", "red", "blue"]
 
@@ -271,6 +271,152 @@ def test_a_column_that_is_not_known_is_named_once(learned):
         assert model.margins([row, row], ["u1", "u1"])[0] == model.margins([row], ["u1"])[0]
     with pytest.warns(UserWarning, match="'sise'"):
         model.margins([{"sise": 1.0}, {"sise": 2.0}], ["u1", "u1"])
+
+
+GRADES = [[1, 2, 12][i % 3] for i in range(120)]  # codes, not amounts
+ZIPS = [["10115", "04103", "53111"][i % 3] for i in range(120)]
+ANSWERS = ["yes" if (i % 3 == 1) != (i % 7 == 0) else "no" for i in range(120)]
+PEOPLE = [f"u{i % 5}" for i in range(120)]
+CODED = {"grade": GRADES, "zip": ZIPS, "new": [i % 2 == 0 for i in range(120)]}
+
+
+def coded_frames():
+    """The same codes in all types that a category has."""
+    plain = pd.DataFrame(CODED)
+    arrow = pa.table({**CODED, "grade": pa.array(GRADES).dictionary_encode()})
+    texts = pl.DataFrame(CODED).with_columns(pl.col("grade").cast(pl.String))
+    yield "pandas", plain.astype({"grade": "category", "zip": "category"})
+    yield "pandas nullable", plain.astype({"grade": "category", "zip": "string", "new": "boolean"})
+    yield "pandas arrow", arrow.to_pandas(types_mapper=pd.ArrowDtype)
+    yield "arrow", arrow
+    yield "polars", texts.with_columns(pl.col("grade").cast(pl.Categorical))
+    yield "polars enum", texts.with_columns(pl.col("grade").cast(pl.Enum(["1", "2", "12"])))
+    rows = pl.DataFrame(CODED).to_dicts()
+    yield "mappings", [{**row, "grade": str(row["grade"])} for row in rows]
+
+
+CODED_KINDS = {"grade": "category", "zip": "category", "new": "number"}
+
+
+@pytest.fixture(scope="module")
+def coded():
+    schema = Schema(CODED_KINDS, complete=True)
+    model = Model("romco-auto", classes=("no", "yes"), schema=schema)
+    model.learn(pd.DataFrame(CODED), ANSWERS, PEOPLE)
+    return model.margins(pd.DataFrame(CODED), PEOPLE)
+
+
+@pytest.mark.parametrize(("name", "frame"), list(coded_frames()), ids=lambda part: str(part)[:12])
+def test_a_category_type_is_a_category_through_every_door(coded, name, frame, tmp_path):
+    assert Schema.infer(frame).kinds == CODED_KINDS
+    model = Model("romco-auto", classes=("no", "yes"))
+    model.learn(frame, ANSWERS, PEOPLE)
+    assert model.schema.kinds == CODED_KINDS
+    np.testing.assert_allclose(model.margins(frame, PEOPLE), coded, atol=1e-12)
+    if name == "mappings":
+        return
+    if name == "arrow":
+        pq.write_table(frame.append_column("user", [PEOPLE]), tmp_path / "e.pq")
+        assert Schema.infer(tmp_path / "e.pq", task="user").kinds == CODED_KINDS
+        return
+    estimator = romco.ROMCOClassifier(shuffle=False).fit(frame, ANSWERS, task=PEOPLE)
+    np.testing.assert_allclose(estimator.decision_function(frame, PEOPLE), coded, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["sklearn", "groupings", "regressor", "river", "csv"])
+def test_kinds_mark_a_category(coded, name, tmp_path):
+    frame, kinds = pd.DataFrame(CODED), {"grade": "category", "zip": "category"}
+    if name == "sklearn":
+        made = romco.ROMCOClassifier(shuffle=False, kinds=kinds).fit(frame, ANSWERS, task=PEOPLE)
+        romco.save(made, tmp_path / "m.romco")
+        again = romco.load(tmp_path / "m.romco")
+        assert again.kinds == kinds
+        np.testing.assert_allclose(again.decision_function(frame, PEOPLE), coded, atol=1e-9)
+        with pytest.raises(ValueError, match="give a frame"):
+            romco.ROMCOClassifier(kinds=kinds).fit(np.ones((2, 2)), ["a", "b"])
+        with pytest.raises(ValueError, match="'grade': no kind 'categories'; there are"):
+            romco.ROMCOClassifier(kinds={"grade": "categories"}).fit(frame, ANSWERS)
+    elif name == "groupings":
+        wide = frame.astype({"grade": "category"}).assign(user=PEOPLE, town="Rome")
+        estimator = romco.ROMCOClassifier(task_column=["user", "town"]).fit(wide, ANSWERS)
+        assert estimator.model_.schema.kinds["grade"] == "category"
+        model = Model()
+        model.learn(wide, ANSWERS, ["user", "town"])
+        assert model.schema.kinds["grade"] == "category"
+    elif name == "regressor":
+        numbers = [1.0 if answer == "yes" else 0.0 for answer in ANSWERS]
+        made = romco.ROMCORegressor(kinds={"grade": "category"}).fit(frame, numbers, task=PEOPLE)
+        assert made.model_.schema.kinds == CODED_KINDS
+    elif name == "river":
+        from romco.adapters.river import ROMCOClassifier
+
+        made = ROMCOClassifier(kinds=kinds)
+        for row, answer, task in zip(frame.to_dict("records"), ANSWERS, PEOPLE, strict=True):
+            made.learn_one(row, answer, task)
+        margins = made.model.margins(frame, PEOPLE)
+        np.testing.assert_allclose(margins, coded, atol=1e-9)
+    else:
+        frame.assign(user=PEOPLE, y=ANSWERS).to_csv(tmp_path / "e.csv", index=False)
+        source = Source(str(tmp_path / "e.csv"), "user", "y", kinds=kinds)
+        for _ in learn(source, tmp_path / "m.romco", Model(classes=("no", "yes"))):
+            pass
+        margins = [row["margin"] for row in predict(romco.load(tmp_path / "m.romco"), source)]
+        np.testing.assert_allclose(margins, coded, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [["K", "1", "2"], ["1", "K", "2"], ["2", "1", "K"]])
+def test_grades_are_one_kind_in_every_order(order, tmp_path):
+    rows = [{"grade": grade} for grade in order]
+    path = tmp_path / "e.csv"
+    path.write_text("\n".join(["user,grade,y", *(f"ann,{grade},1" for grade in order)]) + "\n")
+    assert Schema.infer(path, task="user", label="y").kinds == {"grade": "category"}
+    one, many = Model("pa-unique"), Model("pa-unique")
+    for row in rows:
+        one.learn_one(row, "yes", "ann")
+    many.learn(pd.DataFrame(rows), ["yes"] * 3, ["ann"] * 3)
+    for model in (one, many):
+        assert model.schema.kinds == {"grade": "category"}
+        assert model.features.to_json()["names"] == [f"grade={grade}" for grade in order]
+
+
+class CountingName(str):
+    """Name of a feature that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        CountingName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("history", [None, ["town"]])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("value", [1.0, "red"])
+def test_unknown_features_cost_their_number(history, rows, value):
+    model = Model("pa-unique", history=history)
+    model.learn_one({"town": "Rome", "age": 7.0}, "yes", "ann")
+    names, known = [CountingName(f"new {k}") for k in range(1000)], {"town": "Rome"}
+    x = [dict.fromkeys(names, value) | known for _ in range(rows)]
+    CountingName.compared = 0
+    with pytest.warns(UserWarning, match="has not learned column 'new 0'"):
+        margins = model.margins(x, ["ann"] * rows)
+    assert CountingName.compared < 20 * rows * len(names)
+    np.testing.assert_array_equal(margins, model.margins([known] * rows, ["ann"] * rows))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_a_column_missing_in_a_frame_is_named_once(learned, kind):
+    model = Model.from_state(learned[0].state())
+    frame = kind([{name: row[name] for name in row if name != "town"} for row in ROWS[:9]])
+    with pytest.warns(UserWarning, match="no column 'town', which the model has learned"):
+        found = model.margins(frame, TASKS[:9])
+    np.testing.assert_array_equal(model.margins(frame, TASKS[:9]), found)
+    full = pd.DataFrame(ROWS[:40])
+    estimator = romco.ROMCOClassifier().fit(full[["age", "says"]], LABELS[:40])
+    with pytest.warns(UserWarning, match="no column 'age', which the model has learned"):
+        estimator.predict(full[["says"]])
 
 
 def test_a_file_is_opened_twice_and_a_model_is_loaded_once(tmp_path, monkeypatch):

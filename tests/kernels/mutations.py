@@ -58,7 +58,7 @@ def stream(rng, d, m, n=40):
 
 def choose(kind):
     """Set both limits at which learners of that kind store things another way."""
-    learners.FEW = KINDS[kind][3]
+    learners.MAX_ONE_SIDED_TASKS = KINDS[kind][3]
     personal.DENSE_NUMBERS = 0 if "hashed" in kind else 4_000_000
 
 

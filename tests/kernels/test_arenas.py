@@ -28,6 +28,7 @@ def test_a_block_that_was_given_back_serves_again():
     assert given == again
 
 
+@pytest.mark.usefixtures("without_garbage")
 @pytest.mark.parametrize("name", ["romco-auto", "romco-nucl"])
 def test_all_memory_goes_back_with_the_learner(name):
     before = held()

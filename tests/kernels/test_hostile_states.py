@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(first, last):
     """The last number that was tried and the exit code, in a process of its own."""
     command = [sys.executable, "-m", "tests.kernels.mutations", str(first), str(last)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     lines = done.stdout.split()
     assert done.returncode == 0, f"mutation {lines[-1:]}: {done.stderr[-2000:]}"
     return int(lines[-1])

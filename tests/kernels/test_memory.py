@@ -7,6 +7,8 @@ import romco
 from romco.kernels.core import memory
 from tests.kernels.mutations import KINDS, STEPS, choose, stream
 
+pytestmark = pytest.mark.usefixtures("without_garbage")
+
 
 def make(kind):
     name, d, m, _, more = KINDS[kind]

@@ -267,40 +267,6 @@ def test_a_class_that_becomes_frequent_gets_the_pairs_of_a_rare_one():
     assert np.isfinite(first).all()
 
 
-def test_many_classes_of_an_older_version_stay_told_from_the_rest():
-    stream = rounds(40, n=100)
-    learner = made(classes=40, form="rest")
-    learner.replay(stream)
-    state = learner.state()
-    state["version"] = 2
-    state["parameters"] = {**state["parameters"], "form": None}
-    again = romco.restore(state)
-    assert again.form == "rest"
-    np.testing.assert_array_equal(again.predict(stream.events), learner.predict(stream.events))
-
-
-def test_pairs_of_an_older_version_go_on_to_measure_each_by_itself():
-    stream = rounds(4)
-    twin = reference.Classes(D, M, "romco-auto", made().pairs(), 4)
-    for e in range(100):
-        twin.update(stream.task[e], stream.x[e], stream.y[e])
-    state = made().state()
-    arrays = {"classes": np.array([4]), "power": np.array([twin.log_t, twin.bend, twin.events])}
-    for n, one in enumerate(twin.learners):
-        arrays |= {f"{n}.{name}": array for name, array in one.learner.arrays().items()}
-        arrays[f"{n}.scale"] = np.array([twin.log_a[n], twin.curvature[n]])
-    learner = romco.restore({**state, "version": 3, "arrays": arrays})
-    assert "1.units" in learner.arrays()
-    again = romco.restore(learner.state())
-    expected = []
-    for e in range(100, 150):
-        expected.append(twin.predict(stream.task[e], stream.x[e]))
-        twin.update(stream.task[e], stream.x[e], stream.y[e])
-    np.testing.assert_allclose(again.replay(stream[100:]), expected, rtol=1e-7, atol=1e-9)
-    learner.make_classes(5)
-    assert "9.units" in learner.arrays()
-
-
 def test_pairs_measure_features_once():
     """A state holds units once, and what each class has of a feature."""
     stream = rounds(3)
@@ -366,15 +332,6 @@ def test_units_that_change_are_noted_by_pairs():
         twin.update(task[e], x[e], y[e])
     found = learner.replay(romco.Rounds(task, x, y, np.arange(61)))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
-
-
-def test_events_of_a_state_of_before_they_were_counted():
-    stream = rounds(3)
-    learner = made(classes=3)
-    learner.replay(stream)
-    state = learner.state()
-    state["arrays"]["power"] = state["arrays"]["power"][:2]
-    assert romco.restore(state).arrays()["power"][2] == 1e4
 
 
 def test_forgetting_a_task():

@@ -1,7 +1,5 @@
 """Learners of numbers against their transcriptions, and what they promise."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -10,7 +8,6 @@ import romco
 from romco.learners.registry import GIVEN
 from tests.reference import numbers as reference
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 D, M = 5, 4
 ALL = [name for name, method in GIVEN.items() if method.target == "number"]
 STEPS = {
@@ -324,22 +321,6 @@ def test_contributions_add_up_to_the_prediction():
     change = learner.predict(moved) - learner.predict(event)
     expected = learner.weights()[0, event.task[0]] * (event.x[0, 0] != 0)
     np.testing.assert_allclose(change, expected, rtol=0.02)  # the last answer speaks a little
-
-
-def test_states_of_version_1_and_2_go_on():
-    rng = np.random.default_rng(1)
-    x, task = rng.normal(size=(400, 3)), np.arange(400) % 2
-    y = x @ np.ones(3) + 7.0
-    rounds = romco.Rounds(task, x, y, np.arange(401))
-    model = romco.load(GOLDEN / "format1-romco-auto-number-version2.romco")
-    old = romco.peek(GOLDEN / "format1-romco-auto-number-version2.romco")
-    assert old is not None
-    assert 15.0 < model.predict([{"length": 1.0}], ["user 1"])[0] < 26.0
-    learner = romco.restore(model.engine.learner.state())
-    d, m = learner.n_features, learner.n_tasks
-    wide = romco.Rounds(task % m, np.pad(x, ((0, 0), (0, d - 3))), y, rounds.starts)
-    found = learner.replay(wide)
-    assert np.sqrt(np.mean((found - y)[200:] ** 2)) < 0.2
 
 
 def test_tasks_without_events_are_predicted_as_well_as_without_tasks():

@@ -22,7 +22,7 @@ def forked(act):
         warnings.simplefilter("ignore", DeprecationWarning)
         child = get_context("fork").Process(target=act)
         child.start()
-    child.join(20)
+    child.join(100)
     if child.is_alive():
         os.kill(child.pid, signal.SIGKILL)
         child.join()

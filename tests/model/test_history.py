@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import romco
@@ -162,16 +163,6 @@ def test_a_forged_history_is_refused():
         with pytest.raises(ValueError, match="history"):
             romco.Model.from_state(state)
     assert issubclass(ModelFileError, ValueError)
-
-
-def test_a_model_with_older_history_features_opens_with_a_warning():
-    made = model()
-    made.learn(*stream(0))
-    state = made.state()
-    state["arrays"]["history.table"] = np.delete(state["arrays"]["history.table"], 4, axis=1)
-    with pytest.warns(UserWarning, match="other history features"):
-        older = romco.Model.from_state(state)
-    older.learn(*stream(1))
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -391,3 +382,21 @@ def test_readers_beside_a_writer_change_nothing():
     np.testing.assert_array_equal(made.margins(rows, task), alone.margins(rows, task))
     for name, array in alone.engine.history.arrays().items():
         np.testing.assert_array_equal(made.engine.history.arrays()[name], array)
+
+
+def test_a_history_of_a_column_that_is_not_there_is_refused():
+    row, frame = {"hour": "9", "day": "Mo"}, pd.DataFrame({"hour": ["9", "10"], "day": ["a", "b"]})
+    model = romco.Model("pa-unique", history=["hourr"])
+    for refuse in (
+        lambda: model.learn_one(row, "yes", "ann"),
+        lambda: model.learn([row, row], ["yes", "no"], ["ann", "ann"]),
+        lambda: romco.ROMCOClassifier("pa-unique", history=["hourr"]).fit(frame, ["a", "b"]),
+        lambda: romco.ROMCOClassifier(history=["hour"], time="at").fit(frame, ["a", "b"]),
+    ):
+        with pytest.raises(ValueError, match=r"no row has the column '(hourr|at)'.*'hour', 'day'"):
+            refuse()
+    assert model.events == 0
+    good = romco.Model("pa-unique", history=["hour"])
+    good.learn([row, {"day": "Tu"}], ["yes", "no"], ["ann", "ann"])
+    good.learn_one({"day": "We"}, "yes", "ann")  # a row may lack it
+    assert good.events == 3

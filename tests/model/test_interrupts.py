@@ -1,5 +1,6 @@
 """Ctrl-C at any moment: the model is as before or as after, and no lock is left."""
 
+import dis
 import signal
 import sys
 import threading
@@ -58,6 +59,14 @@ def plain(monkeypatch):
     monkeypatch.setitem(LEARNERS, "plain", romco.Method(Plain, "Plain"))
 
 
+# With these a generator ends that is closed: Python 3.14 would report an interrupt and drop it.
+WITHOUT_INTERRUPTS = ("CALL_INTRINSIC_1", "RERAISE")
+
+
+def opcode_name(frame):
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
 def broken_off(act, step):
     """Do it, but raise KeyboardInterrupt at its ``step``-th bytecode; whether that was raised."""
     left = [step]
@@ -67,7 +76,7 @@ def broken_off(act, step):
         if not where.startswith(OURS) or "/batch/" in where:  # as if it came right after the call
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
+        if event == "opcode" and opcode_name(frame) not in WITHOUT_INTERRUPTS:
             left[0] -= 1
             if left[0] < 0:
                 sys.settrace(None)
@@ -96,7 +105,7 @@ def free(model):
     found = []
 
     def look():
-        if model.engine.locks.writing.acquire(timeout=5):
+        if model.engine.locks.writing.acquire(timeout=60):
             model.engine.locks.writing.release()
             if model.engine.locks.step.acquire_at_once():
                 model.engine.locks.step.release()
@@ -329,7 +338,7 @@ def weathered(name, count, batch, readers):
     finally:
         stop.append(True)
         for thread in threads:
-            thread.join(20)
+            thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert free(model)
     again = Model(name, classes=("ham", "spam"), **PARAMETERS.get(name, {}))

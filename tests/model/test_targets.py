@@ -271,3 +271,12 @@ def test_models_are_shown_by_the_name_of_their_learner(target):
     model.learn([{"a": 1.0}] * 3, [1, 2, 3] if target != "two classes" else [1, 2, 1], ["t"] * 3)
     assert repr(model).startswith(f"<romco.Model: romco-auto for {target}")
     assert romco.explain(model).learner == "romco-auto"
+
+
+@pytest.mark.parametrize(
+    ("labels", "target"), [((1.5, 2.0, 3.0), "number"), (("a", "b", "c"), "classes")]
+)
+def test_a_third_label_is_answered_by_the_target_it_needs(labels, target):
+    model = romco.Model("pa-unique")
+    with pytest.raises(ValueError, match=f"for more, say target='{target}'"):
+        model.learn([{"a": 1.0}] * 3, labels, ["ann"] * 3)

@@ -108,16 +108,19 @@ def test_explanations_and_attributes_are_read_while_another_thread_learns(name):
 
 def test_who_waits_is_next():
     """A plain lock would be taken again by the one who just let go, most of the time."""
-    turns, now, entered = FairLock(), [0], []
+    turns, now, entered, asks = FairLock(), [0], [], threading.Event()
 
     def enter():
+        asks.set()
         with turns:
+            asks.clear()
             entered.append(now[0])
 
     with others(enter):
         for i in range(100):
             with turns:
                 now[0] = i
+                asks.wait(60.0)  # however busy the machine is
                 time.sleep(0.001)
     assert len(set(entered)) > 50
 
@@ -132,6 +135,12 @@ def test_learning_many_rows_lets_readers_in():
         model.margins(X[:1], [0])
         answered.append(model.events)
 
+    def within():
+        return {events for events in answered if events % len(X)}
+
     with others(read):
-        model.learn(X, y, task)
-    assert len(set(answered)) > 5
+        for _ in range(20):  # on a busy machine the reader may sleep through one
+            model.learn(X, y, task)
+            if len(within()) > 5:
+                break
+    assert len(within()) > 5

@@ -104,3 +104,18 @@ def test_other_packages_bring_formats(monkeypatch, tmp_path):
     (tmp_path / "e.mine").write_text('{"user": "ann", "n": 1, "way": "bus"}\n')
     [event] = reader_events(Source(str(tmp_path / "e.mine"), "user", "way").open())
     assert (event.task, event.features, event.label) == ("ann", {"n": 1.0}, "bus")
+
+
+@pytest.mark.parametrize("name", ["o.xlsx", "o.html", "o.csv.gz"])
+def test_answers_in_a_format_that_is_not_written_are_refused(tmp_path, name):
+    table, model, out = write(tmp_path / "e.csv", "way"), tmp_path / "m.romco", tmp_path / name
+    learn = ["learn", str(table), "--task", "user", "--label", "way", "--model", str(model)]
+    refused = CliRunner().invoke(app, [*learn, "--predictions", str(out)])
+    assert "predictions are JSON lines; name the file .jsonl" in str(refused.exception)
+    assert not model.exists()
+    assert CliRunner().invoke(app, learn).exit_code == 0
+    refused = CliRunner().invoke(
+        app, ["predict", str(table), "--model", str(model), "--out", str(out)]
+    )
+    assert f"{name}: answers are written as .jsonl, .csv or .parquet" in str(refused.exception)
+    assert not out.exists()

@@ -140,19 +140,20 @@ def test_each_pipe_is_a_new_source(tmp_path, monkeypatch):
         opened.close()
 
 
-def killed_runs(start, path, kills, seed):
-    """Start, kill -9 at a random moment, again and again; then let it finish."""
-    random.seed(seed)
-    interrupted = 0
-    for _ in range(kills):
+def kill_runs(start, finished, path, kills):
+    """Start and kill -9 at a random moment until so many were killed; call one that finished."""
+    moments = random.Random(0)
+    while kills:
         pid = start()
-        time.sleep(random.uniform(0.0, 0.02))
+        time.sleep(moments.uniform(0.0, 0.02))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        interrupted += os.WIFSIGNALED(status)
+        if os.WIFSIGNALED(status):
+            kills -= 1
+        else:
+            finished()
         if path.exists():
             load(path)  # whole at every moment
-    return interrupted
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -172,10 +173,16 @@ def test_kill_at_random_moments_gives_the_uninterrupted_model(tmp_path):
                 os._exit(0)
         return pid
 
-    assert killed_runs(start, path, kills=60, seed=0) >= 20
+    def finished():
+        assert contents(path) == contents(tmp_path / "whole.romco")
+        assert predictions.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+        path.unlink()
+        (tmp_path / "m.romco.bak").unlink()
+        predictions.unlink()
+
+    kill_runs(start, finished, path, kills=40)
     run(source, path, predictions=predictions, **options)
-    assert contents(path) == contents(tmp_path / "whole.romco")
-    assert predictions.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    finished()
 
 
 @pytest.mark.slow
@@ -185,13 +192,13 @@ def test_kill_of_the_command_at_random_moments(tmp_path):
     path = tmp_path / "m.romco"
     command = [sys.executable, "-c", "from romco.cli.main import app; app()", "learn", source.path]
     command += ["--task", "user", "--label", "spam", "--model", path, "--checkpoint-every", "5"]
-    random.seed(1)
+    moments = random.Random(1)
     for kill in range(20):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         before = path.stat().st_mtime_ns if path.exists() else 0
         while process.poll() is None and (not path.exists() or path.stat().st_mtime_ns == before):
             time.sleep(0.01)
-        time.sleep(random.uniform(0.0, 0.1))
+        time.sleep(moments.uniform(0.0, 0.1))
         process.kill()
         process.wait()
         assert load(path).events > 0, kill

@@ -48,7 +48,7 @@ def browser(folder: Path, width: int = 1200, dark: bool = False) -> Iterator[Any
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = selenium.Chrome(options=options, service=Service(driver))
     try:
-        made.set_page_load_timeout(60)
+        made.set_page_load_timeout(90)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         made.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}

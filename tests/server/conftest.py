@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ class Running:
         self.finished = False
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
-        self.client = Client(self.url, retries=0).wait()
+        self.client = Client(self.url, retries=0, timeout=60.0).wait(60.0)
 
     def _run(self) -> None:
         self.finished = self.server.run()
@@ -72,6 +73,29 @@ def service(tmp_path_factory):
     running = Running(tmp_path_factory.mktemp("service") / "data", Settings())
     yield running
     running.stop()
+
+
+@contextmanager
+def held(service: Service):
+    """Stop the writer meanwhile: all requests of the block are served together after it."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def wait(_: object) -> None:
+        begun.set()
+        ended.wait(60.0)
+
+    service.look(wait)
+    assert begun.wait(60.0)
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def copied(service: Service, to: Path) -> Path:
+    """Copy the folder as a crash would leave it now, while nothing is written to it."""
+    service.look(lambda _: shutil.copytree(service.store.folder, to)).result()
+    return to
 
 
 @contextmanager

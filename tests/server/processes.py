@@ -34,7 +34,7 @@ class Process:
         raise RuntimeError("".join(self.lines))
 
     def client(self, **options: object) -> Client:
-        return Client(self.url, **options).wait()
+        return Client(self.url, **{"timeout": 60.0, **options}).wait(60.0)
 
     def end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)

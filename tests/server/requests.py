@@ -20,7 +20,7 @@ def closing(body=BODY, lines=PLAIN, **more):
     return request(body, [*lines, b"connection: close"], **more)
 
 
-def answers(port, *parts, half=False, patience=20.0):
+def answers(port, *parts, half=False, patience=60.0):
     """Send parts, read until the server closes: statuses, and all bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=patience) as line:
         got = b""
@@ -38,7 +38,7 @@ def answers(port, *parts, half=False, patience=20.0):
 
 def exchange(service, *parts, count=1):
     """Send parts one by one; status, headers and body of each answer."""
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as line:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60.0) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         file, told = line.makefile("rb"), []
         for part in parts:

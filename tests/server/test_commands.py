@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import signal
 import sqlite3
 
@@ -10,7 +9,7 @@ import pytest
 
 import romco
 from romco.__main__ import main
-from tests.server.conftest import opened
+from tests.server.conftest import copied, opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model
@@ -98,7 +97,7 @@ def test_a_damaged_folder_is_told_in_a_line(tmp_path, serve):
     with opened(tmp_path / "a") as service:
         for lesson in LESSONS[:4]:
             service.learn([lesson]).result()
-        shutil.copytree(tmp_path / "a", tmp_path / "d")
+        copied(service, tmp_path / "d")
     assert "in order" in serve("--check")[1]
     with sqlite3.connect(tmp_path / "d" / "romco.sqlite") as database:
         database.execute("UPDATE change SET crc32 = 7 WHERE sequence = 3")

@@ -56,7 +56,7 @@ queries = st.sampled_from(["", "?limit=-1", "?limit=1e9", "?order=%00", "?search
 @pytest.fixture(scope="module")
 def wire(service):
     service.service.learn(lessons(30)).result()
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30.0)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60.0)
     yield service, connection
     connection.close()
 

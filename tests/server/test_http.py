@@ -24,7 +24,7 @@ STREAM = [
 
 def send(service, method, path, body=None, **headers):
     """Status, headers and body of a raw request."""
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20.0)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60.0)
     try:
         if body is not None and "content-type" not in headers:
             headers["content-type"] = "application/json"
@@ -330,7 +330,7 @@ def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, mon
 
         def waiting(*given):
             begun.set()
-            slow.wait(30.0)
+            slow.wait(60.0)
             real(*given)
 
         monkeypatch.setattr(service.store, "append", waiting)
@@ -342,11 +342,11 @@ def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, mon
 
         other = threading.Thread(target=learn)
         other.start()
-        assert begun.wait(30.0)
+        assert begun.wait(60.0)
         assert service.client.predict({"task": "t", "x": {"a": 1.0}})["version"] == 0
         assert not told
         slow.set()
-        other.join(30.0)
+        other.join(60.0)
         assert len(told[0]) == 40
 
 
@@ -466,7 +466,7 @@ def test_a_lost_connection_learns_once(serving):
         thread.start()
         with Client(f"http://127.0.0.1:{proxy.getsockname()[1]}", retries=3) as client:
             told = client.learn({"task": "t", "x": {"a": 1.0}, "y": "yes"})
-        thread.join(20.0)
+        thread.join(60.0)
         assert told == {"status": "duplicate", "sequence": 1}
         assert service.served.model.events == 1
 

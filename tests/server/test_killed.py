@@ -47,7 +47,7 @@ def zygote(tmp_path_factory):
     made = Zygote(tmp_path_factory.mktemp("kills"))
     yield made
     made.process.stdin.close()
-    assert made.process.wait(30.0) == 0
+    assert made.process.wait(60.0) == 0
     made.process.stdout.close()
 
 

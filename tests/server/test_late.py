@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import msgspec
 import pytest
 
@@ -11,7 +9,7 @@ from romco.model import Model
 from romco.server.protocol import LearnRequest as Lesson
 from romco.server.protocol import PredictRequest
 from romco.server.store import Event, PendingEvent, Prediction, decode_change
-from tests.server.conftest import opened
+from tests.server.conftest import copied, opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, model, turning, unsettled
 
@@ -61,7 +59,7 @@ def test_late_answers_are_learned_as_by_a_model_that_keeps_its_context(tmp_path,
         folder = tmp_path / str(number)
         with opened(folder, unsettled) as service:
             play(service, size, begin, crash)
-            shutil.copytree(folder, tmp_path / str(number + 1))  # as a crash would leave it now
+            copied(service, tmp_path / str(number + 1))
         begin = crash
     with opened(tmp_path / "3", unsettled) as service:
         assert_same_bits(service.served.model, expected(STREAM, size))

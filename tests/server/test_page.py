@@ -13,7 +13,7 @@ NASTY = "<img src=x onerror=\"document.title='broken in'\">"
 STREAM = lessons(400, seed=2, tasks=15)
 
 
-def wait(driver, text: str, seconds: float = 30.0):
+def wait(driver, text: str, seconds: float = 90.0):
     """Until a script gives something true."""
     from selenium.webdriver.support.ui import WebDriverWait
 

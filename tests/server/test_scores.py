@@ -76,14 +76,6 @@ def test_scores_of_numbers_against_numpy():
     assert scores.score.error == pytest.approx(np.sqrt(np.square(y - predicted).mean()))
 
 
-def test_scores_of_earlier_checkpoints_are_read():
-    old = b'{"total":[3,1.0,[1,1,[0.0,1.0,0.0]]],"loss":2.5,"judged":3,"recent_errors":1.0,'
-    old += b'"bin_events":[3,0,0,0,0,0,0,0,0,0],"tasks":{"ann":[3,1.0,[1,1,[0.0,1.0,0.0]]]}}'
-    scores = decode_scores(old)
-    assert scores.total == scores.tasks["ann"] == ErrorCount(3, 1.0, (1, 1, [0.0, 1.0, 0.0]))
-    assert scores.score.events == 0
-
-
 @pytest.mark.parametrize("part", ["curve", "width", "score", "target", "sums", "groups"])
 def test_scores_that_do_not_hold_together_are_refused(tmp_path, part):
     scores = Scores()

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from romco.server.sources import Message, RedisStream, SourceReader, open_source
-from tests.server.conftest import opened
+from tests.server.conftest import copied, opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons
@@ -27,23 +27,32 @@ def server(tmp_path_factory):
     if program is None:
         pytest.skip("no Redis here: apt-get install redis-server")
     redis = pytest.importorskip("redis")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("redis")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    process = subprocess.Popen([*command, "--dir", str(folder)], stdout=subprocess.DEVNULL)
-    client = redis.Redis(port=port)
-    for _ in range(200):
+    command = [program, "--bind", "127.0.0.1", "--save", "", "--port"]
+    folder, process, port = tmp_path_factory.mktemp("redis"), None, 0
+
+    def answers():
+        nonlocal process, port
+        if process is None or process.poll() is not None:  # or another program took the port
+            port = free_port()
+            process = subprocess.Popen([*command, str(port)], cwd=folder, stdout=subprocess.DEVNULL)
         try:
-            client.ping()
-            break
+            with redis.Redis(port=port) as found:
+                return found.info()["process_id"] == process.pid
         except redis.ConnectionError:
-            time.sleep(0.05)
+            return False
+
+    until(answers)
+    client = redis.Redis(port=port)
     yield client, f"redis://127.0.0.1:{port}/0"
     client.close()
     process.terminate()
-    process.wait(20.0)
+    process.wait(60.0)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def until(what, seconds: float = 60.0) -> None:
@@ -75,7 +84,7 @@ def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_
     with opened(tmp_path / "a") as service:
         feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service)
         until(lambda: service.served.model.events >= 50)
-        shutil.copytree(tmp_path / "a", tmp_path / "b")  # as the crash leaves it
+        copied(service, tmp_path / "b")
         until(lambda: client.xpending("crash", "romco")["pending"] == 0)
         feeder.stop()
     add(client, "crash", BODIES[120:])  # Redis takes the first 120 for delivered
@@ -189,7 +198,7 @@ def kafka():
     """A producer, within which the cluster runs, and the cluster's address."""
     library = pytest.importorskip("confluent_kafka")
     producer = library.Producer({"test.mock.num.brokers": 1, "session.timeout.ms": 6000})
-    (broker,) = producer.list_topics(timeout=20.0).brokers.values()
+    (broker,) = producer.list_topics(timeout=60.0).brokers.values()
     yield producer, f"kafka://{broker.host}:{broker.port}"
     producer.flush(10.0)
 
@@ -197,7 +206,7 @@ def kafka():
 def produce(producer, topic, bodies, partition=0):
     for body in bodies:
         producer.produce(topic, body, partition=partition)
-    assert producer.flush(20.0) == 0
+    assert producer.flush(60.0) == 0
 
 
 def test_a_topic_is_learned_once_through_kills(kafka, tmp_path):
@@ -235,7 +244,7 @@ def test_what_cannot_be_learned_goes_to_a_topic_of_its_own(kafka, tmp_path):
     address = url.removeprefix("kafka://")
     consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "people"})
     consumer.assign([confluent_kafka.TopicPartition("mixed.refused", n, 0) for n in range(4)])
-    found = consumer.consume(2, 20.0)
+    found = consumer.consume(2, 60.0)
     consumer.close()
     assert sorted(one.value().decode() for one in found) == sorted(bad)
     assert all(dict(one.headers())["reason"] for one in found)

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sqlite3
-import threading
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -28,17 +25,11 @@ from romco.server.protocol import LearnRequest as Lesson
 from romco.server.state import ServedModel, encode_scores
 from romco.server.store import DamagedError, Event, Learn, decode_change, describe_origin
 from romco.server.writer import Service
-from tests.server.conftest import opened
+from tests.server.conftest import copied, held, opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model, predicted
 
 STREAM = lessons(60)
-
-
-def copied(service: Service, to: Path) -> Path:
-    """The folder as a crash would leave it now."""
-    shutil.copytree(service.store.folder, to)
-    return to
 
 
 def keep(service: Service, lesson: Lesson) -> None:
@@ -143,10 +134,10 @@ def test_a_bad_event_is_named_and_nothing_of_its_batch_is_learned(tmp_path):
 
 
 def test_two_requests_of_one_group_cannot_bring_three_labels(tmp_path):
-    settings = Settings(group_ms=200.0)
-    with opened(tmp_path, lambda: Model("romco-auto"), settings) as service:
+    with opened(tmp_path, lambda: Model("romco-auto")) as service:
         some = [Lesson(y=y, task="t", x={"a": 1.0}) for y in ("red", "green", "blue")]
-        first, second, third = (service.learn([lesson]) for lesson in some)
+        with held(service):
+            first, second, third = (service.learn([lesson]) for lesson in some)
         assert first.result()[0].sequence == 1
         assert second.result()[0].sequence == 2
         with pytest.raises(RequestError, match="third label"):
@@ -155,8 +146,10 @@ def test_two_requests_of_one_group_cannot_bring_three_labels(tmp_path):
 
 
 def test_an_id_twice_in_a_group_is_learned_once(tmp_path):
-    with opened(tmp_path, model, Settings(group_ms=200.0)) as service:
-        one, two = service.learn([STREAM[0], STREAM[0]]), service.learn([STREAM[0]])
+    with opened(tmp_path, model) as service:
+        with held(service):
+            one = service.learn([STREAM[0], STREAM[0]])
+            two = service.learn([STREAM[0]])
         assert [o.status for o in one.result()] == ["applied", "duplicate"]
         assert two.result() == [LearnResponse("duplicate", 1)]
         assert service.served.model.events == 1
@@ -365,9 +358,9 @@ def test_a_duplicate_of_what_could_not_be_learned_is_not_called_learned(tmp_path
         return real(self, events)
 
     monkeypatch.setattr(ServedModel, "_learn_events", fails)
-    with opened(tmp_path, model, Settings(group_ms=300.0)) as service:
-        first, second = service.learn([STREAM[0]]), service.learn([STREAM[0]])
-        other = service.learn([STREAM[1]])
+    with opened(tmp_path, model) as service:
+        with held(service):
+            first, second, other = (service.learn([STREAM[k]]) for k in (0, 0, 1))
         for future in (first, second):
             with pytest.raises(RequestError, match="learned"):
                 future.result()
@@ -456,11 +449,9 @@ def test_a_long_request_is_learned_in_chunks_and_others_get_their_turn(tmp_path,
     """Twenty new classes: a request that comes later is answered before it ends."""
     some = [Lesson(y=f"c{k}", id=f"c{k}", task="t", x={"a": float(k)}) for k in range(20)]
     with opened(tmp_path, lambda: Model(target="classes")) as service:
-        held = threading.Event()
-        service.look(lambda _: held.wait(10.0))  # so that both wait
-        long = service.learn(some)
-        short = service.learn([Lesson(y="c0", id="other", task="u", x={"a": 1.0})])
-        held.set()
+        with held(service):
+            long = service.learn(some)
+            short = service.learn([Lesson(y="c0", id="other", task="u", x={"a": 1.0})])
         (other,) = short.result(60.0)
         outcomes = long.result(60.0)
         assert [one.status for one in outcomes] == ["applied"] * 20

@@ -162,7 +162,7 @@ def test_many_requests_that_do_not_wait_are_all_answered(service, every):
     def send(line):
         line.sendall(b"".join(some) + closing())
 
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as line:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60.0) as line:
         sender = threading.Thread(target=send, args=(line,))
         sender.start()
         while data := line.recv(1 << 16):
@@ -287,7 +287,7 @@ def test_many_connections_at_once(serving):
         lines = []
         try:
             for _ in range(300):
-                lines.append(socket.create_connection(("127.0.0.1", service.port), timeout=20.0))
+                lines.append(socket.create_connection(("127.0.0.1", service.port), timeout=60.0))
             for line in lines[::3]:
                 line.sendall(request()[:50])  # and says no more
             for line in lines[1::3]:

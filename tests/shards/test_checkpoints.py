@@ -102,12 +102,6 @@ def test_a_failed_start_releases_the_checkpoint(tmp_path):
     assert place_of(tmp_path / "shards.romco") > 0
 
 
-def test_a_folder_of_an_earlier_version_is_refused(tmp_path):
-    (tmp_path / "current.json").write_text("{}")
-    with pytest.raises(ValueError, match="shards of an earlier version: use another folder"):
-        Shards(n=2, checkpoint=tmp_path)
-
-
 def test_merging_is_finite_whatever_the_schedule():
     for growth in (0.01, 1.0, 100.0):
         shards = Shards(n=6, growth=growth)

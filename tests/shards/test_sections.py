@@ -71,22 +71,6 @@ def test_what_no_shards_wrote_is_refused(state, tmp_path, change):
         Shards.load(path)
 
 
-def test_shards_that_kept_no_covariances_are_taken(state, tmp_path):
-    """As those of earlier versions did: only the variances count."""
-    dropped = [name for name in state["arrays"] if name.endswith(".joint") and "cluster" in name]
-    assert len(dropped) == 3
-    for name in dropped:
-        state["arrays"].pop(name)
-    save_state(state, tmp_path / "m.romco")
-    shards = Shards.load(tmp_path / "m.romco")
-    for shard in shards.coordinator.engine.local_shards:
-        arrays = shard.model.engine.learner.arrays()
-        spent = arrays["shared"][arrays["frequent"][1:4].astype(int), 4]
-        assert not np.array_equal(np.diag(arrays["joint"])[1:4], spent)
-    assert np.isfinite(learn(shards, events(173, seed=4))).all()
-    assert np.isfinite(shards.state()["arrays"]["learner.joint"]).all()
-
-
 def _value(state):
     return next(name for name in state["arrays"] if name.startswith("cluster.1.value."))
 

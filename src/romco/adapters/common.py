@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Column, Schema, names_columns, take_groupings
+from romco.io.schema import (
+    Column,
+    Schema,
+    category_columns,
+    names_columns,
+    take_groupings,
+)
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
@@ -22,12 +28,17 @@ MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
 
 
-def with_time(schema: Schema | None, time: str | None) -> Schema | None:
-    """Return a schema in which a column is the time of each row, for history features."""
-    if time is not None:
-        schema = schema or Schema(complete=True)
-        schema.add(time, Column("time", "time", "as asked"))
-    return schema
+def asked_schema(
+    schema: Schema | None, kinds: Mapping[str, str] | None, time: str | None
+) -> Schema | None:
+    """Return a schema with columns of these kinds, and that of the time for history features."""
+    asked = {**(kinds or {}), **({} if time is None else {time: "time"})}
+    if not asked:
+        return schema
+    made = schema or Schema(complete=True)
+    for name, kind in asked.items():
+        made.add(name, Column(kind, kind, "as asked"))
+    return made
 
 
 def tasks_of(task: Any, n: int) -> list[Id]:
@@ -50,13 +61,18 @@ def tasks_of(task: Any, n: int) -> list[Id]:
 
 
 def needs_schema(X: Any) -> bool:
-    """Return whether X is a frame with text, dates or gaps, which a schema reads."""
-    return hasattr(X, "columns") and not all(_is_numeric(X[name]) for name in X.columns)
+    """Return whether X is a frame with categories, text, dates or gaps, which a schema reads."""
+    if not hasattr(X, "columns"):
+        return False
+    return bool(category_columns(X)) or not all(_is_numeric(X[name]) for name in X.columns)
 
 
 def _is_numeric(column: Any) -> bool:
+    values = np.asarray(column)
+    if any(isinstance(value, str) for value in values.tolist()):  # of digits, too
+        return False
     try:
-        return not np.isnan(np.asarray(column).astype(np.float64)).any()
+        return not np.isnan(values.astype(np.float64)).any()
     except (TypeError, ValueError):
         return False
 
@@ -66,7 +82,7 @@ def split_off(X: Any, column: str | int | list[str]) -> tuple[Any, Any]:
 
     Several columns of a frame are groupings, see :func:`romco.io.schema.take_groupings`.
 
-    >>> split_off(np.array([[7.0, 0.5], [8.0, 0.25]]), 0)
+    >>> split_off(np.array([[0.5, 7.0], [0.25, 8.0]]), -1)
     (array([[0.5 ],
            [0.25]]), array([7., 8.]))
     """
@@ -82,8 +98,9 @@ def split_off(X: Any, column: str | int | list[str]) -> tuple[Any, Any]:
     if not isinstance(column, int):
         raise ValueError(f"task_column={column!r} names a column, but X is {_nameless(X)}")
     X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
-    if X.ndim != 2 or not 0 <= column < X.shape[1]:
+    if X.ndim != 2 or not -X.shape[1] <= column < X.shape[1]:
         raise ValueError(f"task_column={column} is none of the columns of X, of shape {X.shape}")
+    column %= X.shape[1]
     rest = [j for j in range(X.shape[1]) if j != column]
     task = X[:, [column]].toarray().ravel() if hasattr(X, "toarray") else X[:, column]
     return X[:, rest], task

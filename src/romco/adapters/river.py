@@ -10,7 +10,13 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of, with_time
+from romco.adapters.common import (
+    asked_schema,
+    column_from_json,
+    column_to_json,
+    split_off,
+    tasks_of,
+)
 from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
@@ -37,6 +43,7 @@ class TaskStream:
         task_column: Any = None,
         history: list[str] | None = None,
         time: str | None = None,
+        kinds: dict[str, str] | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -46,9 +53,10 @@ class TaskStream:
         self.task_column = task_column
         self.history = history
         self.time = time
+        self.kinds = kinds
         features = Names() if hashed is None else Hashed(hashed)
         settings = {"target": self.target, "new_task": new_task, "history": history}
-        settings["schema"] = with_time(None, time)
+        settings["schema"] = asked_schema(None, kinds, time)
         self.model = Model(learner, features, **settings | (parameters or {}))
 
     def fitted_model(self) -> Model:
@@ -155,6 +163,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         as in ``romco.Model``.
     time
         Feature with the time of each event, for ``history``: how long ago labels came.
+    kinds
+        How features are read, by name, as ``{"zip": "category"}``; see :class:`romco.Schema`.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from romco.adapters.common import (
+    asked_schema,
     classes_of,
     column_from_json,
     column_to_json,
@@ -28,10 +29,14 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
     weights_of_rows,
-    with_time,
 )
 from romco.explanations.explanation import TaskWeights
-from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
+from romco.io.schema import (
+    category_columns,
+    expand_groupings,
+    rows_of,
+    schema_of_groupings,
+)
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
@@ -59,6 +64,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     _new: Callable[..., Model]  # for answers, and tasks known from the beginning
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
+    _category_columns: dict[str, str]  # kinds of columns whose type tells that they are categories
     class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
 
     def __init__(
@@ -72,6 +78,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
         time: str | None = None,
+        kinds: Mapping[str, str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -82,6 +89,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self.task_column = task_column
         self.history = history
         self.time = time
+        self.kinds = kinds
         self.random_state = random_state
 
     def fit(
@@ -281,7 +289,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
-        schema = with_time(schema, self.time)
+        schema = asked_schema(schema, self._category_columns | dict(self.kinds or {}), self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
         return Model(self.learner, self._columns(), **columns, **given)
@@ -292,13 +300,15 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_table(X)
             return X, self._tasks(task, len(X), self.model_)
         if not self._plain(X):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = self._validated(X, reset=False)
         return X, self._tasks(task, X.shape[0], self.model_)
 
     def _read_labelled(
         self, X: Any, y: Any, task: Any, first: bool
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Return rows, answers and tasks to learn, checked."""
+        if first:
+            self._category_columns = category_columns(X)
         X, task = self._split_task(X, task)
         answers = self._read_table(X, y, first)
         if answers is not None:
@@ -306,15 +316,26 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         elif not first and self._plain(X):
             answers = self._plain_answers(y, X.shape[0])
         if answers is None:
-            how = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": self._numeric}
-            X, y = validate_data(self, X, y, reset=first, **how)
+            X, y = self._validated(X, y, reset=first, y_numeric=self._numeric)
             answers = self._checked_answers(y)
         return X, answers, self._tasks(task, len(answers), None if first else self.model_)
+
+    def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
+        """Return X, and y if it is given, as scikit-learn checks them; gaps need a frame."""
+        try:
+            return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **how)
+        except ValueError as error:
+            if "Input X contains NaN" not in str(error):
+                raise
+        raise ValueError(
+            "X contains NaN: give a data frame, in which gaps are left out, or impute them"
+        )
 
     def _read_table(self, X: Any, y: Any, first: bool) -> Any:
         """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
         if first:
-            self.reads_table_ = self.history is not None or needs_schema(X)
+            asked = self.history is not None or bool(self.kinds)
+            self.reads_table_ = asked or needs_schema(X)
         if not self.reads_table_:
             return None
         self._check_table(X)
@@ -328,8 +349,8 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_table(self, X: Any) -> None:
         if not hasattr(X, "columns"):
             raise ValueError(
-                "this model reads frames with text, dates, gaps or a history: give a frame with "
-                "the same columns"
+                "this model reads frames with categories, text, dates, gaps or a history: give a "
+                "frame with the same columns"
             )
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
@@ -450,6 +471,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
     time:
         Column of X with the time of each row, for ``history``: how long ago labels came.
+    kinds:
+        How columns of a frame are read, by name, where that is not to be inferred, as
+        ``{"zip": "category", "says": "text"}``; :class:`romco.Schema` has the kinds. Columns of a
+        category type, and columns of text, are no numbers without it.
     random_state:
         Seed of the shuffling.
 
@@ -488,6 +513,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
         time: str | None = None,
+        kinds: Mapping[str, str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -505,6 +531,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.task_column = task_column
         self.history = history
         self.time = time
+        self.kinds = kinds
         self.random_state = random_state
 
     file_kind = "scikit-learn"  # in a file of :func:`romco.save`

@@ -33,6 +33,16 @@ class LazyCommands(TyperGroup):
         """Return the names of all commands, built-in ones first."""
         return list(_commands())
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that arguments name; an error suggests names that are close."""
+        import difflib  # here, so that commands start quickly
+
+        commands = list(_commands())
+        close = difflib.get_close_matches(args[0], commands, 3)
+        if close and args[0] not in commands:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {' or '.join(close)}?")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of a name, None where there is none."""
         entry = _commands().get(cmd_name)

@@ -66,7 +66,7 @@ class Score:
     def of(cls, model: Any, saved: Any = None, curve: bool = True) -> "Score":
         """Score for the target of a model; continues from ``saved``, see :meth:`to_json`."""
         target = model.engine.target.kind if isinstance(model, Model) else "two classes"
-        return cls.from_json(saved, target) if saved else cls(target, curve)
+        return cls.from_json(saved) if saved else cls(target, curve)
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Count a round and its margins (n,), log-probabilities (n, K), or numbers (n,)."""
@@ -294,12 +294,11 @@ class Score:
         }
 
     @classmethod
-    def from_json(cls, saved: Any, target: str = "two classes") -> "Score":
-        """Score that continues from :meth:`to_json`, or from the state of an older version.
+    def from_json(cls, state: Any) -> "Score":
+        """Return the score that continues from :meth:`to_json`.
 
-        Raises ValueError or TypeError where no score has such a state.
+        Raises ValueError, TypeError or LookupError where no score has such a state.
         """
-        state = saved if isinstance(saved, dict) and "target" in saved else _migrate(saved, target)
         score = cls(state["target"], curve=bool(state["groups"]))
         limit = MAX_SUM if score.target == "number" else MAX_COUNT
         width = (len(score._sums),)
@@ -375,25 +374,3 @@ def _checked(numbers: Any, shape: tuple[int, ...], limit: float) -> Numbers:
     if not ((array >= 0) & (array <= limit)).all():
         raise ValueError(f"expected numbers from 0 to {limit:g}, not {numbers!r}")
     return array.astype(np.float64)
-
-
-def _migrate(saved: Any, target: str) -> dict[str, Any]:
-    """State of a score written by versions that had one class per target."""
-    state = Score(target).to_json()
-    if target == "number":
-        n, absolute, squares, baseline, mean, spread = saved["sums"]
-        state |= {"sums": [n, absolute, squares, baseline], "moments": [mean, spread]}
-    elif target == "classes":
-        table = saved["table"]
-        cells = [(k, j, count) for k, row in table.items() for j, count in row.items()]
-        n = sum(count for _, _, count in cells)
-        wrong = sum(count for k, j, count in cells if k != j)
-        state |= {"sums": [n, wrong, saved["usual"], saved["loss"]], "table": table}
-    else:
-        counts = saved["counts"] if isinstance(saved, dict) else saved or [0] * 4
-        a, b, c, d = _checked(counts, (4,), MAX_COUNT).astype(int).tolist()
-        state["table"] = {"0": {"0": a, "1": b}, "1": {"0": c, "1": d}}
-        state["sums"] = [a + b + c + d, b + c, 0.0, 0.0, 0.0]
-        if isinstance(saved, dict):
-            state |= {name: saved[name] for name in ("sums", "blocks", "groups", "bins")}
-    return state

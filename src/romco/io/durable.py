@@ -117,6 +117,8 @@ def _replace(path: Path, parts: Iterable[Part], like: Path, keep_last: bool) -> 
             os.fsync(file.fileno())
             if keep_last:
                 _keep_last(path)
+            if os.name == "nt":
+                file.close()  # Windows renames no open file
             os.replace(temporary, path)
     except BaseException:
         _discard(temporary)

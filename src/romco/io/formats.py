@@ -4,6 +4,7 @@ A package can add formats by the entry point group ``romco.formats``: the entry'
 format's, its object a :class:`Format`.
 """
 
+import base64
 import csv
 import gzip
 import io
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from romco.io.cells import BadCell, read_name, read_task
@@ -43,7 +45,7 @@ class BadRow(ValueError):  # noqa: N818
     def __init__(self, file: str, line: int, column: str | None, reason: str) -> None:
         self.file, self.line, self.column, self.reason = file, line, column, reason
         place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
-        super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
+        super().__init__(f"{place}: {reason}; mend the row, or skip bad rows (--skip-bad)")
 
     def __reduce__(self) -> "tuple[type[BadRow], tuple[str, int, str | None, str]]":
         return BadRow, (self.file, self.line, self.column, self.reason)
@@ -70,6 +72,7 @@ class Format:
     label: str | None = None
     delimiter: str | None = None  # of a table that is text
     lines: bool = True  # whether its bytes are its lines
+    kinds: Callable[[BinaryIO], Mapping[str, str]] | None = None  # of columns whose type tells it
     filters: bool = False
 
 
@@ -149,12 +152,19 @@ class TaskFilter:
 
 
 class Sample(NamedTuple):
-    """First rows of a source."""
+    """First rows of a source: of a file, a frame or a list."""
 
-    name: str
-    format: Format
-    rows: list[Mapping[str, Any]]
-    separator: str | None  # of the columns, where it is not the format's own
+    rows: Sequence[Mapping[str, Any]]
+    lines: Sequence[int] = ()  # of the rows, where they have lines
+    name: str = ""
+    typed: bool = True  # whether text is text; else it may spell numbers
+    fixed: bool = False  # whether the format itself fixes how columns are read
+    kinds: Mapping[str, str] = MappingProxyType({})  # of columns whose type tells it
+    separator: str | None = None  # of the columns, where it is not the format's own
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row}"
 
 
 def read_sample(
@@ -166,6 +176,7 @@ def read_sample(
     """
     with OpenFile(source, format) as file:
         kind, stream, begin, sign = file.format, file.stream, None, None
+        kinds: Mapping[str, str] = {}
         try:
             if file.live:  # its whole lines so far
                 held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
@@ -177,13 +188,23 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                found = [row[1] for row in islice(rows, most) if isinstance(row, tuple)]
+                found = [row for row in islice(rows, most) if isinstance(row, tuple)]
+            if kind.kinds is not None:
+                kinds = kind.kinds(stream)
         except (ValueError, EOFError, OSError, ImportError):
             found = []
         finally:
             if begin is not None and not file.live:
                 stream.seek(begin)
-        return Sample(file.name, kind, found, None if sign == kind.delimiter else sign)
+    return Sample(
+        rows=[cells for _, cells in found],
+        lines=[line for line, _ in found],
+        name=file.name,
+        typed=kind.delimiter is None,
+        fixed=kind.task is not None,
+        kinds=kinds,
+        separator=None if sign == kind.delimiter else sign,
+    )
 
 
 # Delimited text
@@ -421,7 +442,13 @@ def parquet_rows(
     line = 0
     try:
         table = pq.ParquetFile(stream)
-        _check_columns(name, table.schema_arrow.names, wanted)
+        columns = table.schema_arrow.names
+        twice = _duplicates(columns)
+        if twice:
+            raise BadFile(
+                f"{name}: columns of the same name: {', '.join(map(repr, twice))}; rename"
+            )
+        _check_columns(name, columns, wanted)
         for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
             own = [True] * len(batch)
             if tasks is not None:
@@ -435,13 +462,28 @@ def parquet_rows(
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
 
+def parquet_kinds(stream: BinaryIO) -> dict[str, str]:
+    """Return the kind of columns that were written as dictionaries of categories."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(stream)
+    written = (table.metadata.metadata or {}).get(b"ARROW:schema")
+    fields = table.schema_arrow  # which has dictionaries of text only
+    if written is not None:
+        fields = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(written)))
+    return {field.name: "category" for field in fields if pa.types.is_dictionary(field.type)}
+
+
 FORMATS: Registry[Format] = Registry(
     "romco.formats",
     {
         "csv": Format((".csv",), partial(table_rows, ","), delimiter=","),
         "tsv": Format((".tsv", ".tab"), partial(table_rows, "\t"), delimiter="\t"),
         "jsonl": Format((".jsonl", ".ndjson"), json_rows, filters=True),
-        "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False, filters=True),
+        "parquet": Format(
+            (".parquet", ".pq"), parquet_rows, lines=False, filters=True, kinds=parquet_kinds
+        ),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
     },
 )

@@ -11,8 +11,7 @@ Format 2, all numbers little-endian::
 
 The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
 ``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
-CRC-32 of each (SHA-256 in format 1, which takes several times as long and is still read). The
-block ``json`` is text: names of tasks and features, notes and session.
+CRC-32 of each. The block ``json`` is text: names of tasks and features, notes and session.
 """
 
 import hashlib
@@ -114,7 +113,7 @@ def load(path: str | Path, limit: int | None = None) -> Any:
 
     Everything is checked before anything is used; no code in the file is ever run. ``limit`` bounds
     the bytes of memory that it may take, 8 GiB and 8 times the file's size by default. Raises
-    ModelFileError if anything in the file is wrong, or it is from a later version.
+    ModelFileError if anything in the file is wrong, or it is from another version.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -272,9 +271,11 @@ def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, 
     if len(start) < len(MAGIC) + 12:
         raise bad(path, "it is cut short")
     version, length = struct.unpack("<IQ", start[len(MAGIC) :])
-    if not 1 <= version <= FORMAT:
+    if version != FORMAT:
         raise bad(
-            path, f"it has format {version}, this library reads formats 1 to {FORMAT}: update romco"
+            path,
+            f"it has format {version}, this library reads format {FORMAT}: use the romco that "
+            "wrote it",
         )
     if length > size:
         raise bad(path, "it is cut short, or the length of its header is wrong")
@@ -336,11 +337,7 @@ def _blocks(
             raise bad(path, f"it is cut short within block {name!r}")
         data = file.read(size)
         left -= size
-        if header["format"] == 1:
-            whole = hashlib.sha256(data).hexdigest() == block["sha256"]
-        else:
-            whole = zlib.crc32(data) == block["crc32"]
-        if not whole:
+        if zlib.crc32(data) != block["crc32"]:
             raise bad(path, f"block {name!r} is damaged")
         array = np.frombuffer(data, dtype=dtype).reshape(shape)
         if array.dtype.kind == "f" and not np.isfinite(array).all():

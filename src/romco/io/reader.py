@@ -26,6 +26,7 @@ from romco.io.formats import (
     OpenFile,
     Owns,
     Rows,
+    Sample,
     TaskFilter,
     read_sample,
 )
@@ -102,7 +103,7 @@ class Source:
         if known.weight is not None and known.weight != self.weight:
             schema.add(known.weight, Column("ignored", "weight", "of learning"))
         schema.weight = self.weight
-        schema.sample = self._sample(schema)
+        schema.sample = self._sample(schema).rows
         for column, kind in (self.kinds or {}).items():
             schema.add(column, Column(kind, kind, "as asked"))
         for column in schema.sample_columns if known.complete else ():
@@ -169,9 +170,9 @@ class Source:
             schema.features = self.features
         return schema
 
-    def _sample(self, schema: Schema) -> Any:
+    def _sample(self, schema: Schema) -> Sample:
         wanted = [name for name in (*schema.task_columns, schema.label, *schema.columns) if name]
-        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS).rows
+        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS)
 
 
 # A block, what stopped the reading of it, the number of bad rows skipped and of all rows.

@@ -25,7 +25,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -41,22 +41,31 @@ from romco.io.cells import (
     parse_date,
     plain_value,
 )
-from romco.io.formats import read_sample
+from romco.io.formats import Sample, read_sample
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
+MIN_ROWS_RARE_LABEL = 100  # from which on a label that occurs once may be a mistake
+MAX_CODES = 20  # whole numbers up to which a column of numbers and text is one of codes
+MIN_NUMBER_SHARE = 0.9  # of cells, from which on text among numbers may be a mistake
 MIN_TEXT_WORDS = 4  # of a cell, from which on a column is text
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
 MAX_GROUPINGS = 8  # columns that a task may be given by
-MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
+MAX_REPORTED_COLUMNS = 20  # unknown or missing ones that a model warns of
+MAX_COMPARED_COLUMNS = 1000  # known ones that the name of an unknown one is compared with
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
+CATEGORY_TYPES = ("category", "categorical", "dictionary<", "enum")  # how their names begin
 ROLES = ("task", "label", "weight", "offset")  # columns that are no features
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
 _ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
+
+
+# Of which a model warns when it learns a column in Python.
+MEANINGS_WARNED_OF = ("id-like", "decimal comma", "number or category", "numbers as text")
 
 
 class Column(NamedTuple):
@@ -138,52 +147,61 @@ class Schema:
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
         """
-        rows: Sequence[Mapping[str, Any]]
-        fixed, separator, where = False, None, ""
+        sample = Sample(rows=[])
+        where = ""
         roles: dict[str, Any] = {"label": label, "weight": weight, "offset": offset}
         roles["task"] = None if one_task else task
         if isinstance(source, str | Path) or hasattr(source, "read"):
             asked = cls(**roles)
             columns = *asked.task_columns, label or "", *asked.number_roles
             wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
-            found = read_sample(source, format, wanted, SAMPLE_ROWS)
-            rows, separator, where = found.rows, found.separator, f"{found.name}: "
-            fixed = found.format.task is not None
+            sample = read_sample(source, format, wanted, SAMPLE_ROWS)
+            where = f"{sample.name}: "
         else:
-            rows = rows_of(source, SAMPLE_ROWS)
-        complete = bool(rows) and not fixed
+            sample = Sample(rows=rows_of(source, SAMPLE_ROWS), kinds=category_columns(source))
+        rows = sample.rows
+        complete = bool(rows) and not sample.fixed
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
-        made.sample, made.separator = rows, separator
-        if not fixed:  # indices and numbers: nothing to infer
-            made.extend(rows, kinds)
+        made.sample, made.separator = rows, sample.separator
+        if not sample.fixed:  # else indices and numbers: nothing to infer
+            made.extend(sample, kinds)
         there = made.sample_columns
         missing = [name for name in kinds or () if rows and name not in there]
         if missing:
             raise ValueError(f"{where}no column {quoted(missing)}; there are {quoted(there)}")
-        made.warnings = tuple(made._suspicions(rows))
+        made.warnings = tuple(made._suspicions(sample))
         return made
 
-    def extend(
-        self, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str] | None = None
-    ) -> list[str]:
-        """Add the columns of ``rows`` that are not known yet; returns their names."""
+    def extend(self, sample: "Sample", kinds: Mapping[str, str] | None = None) -> None:
+        """Add the columns of a sample that are not known yet.
+
+        ``kinds`` are not inferred, nor those that the sample itself has.
+        """
         kinds = kinds or {}
-        names = (*(self.features or dict.fromkeys(chain.from_iterable(rows))), *kinds)
-        roles, new = self.roles, []
-        for name in dict.fromkeys(names):
+        cells: dict[str, list[Any]] = {name: [] for name in self.features or ()}
+        places: dict[str, list[int]] = {name: [] for name in cells}
+        for place, row in enumerate(sample.rows):
+            for name, cell in row.items():
+                if self.features is None or name in cells:
+                    cells.setdefault(name, []).append(cell)
+                    places.setdefault(name, []).append(place)
+        roles = self.roles
+        for name in dict.fromkeys((*cells, *kinds)):
             if name in self.columns or name in roles:
                 continue
-            values = [row[name] for row in rows if name in row]
+            values = cells.get(name, [])
             if name in self.groupings:
-                self.add(name, Column("category", "grouping", f"{len(set(values)):,} levels"))
-                continue
-            asked = name in kinds
-            column = _as_asked(name, kinds[name], values) if asked else infer_column(name, values)
+                column = Column("category", "grouping", f"{len(set(values)):,} levels")
+            elif name in kinds:
+                column = _as_asked(name, kinds[name], values, "as asked")
+            elif name in sample.kinds:
+                column = _as_asked(name, sample.kinds[name], values, "by its type")
+            else:
+                column = infer_column(name, values, typed=sample.typed)
+                column = _with_stray_text(column, name, values, places[name], sample)
             self.add(name, column)
-            new.append(name)
         if self.features is not None:
             self.features = tuple(dict.fromkeys((*self.features, *kinds)))
-        return new
 
     def add(self, name: str, column: Column) -> None:
         """Add a column, or replace how it is read."""
@@ -253,10 +271,11 @@ class Schema:
         """Describe columns that the schema does not have, each with names close to it."""
         import difflib  # here, so that `import romco` stays fast
 
-        found = []
+        found, roles = [], self.roles
+        known = list(map(str, islice(self.columns, MAX_COMPARED_COLUMNS)))
         for name in names:
-            if name not in self.columns and name not in self.roles:
-                close = difflib.get_close_matches(str(name), list(map(str, self.columns)), 3)
+            if name not in self.columns and name not in roles:
+                close = difflib.get_close_matches(str(name), known, 3)
                 hint = f" (did you mean {quoted(close, ' or ')}?)" if close else ""
                 found.append(f"{name!r}{hint}")
         return found
@@ -287,8 +306,8 @@ class Schema:
         """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
             columns = {
-                name: Column(_text_of(kind), _text_of(meaning), "as learned")
-                for name, (kind, meaning) in _columns_of(stored).items()
+                _text_of(name): Column(_text_of(kind), _text_of(meaning), "as learned")
+                for name, (kind, meaning) in stored["columns"].items()
             }
             roles = {part: _text_of(stored.get(part), None) for part in ROLES[:3]}
             roles["offset"] = stored.get("offset") or None
@@ -296,7 +315,7 @@ class Schema:
             if not isinstance(listed, list | None):
                 raise TypeError(f"expected a list of columns, got {listed!r}")
             features = None if listed is None else [_text_of(name) for name in listed]
-            complete = bool(stored.get("complete", stored.get("kinds")))
+            complete = bool(stored.get("complete"))
             one_task = bool(stored.get("one_task"))
             made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
             made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
@@ -307,8 +326,8 @@ class Schema:
 
     @classmethod
     def from_session(cls, session: Mapping[str, Any]) -> Self | None:
-        """Return the schema that a model file keeps, "columns" in older ones; None if none."""
-        stored = session.get("schema", session.get("columns"))
+        """Return the schema that a model file keeps; None if none."""
+        stored = session.get("schema")
         return None if stored is None else cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
@@ -319,7 +338,6 @@ class Schema:
             raise ValueError(
                 f"{name} was learned with {difference}: use the same columns, or another model file"
             )
-        session.pop("columns", None)
         session["schema"] = self.to_json()
 
     def copy(self) -> Self:
@@ -360,13 +378,15 @@ class Schema:
     def __reduce__(self) -> Any:
         return Schema.from_json, (self.to_json(),)
 
-    def _suspicions(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-        """Warnings of single columns, and of columns that hold the label itself."""
+    def _suspicions(self, sample: "Sample") -> Iterable[str]:
+        """Warnings of single columns, of rare labels, and of columns that hold the label itself."""
         yield from (column.warning for column in self.columns.values() if column.warning)
-        label = self.label or ""
+        label, rows = self.label or "", sample.rows
         labels = [str(row[label]).strip() for row in rows if label in row]
         if len(set(labels)) < 2:
             return
+        if len(labels) == len(rows):
+            yield from _rare_labels(labels, sample)
         for name in self.used:
             cells = [str(row.get(name)).strip() for row in rows if name in row]
             if cells == labels:
@@ -462,12 +482,13 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
     """Return the rows of a frame (pandas, Polars, Arrow) or of an iterable as mappings."""
     if isinstance(source, Mapping):
         raise ValueError("expected rows, got a single mapping: put it in a list")
+    column_types(source)  # raises where two columns have one name
     if hasattr(source, "to_dicts"):  # Polars
         return (source if most is None else source.head(most)).to_dicts()
     if hasattr(source, "to_dict"):  # pandas
         frame = source if most is None else source.head(most)
         names = list(frame.columns)
-        if not names or not frame.columns.is_unique:
+        if not names:
             return frame.to_dict("records")
         cells = zip(*(frame[name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in cells]
@@ -477,11 +498,38 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
     return rows if most is None else rows[:most]
 
 
+def category_columns(source: Any) -> dict[str, str]:
+    """Return the kind of columns whose type says that they are categories.
+
+    These are the category of pandas, the dictionary of Arrow, Categorical and Enum of Polars.
+    """
+    types = {name: str(kind).lower() for name, kind in column_types(source)}
+    return {name: "category" for name, kind in types.items() if kind.startswith(CATEGORY_TYPES)}
+
+
+def column_types(source: Any) -> list[tuple[Any, Any]]:
+    """Return name and type of each column of a frame (pandas, Polars, Arrow); none of others.
+
+    Raises ValueError where two columns have the same name.
+    """
+    names, types = getattr(source, "columns", None), getattr(source, "dtypes", None)
+    if hasattr(source, "column_names"):  # Arrow
+        names, types = source.schema.names, source.schema.types
+    if names is None or types is None:
+        return []
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(f"columns of the same name: {quoted(twice)}; rename or drop one of them")
+    return list(zip(names, types, strict=True))
+
+
 def encode_rows(
-    rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
+    rows: Iterable[Mapping[Any, Any]],
+    schema: Schema,
+    encoder: Encoder | None = None,
 ) -> Encoded:
     """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
-    encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon, schema.columns)
+    encoder = encoder or Encoder(encode_cell, Lexicon(), schema.columns)
     roles, features, ends = schema.roles, schema.features, [0]
     for at, row in enumerate(rows):
         try:
@@ -499,7 +547,6 @@ def encode_rows(
 
 
 _KIND_HINT = "name its kind before learning, as Model(schema=romco.Schema({{{name!r}: {kind!r}}}))"
-ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
 class CellEncoder:
@@ -512,8 +559,9 @@ class CellEncoder:
 
     def __init__(self) -> None:
         self.schema: Schema | None = None  # None while rows are plain numbers
+        self.required: tuple[str, ...] = ()  # columns that the first rows learned must have
         self._lexicon = Lexicon()
-        self._reported: set[str] = set()  # unknown columns that were warned of
+        self._reported: set[str] = set()  # unknown and missing columns that were warned of
         self._by_one_event: set[str] = set()  # columns whose kind one event decided
         self._of_one: tuple[Encoder, Schema, Mapping[str, Column]] | None = None
 
@@ -522,16 +570,36 @@ class CellEncoder:
 
         A number whose name is among ``names`` is a feature, whatever the schema.
         """
-        listed = isinstance(rows, list | tuple)
+        listed, kinds = isinstance(rows, list | tuple), category_columns(rows)
+        if not listed and not learning and self.schema is not None:
+            self._report_missing(name for name, _ in column_types(rows))
         rows = rows if listed else rows_of(rows)
+        if learning and self.required:
+            self._check_required(rows)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         plain = self.schema is None and (not learning or (listed and only_numbers(rows)))
-        schema = Schema() if plain else self._extended(rows, names, learning)
-        encoded = encode_rows(rows, schema, self._lexicon)
+        schema = self.schema or Schema(complete=not plain)
+        if learning and not plain:
+            schema = self._extended(schema, rows, names, kinds)
+        numbers = names if schema.complete and not learning else None
+        encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
+        encoded = encode_rows(rows, schema, encoder)
+        self._report(encoder.skipped)
         if learning and not plain:
             self._adopt(schema, rows)
         return encoded
+
+    def _check_required(self, rows: Any) -> None:
+        """Raise ValueError where no row has a column that is required."""
+        there = dict.fromkeys(chain.from_iterable(row for row in rows if isinstance(row, Mapping)))
+        missing = [name for name in self.required if name not in there]
+        if missing and there:
+            raise ValueError(
+                f"no row has the column {quoted(missing)} that history= or time= names; "
+                f"there are {quoted(there)}"
+            )
+        self.required = ()
 
     def encoder_of_one(self) -> tuple[Encoder, Schema, Mapping[str, Column]] | None:
         """Return an encoder for single rows of known columns; None where there is no schema.
@@ -549,34 +617,25 @@ class CellEncoder:
             self._of_one = kept = encoder, schema, columns
         return kept
 
-    def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
-        """Return the schema with the columns of rows that it does not have yet.
-
-        Where rows are not learned, the model does not know these columns.
-        """
-        schema = self.schema or Schema(complete=True)
+    def _extended(
+        self, schema: Schema, rows: Any, names: Container[Any], kinds: Mapping[str, str]
+    ) -> Schema:
+        """Return the schema with the columns of rows that it does not have yet."""
         known, roles, used = schema.columns, schema.roles, schema.features
         # Others are refused later; to ask for a Mapping takes long.
         rows = [row for row in rows if type(row) is dict or isinstance(row, Mapping)]
         found = dict.fromkeys(chain.from_iterable(rows)) if used is None else used
-        new = [
+        new = {
             name
             for name in found
             if name not in known and name not in roles and isinstance(name, str)
-        ]
-        if not new or not (learning or schema.complete):
+        }
+        if not new:
             return schema
-        kinds = {name: "number" for name in new if name in names}
-        if not learning:
-            self._report([name for name in new if name not in kinds])
-            kinds = {name: kinds.get(name, "ignored") for name in new}
-        sample = rows[:SAMPLE_ROWS]
+        numbers = {name: "number" for name in new if name in names}
+        sample = [{name: row[name] for name in row if name in new} for row in rows[:SAMPLE_ROWS]]
         schema = schema.copy()
-        schema.extend([{name: row[name] for name in new if name in row} for row in sample], kinds)
-        for name, value in rows[0].items() if len(rows) == 1 else ():
-            numeral = name in new and name not in kinds and isinstance(value, str)
-            if numeral and schema.columns[name].kind == "number":
-                schema.add(name, ONE_NUMERAL)  # other rows may have words
+        schema.extend(Sample(rows=sample, kinds=kinds), numbers)
         return schema
 
     def _adopt(self, schema: Schema, rows: Any) -> None:
@@ -585,7 +644,7 @@ class CellEncoder:
         new = [name for name in schema.columns if known is None or name not in known.columns]
         for name in new if known is not schema else ():
             column = schema.columns[name]
-            if column.kind == "ignored" and column.warning:
+            if column.warning and column.meaning in MEANINGS_WARNED_OF:
                 warnings.warn(column.warning, UserWarning, stacklevel=2)
         for name, value in rows[0].items() if len(rows) == 1 else ():
             words = value.count(" ") + 1 if isinstance(value, str) else 0
@@ -598,11 +657,29 @@ class CellEncoder:
         if len(rows) == 1:
             self._by_one_event.update(n for n in new if schema.columns[n].kind == "category")
 
-    def _report(self, names: Sequence[str]) -> None:
+    def _report_missing(self, columns: Iterable[Any]) -> None:
+        """Warn of columns that were learned and are not in a frame, each once."""
+        assert self.schema is not None
+        there = frozenset(columns)
+        missing = [name for name in self.schema.used if name not in there] if there else []
+        new = self._not_yet_reported(missing)
+        if new:
+            text = f"the frame has no column {quoted(new)}, which the model has learned"
+            warnings.warn(f"{text}: it is taken as empty", UserWarning, stacklevel=2)
+
+    def _not_yet_reported(self, names: Iterable[str]) -> list[str]:
         new = [name for name in names if name not in self._reported]
-        if new and self.schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
-            self._reported.update(new)
-            unknown = ", ".join(self.schema.unknown(new)[:20])
+        new = new[: max(0, MAX_REPORTED_COLUMNS - len(self._reported))]
+        self._reported.update(new)
+        return new
+
+    def _report(self, names: Iterable[str]) -> None:
+        """Warn of columns that are not known, each once."""
+        if self.schema is None:
+            return
+        new = self._not_yet_reported(names)
+        if new:
+            unknown = ", ".join(self.schema.unknown(new))
             text = f"the model has not learned column {unknown}: it is not used"
             warnings.warn(text, UserWarning, stacklevel=2)
 
@@ -610,11 +687,15 @@ class CellEncoder:
 # Inference
 
 
-def infer_column(name: str, values: Sequence[Any]) -> Column:
-    """Infer how a column is best read from some of its cells.
+def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Column:
+    """Infer how a column is best read from some of its cells, whatever their order.
 
-    >>> infer_column("price", ["3", "4.5", "NA"])
+    Where cells are ``typed``, as in a frame, text is text; else it may spell numbers.
+
+    >>> infer_column("price", ["3", "4.5", "NA"], typed=False)
     Column(kind='number', meaning='number', reason='3 to 4.5', warning=None)
+    >>> infer_column("grade", ["1", "2", "K"], typed=False).kind
+    'category'
     >>> infer_column("at", ["2024-02-29 13:05", "2024-03-01 09:00"]).kind
     'date'
     >>> infer_column("says", ["the quick brown fox jumps", "over the lazy dog again"]).kind
@@ -627,9 +708,15 @@ def infer_column(name: str, values: Sequence[Any]) -> Column:
         issubclass(kind, Mapping | list | tuple | np.ndarray) for kind in set(map(type, present))
     ):
         return Column("free", "nested", "each part is a feature of its own")
-    numbers = [number_of(value) for value in present]
-    if all(number is not None for number in numbers):
-        return _infer_number(name, [number for number in numbers if number is not None])
+    spelled = [number_of(value) for value in present]
+    cells = zip(present, spelled, strict=True)
+    numbers = [
+        number
+        for value, number in cells
+        if number is not None and not (typed and isinstance(value, str))
+    ]
+    if len(numbers) == len(present):
+        return _infer_number(name, numbers)
     texts = [str(value).strip() for value in present]
     commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
     if 2 * len(commas) > len(texts):  # no numbers to us: each would be a category
@@ -643,7 +730,13 @@ def infer_column(name: str, values: Sequence[Any]) -> Column:
         kind = _date_kind(values)
         parts = "month, weekday" + (", hour" if kind == "date" else "")
         return Column(kind, "date", f"such as {texts[0]}: {parts}")
-    return _infer_text(name, texts, sum(number is not None for number in numbers))
+    if None not in spelled and not all(number.is_integer() for number in spelled if number):
+        warning = (
+            f"column {name!r} has numbers as text, as {texts[0]!r}, and is read as a category: "
+            "give numbers, or name its kind (kinds of Schema.infer and of the estimators)"
+        )
+        return Column("category", "numbers as text", f"such as {texts[0]!r}", warning)
+    return _infer_text(name, texts, numbers)
 
 
 def _date_kind(values: Iterable[Any]) -> str:
@@ -658,10 +751,54 @@ def _date_kind(values: Iterable[Any]) -> str:
     return "day"
 
 
-def _as_asked(name: str, kind: str, values: Sequence[Any]) -> Column:
+def _with_stray_text(
+    column: Column, name: str, values: Sequence[Any], places: Sequence[int], sample: Sample
+) -> Column:
+    """Return a column of numbers and some text with a warning that names the first such cell."""
+    if column.meaning != "number or category":
+        return column
+    texts = [
+        (place, value)
+        for place, value in zip(places, values, strict=True)
+        if not is_missing(value) and number_of(plain_value(value)) is None
+    ]
+    place, value = texts[0]
+    warning = (
+        f"column {name!r} has numbers, but {str(value)[:60]!r} in {sample.place(place)} is none "
+        f"({len(texts):,} such cells): mend it, or leave it empty; else it is a category"
+    )
+    return column._replace(warning=warning)
+
+
+def _rare_labels(labels: Sequence[str], sample: Sample) -> Iterable[str]:
+    """Warn of labels that may be mistyped: they occur once, or are no number as the others."""
+    counts = Counter(labels)
+    words = [label for label in counts if number_of(label) is None]
+    numbers = len(labels) - sum(counts[word] for word in words)
+    amounts = len(counts) - len(words) > MAX_CODES
+    if words and amounts and numbers >= MIN_NUMBER_SHARE * len(labels):
+        where = sample.place(labels.index(words[0]))
+        yield (
+            f"label {words[0]!r} in {where} is no number, as {numbers:,} others are: "
+            "mend it, or the labels are classes"
+        )
+        return
+    once = [label for label, count in counts.items() if count == 1]
+    often = [count for count in counts.values() if count >= 0.05 * len(labels)]
+    if len(labels) < MIN_ROWS_RARE_LABEL or len(often) < 2 or len(often) + len(once) < len(counts):
+        return
+    for label in once[:MAX_REPORTED_COLUMNS]:
+        where = sample.place(labels.index(label))
+        yield (
+            f"label {label!r} occurs once in {len(labels):,} rows, in {where}: is it mistyped? "
+            "It makes a class of its own"
+        )
+
+
+def _as_asked(name: str, kind: str, values: Sequence[Any], reason: str) -> Column:
     """Return the column as the user wants it; with a warning where values speak against it."""
     if kind not in ("category", "date"):
-        return Column(kind, kind, "as asked")
+        return Column(kind, kind, reason)
     column, warning = infer_column(name, values), None
     if kind == "category" and column.meaning in ("text", "date", "id-like"):
         different = len({str(plain_value(value)).strip() for value in values})
@@ -670,8 +807,8 @@ def _as_asked(name: str, kind: str, values: Sequence[Any]) -> Column:
             f"{len(values):,} rows have a value of their own, which says nothing about new events"
         )
     if kind == "date" and column.meaning == "date":
-        return Column(column.kind, "date", "as asked")
-    return Column(kind, kind, "as asked", warning)
+        return Column(column.kind, "date", reason)
+    return Column(kind, kind, reason, warning)
 
 
 def _infer_number(name: str, numbers: list[float]) -> Column:
@@ -686,19 +823,20 @@ def _infer_number(name: str, numbers: list[float]) -> Column:
     return Column("number", "number", f"{low:g} to {high:g}")
 
 
-def _infer_text(name: str, texts: list[str], numbers: int) -> Column:
+def _infer_text(name: str, texts: list[str], numbers: list[float]) -> Column:
     n, different = len(texts), len(set(texts))
     words = sum(len(text.split()) for text in texts) / n
     spread = f"{different:,} different in {n:,} rows"
     long = words >= 3 and n >= MIN_ROWS_CONSTANT and different > 0.9 * n
     if (words >= MIN_TEXT_WORDS and different > 0.5 * n) or long:
         return Column("text", "text", f"{words:.0f} words each, {spread}")
+    codes = len(set(numbers)) <= MAX_CODES and all(number.is_integer() for number in numbers)
+    if len(numbers) >= MIN_NUMBER_SHARE * n and not codes and not _ID_NAME.fullmatch(name):
+        return Column("free", "number or category", f"{len(numbers):,} numbers in {n:,} rows")
     if n >= MIN_ROWS_ID_TEXT and different > 0.95 * n:
         return _id_like(name, spread, "categorical")
     if n >= MIN_ROWS_CONSTANT and different == 1:
         return Column("category", "constant", f"always {texts[0]!r} in {n:,} rows")
-    if 2 * numbers >= n:
-        return Column("free", "number or category", f"{numbers:,} numbers in {n:,} rows")
     warning = None
     if n >= MIN_ROWS_ID_TEXT and different > 0.5 * n:
         warning = (
@@ -730,14 +868,3 @@ def _text_of(value: Any, *also: Any) -> Any:
     if isinstance(value, str) or value in also:
         return value
     raise TypeError(f"expected text, got {value!r}")
-
-
-def _columns_of(stored: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return kind and meaning of each column; from kinds alone in older files."""
-    if "columns" in stored:
-        return {_text_of(name): list(parts) for name, parts in stored["columns"].items()}
-    words = stored.get("text") or []
-    weighted = "words" in stored or "kinds" in stored
-    names = [words] if isinstance(words, str) else list(words)
-    kinds = {**dict.fromkeys(names, "text" if weighted else "counts"), **stored.get("kinds", {})}
-    return {_text_of(name): [kind, kind] for name, kind in kinds.items()}

@@ -1,6 +1,6 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.base import Arrays, State, Upgrade
+from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
-from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto, add_second_side
+from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto
 from romco.learners.sharing import Belief, Block, Fixed, Full, Latest, Line, PerFeature, Sum, Whole
 from romco.rounds import Round
 
@@ -40,12 +40,9 @@ SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior wei
 LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must not become it
 DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
-OLD_GLOBAL_PRIOR = 5.0  # up to version 7
-CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, on either side
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
-OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
@@ -68,80 +65,6 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Fixed("renewal", "pair_renewal", "frequent", "progress"),  # the last two change at barriers
     OWN,
 )
-
-
-def with_covariances(state: State) -> None:
-    """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
-    arrays = state["arrays"]
-    narrow = min(state["n_features"], FREQUENT)
-    arrays["joint"] = np.zeros((narrow, narrow))
-    arrays["typical"] = np.append(
-        arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
-    )
-
-
-def with_tracking(state: State) -> None:
-    """A state of version 3 to 5 as one of version 6: who forgets begins as the global learner.
-
-    Before version 4 newcomers were new for 0.3 events, not for 3; what version 5 added is dropped.
-    """
-    arrays, turn = state["arrays"], state["arrays"]["turn"]
-    arrays["shared"] = np.hstack([arrays["shared"], arrays["shared"][:, [1, 4]]])
-    arrays["level"] = arrays["intercept"][:1].copy()
-    newness = turn[9] if len(turn) > 9 else np.log(0.1)
-    arrays["turn"] = np.array([*turn[:5], newness, 1e-12, 0, 0, 0])
-
-
-def with_frequent(state: State) -> None:
-    """A state of version 6 as one of version 7: covariances are those of frequent features.
-
-    Variances stay as they are, though the global logistic learner begins with a larger one.
-    """
-    arrays = state["arrays"]
-    arrays["shared"] = arrays["shared"].copy()
-    arrays["shared"][:, 4] += OLD_GLOBAL_PRIOR - 1.0
-    count = arrays["units"][: len(arrays["joint"]), 0]
-    if arrays["typical"][4] > len(count):  # they had been given up
-        count = np.zeros(0)
-    joined = np.flatnonzero(count)
-    n = min(state["n_features"], FREQUENT) + 1
-    joint, frequent = np.zeros((n, n)), np.full(n, -1.0)
-    at = np.arange(1, len(joined) + 1)
-    joint[np.ix_(at, at)] = arrays["joint"][np.ix_(joined, joined)]
-    joint[at, at] = arrays["shared"][joined, 4]
-    joint[0, 0], frequent[at] = arrays["intercept"][0, 1], joined
-    arrays |= {"joint": joint, "frequent": frequent}
-
-
-def with_sides(state: State) -> None:
-    """A state of version 7 as one of version 8: the subspace has a second side, still empty.
-
-    The global logistic learner begins with a larger variance, or with 1 where features are too
-    many for covariances; variances stay as they are.
-    """
-    arrays = state["arrays"]
-    add_second_side(arrays, "shared", at=6)
-    left = OLD_GLOBAL_PRIOR - arrays["shared"][:, 4]
-    if (arrays["frequent"] == CLOSED).any():
-        left = GLOBAL_PRIOR * np.minimum(left, 1.0)
-    arrays["shared"][:, 4] = GLOBAL_PRIOR - left
-    used = np.flatnonzero(arrays["frequent"] >= 0)
-    arrays["joint"] = arrays["joint"].copy()
-    arrays["joint"][used, used] = arrays["shared"][arrays["frequent"][used].astype(int), 4]
-
-
-def with_levels(state: State) -> None:
-    """A state of version 8 as one of version 9: levels of tasks replace the constant.
-
-    A level of 1 for each task is that constant. The stacking model of late answers is dropped.
-    """
-    arrays = state["arrays"]
-    for dropped in ("late_weight", "late_covariance"):
-        arrays.pop(dropped, None)
-    levels = np.tile([1.0, 0.0], (len(arrays["own_intercept"]), 1))
-    arrays["own_intercept"] = np.hstack([arrays["own_intercept"], levels])
-    arrays["turn"] = np.append(arrays["turn"], 0.0)
-    arrays["turn"][8] = 0.0
 
 
 class SubspaceRows(NamedTuple):
@@ -194,19 +117,6 @@ class Auto(BaseAuto):
     """
 
     uses_unlabelled: ClassVar = True
-    # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
-    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features;
-    # 8: the subspace is recomputed by and by; 9: levels of tasks, a factor of newcomers
-    version: ClassVar = 9
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        2: with_covariances,
-        3: lambda state: None,  # with_tracking sees to it
-        4: lambda state: None,
-        5: with_tracking,
-        6: with_frequent,
-        7: with_sides,
-        8: with_levels,
-    }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
@@ -378,9 +288,6 @@ class Auto(BaseAuto):
 
     def set_context(self, events: Events, context: Numbers) -> None:
         numbers = np.asarray(context, dtype=np.float64)
-        if numbers.ndim == 2 and numbers.shape[1] in OLD_CONTEXTS:  # nothing is known of the oldest
-            kept = OLD_CONTEXTS[numbers.shape[1]]
-            numbers = numbers[:, kept] if kept else np.full((len(numbers), 3), np.nan)
         if numbers.ndim != 2 or not (np.isfinite(numbers) | np.isnan(numbers[:, :1])).all():
             raise ValueError("context must be the numbers that prediction_context(round) returned")
         self.kernel.set_context(events, np.ascontiguousarray(numbers))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
 Axes = tuple[int, ...]
-Upgrade = Callable[[State], object]  # changes a state in place
 
 
 class Learner(ABC):
@@ -59,7 +58,6 @@ class Learner(ABC):
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
     inner_version: int | None = None  # of the states of the learners it is made of, if any
     not_shardable_because: ClassVar[str] = (  # why it has no ``sharing``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"

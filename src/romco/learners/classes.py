@@ -13,7 +13,7 @@ from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestK
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.softmax import AutoSoftmax
@@ -80,42 +80,10 @@ SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
 STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
 STACKING_VARIANCE = 0.3  # and their variance,
 STACKING_RENEWAL = 1e-5  # to which each event adds this
-LEGACY_EVENTS = 1e4  # events that a state of before they were counted is taken to have learned
 MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
 AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
-LEGACY_INNER_VERSIONS = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
-
-
-def with_inner_version(state: State) -> None:
-    """Upgrade a state of version 1, without the version of its inner learners."""
-    state["inner_version"] = LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)
-
-
-def with_its_form(state: State) -> None:
-    """Upgrade a state of version 2: above 30 classes romco-auto was one against the rest."""
-    parameters, classes = state["parameters"], state["arrays"].get("classes", np.zeros(1))
-    many = np.ndim(classes) == 1 and len(classes) == 1 and classes[0] > MAX_IN_PAIRS
-    if many and parameters.get("form") is None:
-        parameters["form"] = "rest"
-
-
-def with_slots(state: State) -> None:
-    """Upgrade a state of version 4: beyond 30 classes it had no pairs, which begin anew."""
-    arrays, form = state["arrays"], state["parameters"].get("form")
-    classes = int(arrays["classes"][0])
-    if form == "rest" or (form is None and state["parameters"]["inner"] != "romco-auto"):
-        return
-    slots = np.zeros((2, classes), dtype=np.int64)
-    slots[0] = np.where(np.arange(classes) < MAX_IN_PAIRS, np.arange(classes), -1)
-    if classes <= MAX_IN_PAIRS:
-        slots[1] = arrays.get("class_events", np.zeros(classes)).astype(np.int64)
-    arrays["slots"] = slots
-    if AT_ONCE + "seen" in arrays and form is None:
-        many = classes > MAX_IN_PAIRS
-        arrays["judge_weight"] = np.array(STACKING_WEIGHTS[::-1] if many else STACKING_WEIGHTS)
-        arrays["judge_covariance"] = STACKING_VARIANCE * np.eye(2)
 
 
 class Classes(CompiledLearner):
@@ -153,13 +121,6 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    version: ClassVar = 5  # 2: inner version; 3: very many at once; 4: units; 5: slots
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        1: with_inner_version,
-        2: with_its_form,
-        3: lambda state: None,  # each of its pairs keeps units of its own: `load` sees to it
-        4: with_slots,
-    }
 
     def __init__(
         self,
@@ -182,7 +143,6 @@ class Classes(CompiledLearner):
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0, 0.0])
         self._units: ClassUnits | None = None  # of features, if pairs have them in common
-        self._apart = False  # whether they never have
         self._many: AutoSoftmax | None = None  # of all classes, from the 20th on
         self._slots = np.array([[0, 1], [0, 0]])  # (2, K): slot of a class or -1, events since
         self._stacking: Arrays = {}
@@ -265,7 +225,7 @@ class Classes(CompiledLearner):
 
     def _measure_together(self) -> None:
         """Let pairs of more than two classes measure features once for all, where they can."""
-        able = self.form == "pairs" and self.answers > 2 and not self._apart
+        able = self.form == "pairs" and self.answers > 2
         if not able or not isinstance(self._members[0], Auto):
             self._units = None
             return
@@ -352,22 +312,18 @@ class Classes(CompiledLearner):
             form=self._asked,
             parameters=self._settings,
         )
-        if "1.units" in arrays:  # of before pairs had units in common
-            fresh._part()
         _, parts = split_members(arrays)
         for number in parts.keys() - {str(n) for n in range(len(fresh._members))}:
             name = f"{number}.{next(iter(parts[number]))}"
             raise ValueError(f"state array {name!r} belongs to no pair of classes")
         for n, member in enumerate(fresh._members):
-            if "1.scale" in arrays or not fresh._has_very_many():  # they had none in version 4
-                part = parts.get(str(n), {})
-                fresh._scales[n][:] = part.pop("scale")
-                member.load(part)
-        if fresh._units is not None and ("1.scale" in arrays or not fresh._has_very_many()):
+            part = parts.get(str(n), {})
+            fresh._scales[n][:] = part.pop("scale")
+            member.load(part)
+        if fresh._units is not None:
             common = fresh._units.arrays
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
-        power = arrays.get("power", fresh._power)
-        fresh._power[:] = np.append(power, LEGACY_EVENTS) if len(power) == 2 else power
+        fresh._power[:] = arrays.get("power", fresh._power)
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
@@ -431,11 +387,6 @@ class Classes(CompiledLearner):
         if not isinstance(made, CompiledLearner) or made.answers != 1:
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
-
-    def _part(self) -> None:
-        """Begin anew with members that measure features each by itself."""
-        self._apart, self._units = True, None
-        self._members = [self._new() for _ in self._members]
 
     def _link(self) -> None:
         """Make the kernel of the present members."""

@@ -287,7 +287,7 @@ def _put_small(learner: Learner, values: Values) -> None:
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
-        elif isinstance(line, Block) and line.name in values:  # not in older files
+        elif isinstance(line, Block):
             line.kernel.put_block(values[line.name])
 
 

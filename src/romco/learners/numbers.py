@@ -1,6 +1,5 @@
 """Learners of numbers: romco-auto, the paper's U + V, and the controls."""
 
-from collections.abc import Mapping
 from math import erf, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -12,12 +11,12 @@ from romco.kernels.auto.numbers import AutoNumberKernel
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
-from romco.learners.base import Arrays, Learner, State, Upgrade, with_labels
+from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Contributions, Decomposed, Numbers, Posterior
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.shared import PAIRS, BaseAuto, add_second_side, stored_columns
+from romco.learners.shared import PAIRS, BaseAuto, stored_columns
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
@@ -33,54 +32,6 @@ EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the exp
 PERSONAL_PRIOR = 0.3  # prior variance of a task's weight
 NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
-UNREACHABLE_EVENTS = 1e300  # events that no stream will see
-
-
-def with_units(state: State) -> None:
-    """Upgrade a state of version 1 or 2: its features keep the unit that they had in common.
-
-    The model that forgot fast and the weight of last answers, which version 1 did not have, are
-    dropped; the global model gets the former's weight.
-    """
-    arrays = state["arrays"]
-    log_squares, rows, *_ = arrays["clock"]
-    size = np.exp(0.5 * log_squares / rows) if rows else 1.0
-    spent = arrays["spent"]
-    known = np.diagonal(spent[0])[1:] > 0.0 if spent.ndim == 3 else spent[0, 1:] > 0.0
-    units = np.zeros((len(known), 8))  # sums, then centre 0, a size that cuts nothing, factor 1
-    units[known, :6] = [1.0, size, size * size, 0.0, 1e3 * size, 1.0]
-    units[known, 6:] = UNREACHABLE_EVENTS
-    width = np.flatnonzero(known).max(initial=-1) + 1.0
-    arrays["typical"] = np.array(
-        [rows, np.log(size), 0.0, UNREACHABLE_EVENTS if rows else 0.0, width]
-    )
-    arrays["units"] = units
-    slow = [0, 2]
-    arrays["mean"], arrays["spent"] = arrays["mean"][slow], spent[slow]
-    own = np.pad(arrays["own"], ((0, 0), (0, 1)))
-    arrays["own"] = np.column_stack([own[:, :6], np.zeros(len(own)), own[:, 6]])
-    arrays["noise"] = np.append(np.delete(arrays["noise"], 1, axis=0), [[1.0, 2.0]], axis=0)
-    arrays["clock"] = np.append(arrays["clock"], [0.0, 1.0 / size if rows else 0.0])
-    kept, weight = [0, 2, 3, 5, 6, 7, 8], arrays["weight"].copy()
-    weight[0] += weight[1]
-    arrays["weight"], arrays["covariance"] = weight[kept], arrays["covariance"][np.ix_(kept, kept)]
-    arrays["drift_weight"], arrays["drift_covariance"] = np.zeros(3), WEIGHT_VARIANCE * np.eye(3)
-    arrays["pair_weight"] = np.array([[0.0], [arrays["pair_weight"][1, 1]]])
-    arrays["pair_covariance"] = np.full((2, 1, 1), WEIGHT_VARIANCE)
-
-
-def with_sides(state: State) -> None:
-    """Upgrade a state of version 3: the subspace has a second side, still empty."""
-    add_second_side(state["arrays"], "directions", at=0)
-
-
-def with_slopes(state: State) -> None:
-    """Upgrade a state of version 4: one more stacking input, which has no weight yet."""
-    arrays = state["arrays"]
-    arrays["weight"] = np.insert(arrays["weight"], 3, 0.0)
-    covariance = np.insert(np.insert(arrays["covariance"], 3, 0.0, axis=0), 3, 0.0, axis=1)
-    covariance[3, 3] = WEIGHT_VARIANCE
-    arrays["covariance"] = covariance
 
 
 class AutoNumber(BaseAuto):
@@ -111,15 +62,6 @@ class AutoNumber(BaseAuto):
     """
 
     answers = 0
-    # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by;
-    # 5: slopes as a stacking input
-    version: ClassVar = 5
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        1: lambda state: None,
-        2: with_units,
-        3: with_sides,
-        4: with_slopes,
-    }
     shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoNumberKernel
 
@@ -271,17 +213,6 @@ COUNT, MEAN, SPREAD, SIZE = range(4)  # places in the clock
 FARTHEST = 3.0  # spreads of the answers that an error counts as at most, and sizes of a row
 
 
-def of_inner(upgrade: Upgrade) -> Upgrade:
-    """Adapt an upgrade of ROMCO to a state whose arrays have a constant column."""
-
-    def upgraded(state: State) -> None:
-        state["n_features"] += 1
-        upgrade(state)
-        state["n_features"] -= 1
-
-    return upgraded
-
-
 class DecomposedNumbers(Decomposed, Learner):
     r"""ROMCO's U + V for numbers: the same steps and penalties on another loss.
 
@@ -305,11 +236,6 @@ class DecomposedNumbers(Decomposed, Learner):
     answers = 0
     linear: ClassVar = False
     space: ClassVar = Romco.space
-    version: ClassVar = Romco.version  # its arrays are ROMCO's and one more
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        **{old: of_inner(upgrade) for old, upgrade in Romco.upgrades.items()},
-        1: lambda state: None,  # what was called 1 held arrays of ROMCO's version 2
-    }
 
     def __init__(
         self,

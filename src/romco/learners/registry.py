@@ -270,8 +270,8 @@ def grown(old: Learner, n_features: int, n_tasks: int, *, move: bool = False) ->
 def restore(state: State) -> Learner:
     """Return the learner of a state; it continues with the same bits.
 
-    A state of an older version is upgraded. Raises ValueError where the learner or version is
-    unknown, or an array does not have the declared size; sizes are checked before any allocation.
+    Raises ValueError where the learner is unknown, the version is another, or an array does not
+    have the declared size; versions and sizes are checked before any allocation.
 
     >>> import romco
     >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
@@ -279,62 +279,27 @@ def restore(state: State) -> Learner:
     'ogd-unique'
     """
     method = known(state["learner"])
-    state = upgraded(method, state)
     d, m = whole("n_features", state["n_features"]), whole("n_tasks", state["n_tasks"])
     kind, arrays = method.kind, state["arrays"]
     if kind is not None:
+        _check_version(method.name, "version", state, kind.version)
         _check_sizes(kind.shapes, arrays, {"d": (d,), "m": (m,), "k": (1, m)})
     made = method(d, m, **state["parameters"])
+    if made.inner_version is not None:
+        _check_version(made.parameters["inner"], "inner_version", state, made.inner_version)
     _check_sizes(made.shapes, arrays, {"k": (1 if made.one_for_all else m,)})
     made.load(arrays)
     return made
 
 
-def upgraded(method: Method, state: State) -> State:
-    """The state as this version of its learner would have given it."""
-    version = whole("version", state.get("version", 1))
-    kind = method.kind
-    if kind is None:
-        return state
-    if version > kind.version:
+def _check_version(name: str, key: str, state: State, expected: int) -> None:
+    """Raise ValueError where a state has another version than this library writes."""
+    version = whole(key, state.get(key))
+    if version != expected:
         raise ValueError(
-            f"the state of {method.name} has version {version}, this library knows {kind.version} "
-            "and older: update romco"
+            f"the state of {name} has version {version}, this library reads version {expected}: "
+            "learn it again, or use the romco that wrote it"
         )
-    copies = {name: dict(state[name]) for name in ("parameters", "arrays")}
-    state = {**state, **copies, "version": kind.version}
-    for old in range(version, kind.version):
-        if old not in kind.upgrades:
-            raise ValueError(
-                f"the state of {method.name} has version {old}, which this library no longer "
-                f"reads; it has version {kind.version}: learn it again, or use an older romco"
-            )
-        kind.upgrades[old](state)
-    return with_inner_upgraded(state) if "inner_version" in state else state
-
-
-def with_inner_upgraded(state: State) -> State:
-    """The same, the arrays "0.x", "1.x", ... of each inner learner as its present version has them.
-
-    The inner learner is that of the parameters ``inner`` and ``parameters``.
-    """
-    outer = state["parameters"]
-    method, version = known(outer["inner"]), whole("inner_version", state["inner_version"])
-    if method.kind is None or version == method.kind.version:
-        return state
-    arrays, members = split_members(state["arrays"])
-    settings = {"version": version, "parameters": dict(outer["parameters"] or {})}
-    sizes = {size: state[size] for size in ("n_features", "n_tasks")}
-    first = members.get("0", {})
-    for number, own in members.items():  # what one does not have is the first one's, for all
-        inner = upgraded(method, {**settings, **sizes, "arrays": {**first, **own}})
-        arrays |= {
-            f"{number}.{name}": array
-            for name, array in inner["arrays"].items()
-            if name in own or name not in first
-        }
-        outer = {**outer, "parameters": inner["parameters"]}
-    return {**state, "inner_version": method.kind.version, "parameters": outer, "arrays": arrays}
 
 
 def split_members(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:

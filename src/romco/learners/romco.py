@@ -22,7 +22,7 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, check_finite, copy_arrays
+from romco.learners.base import Arrays, CompiledLearner, check_finite, copy_arrays
 from romco.learners.capabilities import ROUNDING, Decomposed, Started
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
@@ -91,8 +91,6 @@ class Romco(Decomposed, CompiledLearner):
         "relations_products": "mm",
         "relations_tally": "m*",
     }
-    version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda state: without_shares(state)}
     not_shardable_because: ClassVar = (
         "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
         "no number of shards is more than 1.3 to 3 times as fast; romco-auto can be sharded"
@@ -287,12 +285,6 @@ def as_data(name: str, value: Any) -> Any:
             return "learned"
     listed = LISTED.get(name)
     return data(name, listed, value) if listed and is_dataclass(value) else value
-
-
-def without_shares(state: State) -> None:
-    """Upgrade a state from before it was kept when each task last took part: shares began later."""
-    state["parameters"]["shrinkage"] = "round"
-    state["arrays"]["last_round"] = np.zeros(state["n_tasks"], dtype=np.int64)
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:

@@ -45,14 +45,6 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-def add_second_side(arrays: Arrays, directions: str, at: int) -> None:
-    """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
-    array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
-    progress[4:8] = array[:, at : at + 4].any(axis=0)
-    arrays[directions] = np.hstack([array, np.zeros((len(array), 4))])
-    arrays |= {"factor": np.hstack([factor, np.zeros_like(factor)]), "progress": progress}
-
-
 class PairLearner(Decomposed, CompiledLearner):
     """U + V, where V is in ``pair_store`` (abstract).
 

@@ -1,6 +1,5 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -54,7 +53,7 @@ class TaskHistory:
     def context(self, ids: Sequence[Id], rows: Encoded, more: Dense | None) -> Dense:
         """Return prediction context: -F, the F history features, the learner's own.
 
-        F is in each row because later classes add features. Older files have fewer, or F positive.
+        F is in each row because later classes add features.
         """
         values = self.kernel.describe(self.tasks.numbers(ids), rows)
         size = np.full((len(values), 1), -float(values.shape[1]))
@@ -63,8 +62,8 @@ class TaskHistory:
     def split_context(self, context: Any, n: int) -> tuple[Dense | None, list[Any] | None]:
         """Return history features (n, F) and the learner's own part of prediction context.
 
-        NaN and None where a row has none, or fewer features, of an older version: they are
-        computed anew. Raises ValueError where it is of another model.
+        NaN and None where a row has none: they are computed anew. Raises ValueError where it is
+        of another model.
         """
         if context is None:
             return None, None
@@ -75,12 +74,11 @@ class TaskHistory:
         for i, row in enumerate(context):
             if row is None or np.isnan(row[0]):
                 continue
-            size = abs(int(row[0]))
-            if not 0 < size <= min(sizes[-1], len(row) - 1):
+            size = -int(row[0])
+            if -row[0] not in sizes or size >= len(row):
                 raise ValueError("context must be the numbers that prediction_context gave")
-            if -row[0] in sizes:
-                given[i] = 0.0
-                given[i, :size] = row[1 : 1 + size]
+            given[i] = 0.0
+            given[i, :size] = row[1 : 1 + size]
             rest[i] = row[1 + size :] if len(row) > 1 + size else None
         return given, rest
 
@@ -151,13 +149,6 @@ class TaskHistory:
         made.kernel.load(categories, slots)
         if not set(slots["task"].tolist()) <= {EVERYBODY, *made.tasks.number.values()}:
             raise ValueError("the history has a task without a name")
-        if not numeric and slots["table"].shape[1] < made.arrays()[f"{PREFIX}table"].shape[1]:
-            warnings.warn(
-                "an older version of romco learned this model with other history features: its "
-                "predictions are worse until it has learned more; learn its events again",
-                UserWarning,
-                stacklevel=2,
-            )
         return made
 
 

@@ -1,14 +1,12 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Column, Schema, names_columns, take_groupings
+from romco.io.schema import Column, Schema, category_columns, names_columns, take_groupings
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.model.engine import (
@@ -19,7 +17,7 @@ from romco.model.engine import (
     next_double,
     one_offset,
 )
-from romco.model.features import Dense, Features, Names
+from romco.model.features import Dense, Features, NamedFeatures, Names
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingLabels
@@ -118,6 +116,9 @@ class Model:
             schema = history_schema(schema, history)
             number, time = made.kind == "number", schema.time
             past = TaskHistory(history, history_limit, numeric=number, time=time)
+            named = [*history] if time is None else [*history, time]
+            if isinstance(self.features, NamedFeatures):
+                self.features.cells.required = tuple(named)
         elif schema is not None and schema.time is not None:
             raise ValueError(f"time column {schema.time!r} is for history=: name its columns too")
         self.engine = Engine(inner, self.features, made, table, new_task, past)
@@ -346,6 +347,9 @@ class Model:
             schema.task, schema.groupings = first, groupings
             for name in groupings:
                 schema.add(name, Column("category", "grouping", "set"))
+            for name, kind in category_columns(x).items():
+                if name not in schema.columns:
+                    schema.add(name, Column(kind, kind, "by its type"))
             self.schema = schema
         try:
             return self.learn(rows, y, tasks, **how)
@@ -389,10 +393,6 @@ class Model:
 
     # Files and states
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that ``romco.load`` opens."""
-        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
-
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
         own = {"notes": self.notes, "session": self._session()}
@@ -408,7 +408,8 @@ class Model:
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)
         made.features = made.engine.features
-        made.notes, made.session = _memories(state)
+        made.notes = dict(state["notes"])
+        made.session = dict(state["session"])
         made.schema = Schema.from_session(made.session)
         policy = state.get("asking")
         made.labels = None if policy is None else restore_policy(policy)
@@ -419,16 +420,7 @@ class Model:
         """Return what the program must know to go on, with the schema."""
         if self.schema is None:
             return self.session
-        rest = {name: part for name, part in self.session.items() if name != "columns"}
-        return {**rest, "schema": self.schema.to_json()}
+        return {**self.session, "schema": self.schema.to_json()}
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)
-
-
-def _memories(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return notes and the program's own memory, which older files have among the notes."""
-    notes = dict(state["notes"])
-    if "session" in state:
-        return notes, dict(state["session"])
-    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}

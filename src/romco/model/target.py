@@ -177,9 +177,12 @@ class TwoClasses(Target):
 
     def _next_number(self, known: Known, label: Id) -> float:
         if len(known) == 2:
+            amounts = [_as_number(one) for one in (*known, label)]
+            fraction = any(one is not None and one % 1.0 != 0.0 for one in amounts)
+            more = "number" if fraction and None not in amounts else "classes"
             raise ValueError(
                 f"a third label {label!r}: there are {' and '.join(map(repr, known))} already, "
-                "and that is all this model can tell apart; for more, say target='classes'"
+                f"and that is all this model can tell apart; for more, say target={more!r}"
             )
         return super()._next_number(known, label)
 

@@ -22,7 +22,7 @@ from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions
-from romco.runs.resume import events_learned
+from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
@@ -181,10 +181,13 @@ def explain_cells(
 
 
 def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write predictions: ``.csv`` as CSV, ``.parquet`` or ``.pq`` as Parquet, else JSON lines.
+    """Write predictions: ``.csv`` as CSV, ``.parquet`` or ``.pq`` as Parquet, or JSON lines.
 
     Tables have one column ``probability:CLASS`` per class, and reasons as JSON text.
+    Raises ValueError where the suffix is that of something else.
     """
+    if path.suffix not in (".csv", ".parquet", ".pq", *JSON_LINES_SUFFIXES):
+        raise ValueError(f"{path.name}: answers are written as .jsonl, .csv or .parquet; rename it")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the answers in")
     if path.suffix == ".csv":

@@ -21,6 +21,7 @@ from romco.presentation.screen import inert
 
 STDIN = "-"
 STDOUT = Path("-")
+JSON_LINES_SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt", "")  # that predictions may have
 DIGEST_BYTES = 1 << 24  # from either end of a long file
 
 
@@ -78,7 +79,7 @@ class SourceRecord:
                 resumed=events,
                 written=written if events else 0,
                 content=digest(content),
-                score=seen.get("score", seen.get("counts")),
+                score=seen.get("score"),
                 task_errors=seen.get("task_errors"),
             )
 
@@ -161,7 +162,7 @@ def _opened(path: str, file: BinaryIO | None = None) -> Iterator[BinaryIO | None
 
 def _find(sources: Mapping[str, Any], path: str, file: BinaryIO | None) -> dict[str, Any]:
     """Return what is remembered of a file, which may have grown since; empty if it is new."""
-    named = sources.get(str(Path(path).resolve()), sources.get(path))
+    named = sources.get(str(Path(path).resolve()))
     if named is not None:
         if _begins_with(file, named):
             return dict(named)
@@ -193,6 +194,8 @@ class PredictionLog(Closing):
         self._path, self._keep = None if self._stdout else path, keep
         path = self._path
         self._file: BinaryIO | None = None
+        if path is not None and path.suffix not in JSON_LINES_SUFFIXES:
+            raise ValueError(f"{path.name}: predictions are JSON lines; name the file .jsonl")
         if path is not None and keep and path.exists() and path.stat().st_size < keep:
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
 

@@ -216,7 +216,10 @@ class Store(durable.Closing):
         if version == 0:
             self._db.executescript(SCHEMA)
         elif version != FORMAT:
-            raise DamagedError(f"{self.folder.name} has format {version}: update romco")
+            raise DamagedError(
+                f"{self.folder.name} has format {version}, this "
+                f"library reads format {FORMAT}: use the romco that wrote it"
+            )
         self._count()
 
     def _count(self) -> None:

@@ -355,8 +355,6 @@ class Checkpoint(durable.Closing):
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
-        if (path / "current.json").exists():
-            raise ValueError(f"{path} holds shards of an earlier version: use another folder")
         self.path = (path / FILE_NAME if path.is_dir() else path).resolve()
         self._process = os.getpid()
         self._lock: ExitStack | None = ExitStack()

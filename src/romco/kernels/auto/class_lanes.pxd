@@ -4,11 +4,7 @@ from romco.kernels.auto.gaussians cimport Step, forget, move
 
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
     #define ROMCO_ALONE __restrict
-    #else
-    #define ROMCO_ALONE __restrict__
-    #endif
     /* In C for the promise that nothing overlaps, so that the compiler widens the loop. */
     static inline void romco_accumulate_classes(
         double* ROMCO_ALONE m, double* ROMCO_ALONE v, const double* ROMCO_ALONE mean,

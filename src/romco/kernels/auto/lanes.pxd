@@ -9,7 +9,8 @@ cdef extern from *:
     """
     #include <math.h>
     /* Two numbers in one register where the compiler has such; sums are taken in the same order. */
-    #if defined(__GNUC__) || defined(__clang__)
+    #define ROMCO_ALONE __restrict
+    #if defined(__GNUC__) && !defined(ROMCO_STANDARD_C)
     typedef double romco_two __attribute__((vector_size(16)));
     static inline romco_two romco_both(double a, double b) { return (romco_two) {a, b}; }
     static inline romco_two romco_load(const double* p) { return (romco_two) {p[0], p[1]}; }
@@ -20,7 +21,6 @@ cdef extern from *:
     #define ROMCO_FIRST(x) ((x)[0])
     #define ROMCO_SECOND(x) ((x)[1])
     #define ROMCO_LANES static inline __attribute__((always_inline))
-    #define ROMCO_ALONE __restrict__
     #else
     typedef struct { double a, b; } romco_two;
     static inline romco_two romco_both(double a, double b) { romco_two x; x.a = a; x.b = b; return x; }
@@ -34,7 +34,6 @@ cdef extern from *:
     #define ROMCO_FIRST(x) ((x).a)
     #define ROMCO_SECOND(x) ((x).b)
     #define ROMCO_LANES static inline
-    #define ROMCO_ALONE
     #endif
 
     /* Sums over entries: of all (12), then of own (6). */

@@ -96,7 +96,9 @@ cdef class SoftmaxKernel(Kernel):
         """Read the offsets of an event, if it has any."""
         cdef Py_ssize_t k, K = self.width
         cdef double best, total = 0.0
-        self.offset = NULL if events.offsets == NULL else events.offsets + e * K
+        self.offset = NULL
+        if events.offsets != NULL:
+            self.offset = events.offsets + e * K
         if self.offset == NULL:
             memset(self.hinge, 0, K * sizeof(double))
             return

@@ -41,15 +41,17 @@ class CollaborativeArowKernel(LinearKernel):
         full: bool,
     ) -> None: ...
 
-Numbers = NDArray[np.float64]
+_Numbers = NDArray[np.float64]
 
 class PassiveAggressiveNumber(LinearKernel):
     def __init__(
-        self, w: Numbers, b: Numbers, clock: Numbers, C: float, epsilon: float
+        self, w: _Numbers, b: _Numbers, clock: _Numbers, C: float, epsilon: float
     ) -> None: ...
 
 class GradientNumber(LinearKernel):
-    def __init__(self, w: Numbers, b: Numbers, clock: Numbers, eta: float) -> None: ...
+    def __init__(self, w: _Numbers, b: _Numbers, clock: _Numbers, eta: float) -> None: ...
 
 class GaussianNumber(LinearKernel):
-    def __init__(self, w: Numbers, b: Numbers, clock: Numbers, s: Numbers, r: float) -> None: ...
+    def __init__(
+        self, w: _Numbers, b: _Numbers, clock: _Numbers, s: _Numbers, r: float
+    ) -> None: ...

@@ -14,12 +14,13 @@ cnp.import_array()
 cdef extern from *:
     """
     /* What was written before is seen before what is written after, by other threads, too. */
-    #if defined(__GNUC__) || defined(__clang__)
-    #define romco_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-    #else
+    #if defined(_MSC_VER)
     #include <intrin.h>
     static volatile long romco_fenced;
     #define romco_fence() _InterlockedExchange(&romco_fenced, 0)
+    #else
+    #include <stdatomic.h>
+    #define romco_fence() atomic_thread_fence(memory_order_seq_cst)
     #endif
     """
     void fence "romco_fence" () noexcept nogil

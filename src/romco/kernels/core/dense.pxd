@@ -5,16 +5,19 @@ A matrix is row-major; `ld` is the distance between the starts of two rows.
 
 cdef extern from *:
     """
-    #if defined(__GNUC__) || defined(__clang__)
+    #define ROMCO_RESTRICT __restrict  /* known to GCC, Clang and MSVC alike */
+    #if defined(__GNUC__) && !defined(ROMCO_STANDARD_C)
     #define ROMCO_PREFETCH(p) __builtin_prefetch(p)
-    #define ROMCO_RESTRICT __restrict__
     #define ROMCO_INLINE static inline __attribute__((always_inline))
     #define ROMCO_NO_VECTORS __asm__ volatile ("")  /* in a loop: the compiler does not vectorise it */
     #else
     #define ROMCO_PREFETCH(p)
     #define ROMCO_NO_VECTORS ((void) 0)
-    #define ROMCO_RESTRICT __restrict
+    #if defined(_MSC_VER)
+    #define ROMCO_INLINE static __forceinline
+    #else
     #define ROMCO_INLINE static inline
+    #endif
     #endif
     /* y += a x. Written in C for the promise that x and y do not overlap. */
     static inline void romco_axpy(

@@ -5,8 +5,8 @@ cdef extern from *:
     """
     /* Whole products are compiled twice for x86_64, and the loader takes the one that the processor
        can run. Without fused multiply-add: wider registers change no bit, so machines agree. */
-    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
-    #if !defined(__clang__) && __GNUC__ >= 8 && !defined(__SANITIZE_ADDRESS__)
+    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && !defined(ROMCO_STANDARD_C)
+    #if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
     #define ROMCO_PRODUCT static __attribute__((target_clones("avx2", "default"))) void
     #endif
     #endif

@@ -15,10 +15,14 @@ cdef extern from *:
     """
     /* Kernels work in several threads, so what is counted must be counted whole. */
     static Py_ssize_t romco_held = 0, romco_left = 0;
-    #if defined(__GNUC__) || defined(__clang__)
+    #if defined(__GNUC__)
     #define romco_count(by) __atomic_add_fetch(&romco_held, by, __ATOMIC_RELAXED)
     #define romco_fails() (__atomic_load_n(&romco_left, __ATOMIC_RELAXED) > 0 \\
         && __atomic_sub_fetch(&romco_left, 1, __ATOMIC_RELAXED) == 0)
+    #elif defined(_MSC_VER) && defined(_WIN64)
+    #include <intrin.h>
+    #define romco_count(by) _InterlockedExchangeAdd64(&romco_held, by)
+    #define romco_fails() (romco_left > 0 && _InterlockedDecrement64(&romco_left) == 0)
     #else
     #define romco_count(by) (romco_held += (by))
     #define romco_fails() (romco_left > 0 && --romco_left == 0)

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from romco.kernels.io.encoder import Encoder
 
@@ -7,6 +7,7 @@ UNUSED: int
 TASK: int
 LABEL: int
 
+@final
 class Delimited:
     line: int
     passed: int

@@ -22,7 +22,8 @@ cdef struct Word:
 @cython.final
 cdef class Encoder:
     cdef public Lexicon lexicon
-    cdef object plain
+    cdef readonly dict skipped  # names of columns that were not read, in order
+    cdef object plain, numbers
     cdef list kept  # kind and name of each column, and the name followed by = and by :
     cdef dict place, known
     cdef Column* columns
@@ -35,6 +36,7 @@ cdef class Encoder:
     cpdef Py_ssize_t column(self, str name, str kind=*) except -1
     cdef int add(self, str name, value) except -1
     cpdef Py_ssize_t add_row(self, row, roles, features=*) except -1
+    cdef bint knows(self, name) except -1
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t split_words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil

@@ -1,5 +1,5 @@
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Container, Mapping
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +8,17 @@ from romco.kernels.io.lexicon import Lexicon
 
 KINDS: tuple[str, ...]
 
+@final
 class Encoder:
     lexicon: Lexicon
+    @property
+    def skipped(self) -> dict[str, None]: ...
     def __init__(
         self,
         plain: Callable[[str, str, Any], Mapping[str, float]],
         lexicon: Lexicon,
         known: Mapping[str, tuple[Any, ...]] | None = None,
+        numbers: Container[Any] | None = None,
     ) -> None: ...
     def column(self, name: str, kind: str | None = None) -> int: ...
     def add_row(

@@ -24,6 +24,7 @@ cdef enum:
     FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, DAY, IGNORED, TIME
 cdef enum:
     MAX_PLAIN_BYTES = 100000  # of a cell; longer ones go to Python, which has the limit
+    MAX_SKIPPED_NAMES = 100  # that are remembered
 cdef enum:
     IS_NUMBER, NO_NUMBER, UNSURE
 
@@ -43,10 +44,13 @@ cdef class Encoder:
 
     ``plain(kind, column, value)`` gives the features of a cell that is not plain, by name.
     ``known`` has a tuple for each column, its kind first; columns that it lacks are "free".
+    Where ``numbers`` are given, such a column is a number if it is among these, else it is skipped
+    and its name, if it is one of the first, added to ``skipped``.
     """
 
-    def __init__(self, plain, Lexicon lexicon not None, dict known=None):
+    def __init__(self, plain, Lexicon lexicon not None, dict known=None, numbers=None):
         self.plain, self.lexicon, self.known = plain, lexicon, {} if known is None else known
+        self.numbers, self.skipped = numbers, {}
         self.kept, self.place = [], {}
 
     def __dealloc__(self):
@@ -63,8 +67,10 @@ cdef class Encoder:
         found = self.place.get(name)
         if found is not None:
             return found
-        if kind is None:
-            kind = self.known[name][0] if name in self.known else "free"
+        if kind is None and name in self.known:
+            kind = self.known[name][0]
+        elif kind is None:
+            kind = "free" if self.numbers is None or name not in self.numbers else "number"
         reserve(<void**> &self.columns, &self.room_columns, self.n_columns + 1, sizeof(Column))
         column = &self.columns[self.n_columns]
         texts = (name, name + "=", name + ":")
@@ -117,11 +123,11 @@ cdef class Encoder:
             if type(row) is dict and features is None:
                 cells = row
                 for name, value in cells.items():
-                    if name not in roles:
+                    if name not in roles and (self.numbers is None or self.knows(name)):
                         self.add(name if type(name) is str else str(name), value)
             elif isinstance(row, Mapping):
                 for name in row if features is None else features:
-                    if name not in roles:
+                    if name not in roles and (self.numbers is None or self.knows(name)):
                         self.add(str(name), row.get(name))
             else:
                 raise ValueError(f"expected a mapping of names to values; got {row!r}")
@@ -129,6 +135,14 @@ cdef class Encoder:
             self.n = self.row
             raise
         return self.n
+
+    cdef bint knows(self, name) except -1:
+        """Return whether a column is read; else note that it was skipped."""
+        if name in self.known or name in self.numbers or not isinstance(name, str):
+            return True
+        if len(self.skipped) < MAX_SKIPPED_NAMES:
+            self.skipped[name] = None
+        return False
 
     def take(self):
         """Values and names (n,) of all entries, which are then forgotten here."""

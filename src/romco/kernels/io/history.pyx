@@ -798,11 +798,6 @@ cdef class HistoryFeatures:
         Raises ValueError where no history could have given them.
         """
         tasks, indices, table = arrays["task"], arrays["category"], arrays["table"]
-        for column in (RECENT, LEVEL, SURE):  # older: without it
-            if table.ndim == 2 and (table.shape[1] - column) % PER_CLASS == LIVES:
-                table = np.insert(table, column, 0.0, axis=1)
-        if table is not arrays["table"]:
-            table[:, LEVEL] = 0.0  # older: something else
         n, classes = tasks.size, (table.shape[1] - SUMS) // PER_CLASS if table.ndim == 2 else 0
         if (
             tasks.dtype != np.int64 or indices.dtype != np.int64 or table.dtype != np.float64

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.events import Events
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 class FeatureCounts:
     def __init__(self, n_features: int) -> None: ...
@@ -19,13 +19,13 @@ class FeatureCounts:
     def earlier(self) -> NDArray[np.int32]: ...
 
 def take_rows(
-    array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], out: Floats
+    array: _Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], out: _Floats
 ) -> None: ...
 def put_rows(
-    array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: Floats
+    array: _Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: _Floats
 ) -> None: ...
 def add_rows(
-    total: Floats, rows: NDArray[np.int32], own: NDArray[np.int32], values: Floats
+    total: _Floats, rows: NDArray[np.int32], own: NDArray[np.int32], values: _Floats
 ) -> None: ...
 
 class TouchedRows:
@@ -42,7 +42,7 @@ class TouchedRows:
     def union(self) -> NDArray[np.int32]: ...
 
 class Column:
-    def __init__(self, common: Floats, own: list[Floats], live: bool) -> None: ...
+    def __init__(self, common: _Floats, own: list[_Floats], live: bool) -> None: ...
 
 class Rule: ...
 

@@ -1,21 +1,24 @@
+from typing import final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.romco.rules import TaskVectors
 
-Numbers = NDArray[np.float64]
+_Numbers = NDArray[np.float64]
 
+@final
 class Relations(TaskVectors):
     def __init__(
-        self, factor: Numbers, sums: Numbers, products: Numbers, tally: Numbers, clock: Numbers
+        self, factor: _Numbers, sums: _Numbers, products: _Numbers, tally: _Numbers, clock: _Numbers
     ) -> None: ...
-    def couple(self) -> tuple[Numbers, NDArray[np.int64]]: ...
+    def couple(self) -> tuple[_Numbers, NDArray[np.int64]]: ...
 
 def factor(
-    products: Numbers,
-    tally: Numbers,
+    products: _Numbers,
+    tally: _Numbers,
     seen: NDArray[np.int64],
     noise: float = ...,
     ridge: float = ...,
-) -> Numbers: ...
-def unseen_as_mean(factor: Numbers, seen: NDArray[np.int64]) -> Numbers: ...
+) -> _Numbers: ...
+def unseen_as_mean(factor: _Numbers, seen: NDArray[np.int64]) -> _Numbers: ...

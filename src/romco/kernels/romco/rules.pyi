@@ -1,22 +1,23 @@
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 # The layer above says what these are; here they are objects with the methods that are called.
-Loss = Any
-Penalty = Any
-SpectralPenalty = Any
-Step = Any
+_Loss = Any
+_Penalty = Any
+_SpectralPenalty = Any
+_Step = Any
 
+@final
 class Rules:
     def __init__(
         self,
         *,
-        loss: Loss,
-        penalty: SpectralPenalty,
-        personal: Penalty,
-        step: Step,
+        loss: _Loss,
+        penalty: _SpectralPenalty,
+        personal: _Penalty,
+        step: _Step,
         eta1: float,
         eta2: float,
         lambda1: float,

@@ -33,39 +33,45 @@ cdef double inverse_sqrt(double t) noexcept nogil:
     return 1.0 / sqrt(t)
 
 
-cdef Pull compiled_loss(name) except? NULL:
-    """The slope of a loss, downhill; NULL where it has no compiled twin."""
+cdef int find_loss(name, Pull* found) except -1:
+    """Set the slope of a loss, downhill; NULL where it has no compiled twin."""
     if name is None:
-        return NULL
-    if name == "hinge":
-        return pull_hinge
-    if name == "squared-hinge":
-        return pull_squared_hinge
-    if name == "logistic":
-        return pull_logistic
-    raise ValueError(f"there is no compiled loss {name!r}")
+        found[0] = NULL
+    elif name == "hinge":
+        found[0] = pull_hinge
+    elif name == "squared-hinge":
+        found[0] = pull_squared_hinge
+    elif name == "logistic":
+        found[0] = pull_logistic
+    else:
+        raise ValueError(f"there is no compiled loss {name!r}")
+    return 0
 
 
-cdef Shrink compiled_penalty(name) except? NULL:
-    """What a penalty makes of a singular value; NULL where it has no compiled twin."""
+cdef int find_penalty(name, Shrink* found) except -1:
+    """Set what a penalty makes of a singular value; NULL where it has no compiled twin."""
     if name is None:
-        return NULL
-    if name == "nuclear":
-        return shrink_nuclear
-    if name == "logdet":
-        return shrink_logdet
-    raise ValueError(f"there is no compiled penalty on singular values {name!r}")
+        found[0] = NULL
+    elif name == "nuclear":
+        found[0] = shrink_nuclear
+    elif name == "logdet":
+        found[0] = shrink_logdet
+    else:
+        raise ValueError(f"there is no compiled penalty on singular values {name!r}")
+    return 0
 
 
-cdef Decay compiled_step(name) except? NULL:
-    """A step as a function of the round; NULL where it has no compiled twin."""
+cdef int find_step(name, Decay* found) except -1:
+    """Set a step as a function of the round; NULL where it has no compiled twin."""
     if name is None:
-        return NULL
-    if name == "constant":
-        return constant
-    if name == "inverse-sqrt":
-        return inverse_sqrt
-    raise ValueError(f"there is no compiled step {name!r}")
+        found[0] = NULL
+    elif name == "constant":
+        found[0] = constant
+    elif name == "inverse-sqrt":
+        found[0] = inverse_sqrt
+    else:
+        raise ValueError(f"there is no compiled step {name!r}")
+    return 0
 
 
 @cython.final
@@ -85,9 +91,9 @@ cdef class Rules:
         self.on_mistake, self.always_prox, self.by_share = on_mistake, always_prox, by_share
         self.rho_power, self.max_rank = rho_power, max_rank
         self.loss, self.penalty, self.decay = loss, penalty, step
-        self.pull = compiled_loss(loss.compiled)
-        self.shrink = compiled_penalty(penalty.compiled)
-        self.decays = compiled_step(step.compiled)
+        find_loss(loss.compiled, &self.pull)
+        find_penalty(penalty.compiled, &self.shrink)
+        find_step(step.compiled, &self.decays)
 
     cdef Py_ssize_t pulls(
         self, const double* margins, const double* labels, Py_ssize_t n, double* out
