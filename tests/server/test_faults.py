@@ -151,6 +151,25 @@ def test_a_request_of_many_new_classes_does_not_stop_others(tmp_path):
     server.end(signal.SIGTERM)
 
 
+EARLY = """
+import os, runpy, sys, uvicorn
+
+def run(self, sockets, real=uvicorn.Server.run):
+    os.kill(os.getpid(), {how:d})
+    real(self, sockets)
+
+uvicorn.Server.run = run
+sys.argv = ["romco", "serve", "--data", "data", "--port", "0"]
+runpy.run_module("romco", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_just_before_it_runs_ends_it(tmp_path, how):
+    command = [sys.executable, "-c", EARLY.format(how=how)]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120.0, check=True)
+
+
 def test_predictions_with_ids_do_not_fill_the_disk(tmp_path):
     """They are bounded on the disk as in memory, whoever makes them."""
     server = Process(tmp_path / "data", "--pending-events", "50", "--classes", "no,yes")
