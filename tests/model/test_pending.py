@@ -51,7 +51,7 @@ def test_rows_of_arrays_wait_too(rows):
     model.predict(rows, ["ann"] * 3, id="abc")
     model.answer("b", 1)
     assert model.margins(np.eye(3), ["ann"] * 3)[1] > 0
-    with pytest.raises(ValueError, match="3 rows but id has 2"):
+    with pytest.raises(ValueError, match="task has 3 entries but id has 2"):
         model.predict(rows, ["ann"] * 3, id="ab")
 
 

@@ -171,6 +171,8 @@ cdef class Step:
             if self.reader.unread:
                 return NotImplemented
             self.reader.end_row()
+            if self.reader.too_large:
+                return NotImplemented
             self.round_starts[k + 1] = <int> self.reader.n
             if self.reader.n > self.round_starts[k] \
                     and self.reader.entries[self.reader.n - 1].column >= self.n_features:
@@ -235,20 +237,26 @@ cdef class Step:
             return NotImplemented
         if self.event.shifted:
             self.y -= self.offset
+        kernel = self.learner.kernel
+        scores = self.make_scores(kernel, &margins)
+        if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
+            return NotImplemented
+        body = self.body
         if number >= self.n_tasks or self.needed_width() > self.n_features:
             self.make_room(self.needed_width(), number + 1)
             self.look_at_learner()
         kernel, counts = self.learner.kernel, self.body[1]
         before = counts.events
-        scores = self.make_scores(kernel, &margins)
-        if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
-            return NotImplemented
         self.task, self.weight = number, weight
         self.event.weights = NULL if weight == 1.0 else &self.weight
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
         if kernel.busy or kernel.torn:
             kernel.check_idle()  # raises
-        kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
+        try:
+            kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
+        except BaseException:
+            self.body = body
+            raise
         counts.count(self.event, 1)
         if self.answers == 1 and offset is None:  # else margins are log-odds as they are
             self.scale.add(margin, self.y, weight)
@@ -409,6 +417,8 @@ cdef class Step:
             if not self.read_by_schema(x, task, growing, found[0], found[1]):
                 return False
         self.reader.end_row()
+        if self.reader.too_large:
+            return False
         return self.take(self.reader) and (not growing or self.reader.adopts())
 
     cdef begin_reading(self, bint growing):

@@ -188,10 +188,9 @@ class Model:
             (x,), (task,) = self._split([x], task)
         if id is None:
             return self.engine.predict_one(x, task, offset)
-        offsets = one_offset(offset)
-        margins, context = self.engine.margins_and_context([x], [task], offsets)
-        self.pending.put_all([id], [x], [task], margins, context, offsets)
-        return self.engine.target.label_of(margins[0])
+        return self.engine.target.label_of(
+            self._predict_pending([x], [task], [id], one_offset(offset))[0]
+        )
 
     def predict_proba_one(
         self, x: Any, task: Any, *, offset: float | None = None
@@ -225,11 +224,18 @@ class Model:
         """
         if id is None:
             return self.engine.target.labels_of(self.margins(x, task, offset=offset))
-        x, task = self._split(x, task)
-        task = list(check_sequence(task))
-        margins, context = self.engine.margins_and_context(x, task, offset)
-        self.pending.put_all(list(id), x, task, margins, context, offset)
+        margins = self._predict_pending(*self._split(x, task), list(id), offset)
         return self.engine.target.labels_of(margins)
+
+    def _predict_pending(self, x: Any, task: Iterable[Any], ids: list[Any], offset: Any) -> Dense:
+        """Return margins of rows, which then wait for their labels."""
+        task = list(check_sequence(task))
+        if len(ids) != len(task):
+            raise ValueError(f"task has {len(task)} entries but id has {len(ids)}")
+        self.pending.check_ids(ids)
+        margins, context = self.engine.margins_and_context(x, task, offset)
+        self.pending.put_all(ids, x, task, margins, context, offset)
+        return margins
 
     def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
@@ -282,6 +288,7 @@ class Model:
                 "this model has no policy that asks for labels: give it one, "
                 "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
             )
+        x, task = self._split(x, task)
         numbers = self.engine.tasks.numbers(check_sequence(task))
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
@@ -352,13 +359,9 @@ class Model:
             for name, kind in category_columns(x).items():
                 if name not in schema.columns:
                     schema.add(name, Column(kind, kind, "by its type"))
+        with self.engine.transaction():
             self.schema = schema
-        try:
             return self.learn(rows, y, tasks, **how)
-        except BaseException:
-            if not self.events:
-                self.schema = before
-            raise
 
     def _split(self, x: Any, task: Any) -> tuple[Any, Any]:
         """Return rows and tasks, where these may be columns of the rows."""

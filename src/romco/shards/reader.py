@@ -216,7 +216,7 @@ class ShardReader:
         y, tasks = y[kept], [block.tasks[i] for i in kept]
         if self.history is not None:
             rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
-            self.history.kernel.commit(len(tasks))
+            self.history.commit(len(tasks))
         more = (None if one is None else one[kept] for one in (block.weights, block.offsets))
         return ParsedRows(self._features.read(rows), y, tasks, *more)
 
