@@ -450,7 +450,8 @@ class Engine(Step):
         May be nested: what was to be learned within is one transaction.
         """
         with Hold(self.locks.writing):
-            events, mark = self.events, self._mark()
+            events = self.events
+            mark = self._mark()
             try:
                 yield
             except BaseException:

@@ -22,7 +22,7 @@ from romco.model.engine import (
 from romco.model.features import Dense, Features, NamedFeatures, Names
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
-from romco.model.pending import PendingLabels
+from romco.model.pending import PendingEvent, PendingLabels
 from romco.model.target import TwoClasses, make_target
 from romco.rounds import Round
 
@@ -188,21 +188,31 @@ class Model:
             (x,), (task,) = self._split([x], task)
         if id is None:
             return self.engine.predict_one(x, task, offset)
-        return self.engine.target.label_of(
-            self._predict_pending([x], [task], [id], one_offset(offset))[0]
-        )
+        return self.engine.target.label_of(self._predict_one_pending(x, task, id, offset))
 
     def predict_proba_one(
-        self, x: Any, task: Any, *, offset: float | None = None
+        self, x: Any, task: Any, *, id: Any = None, offset: float | None = None
     ) -> dict[Id, float]:
-        """Return the probability of each label that is known; they add up to 1."""
+        """Return the probability of each label that is known; they add up to 1.
+
+        With ``id`` the event waits until :meth:`answer` brings its label.
+        """
         if type(task) is list:
             (x,), (task,) = self._split([x], task)
-        classes = self.classes
-        if not isinstance(self.engine.target, TwoClasses):
-            probabilities = self.engine.probabilities([x], [task], one_offset(offset))[0]
+        engine, classes = self.engine, self.classes
+        two = isinstance(engine.target, TwoClasses)
+        if engine.target.kind == "number":
+            raise ValueError("a number has no probability: use intervals")
+        if id is not None:
+            margin = self._predict_one_pending(x, task, id, offset)
+        elif two:
+            margin = engine.margin_one(x, task, offset)
+        else:
+            margin = engine.margins([x], [task], one_offset(offset))[0]
+        if not two:
+            probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
-        positive = self.engine.probability_one(x, task, offset)
+        positive = engine.scale.probability_of_one(margin)
         both = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
         return dict(zip(classes, both, strict=True))
 
@@ -226,6 +236,16 @@ class Model:
             return self.engine.target.labels_of(self.margins(x, task, offset=offset))
         margins = self._predict_pending(*self._split(x, task), list(id), offset)
         return self.engine.target.labels_of(margins)
+
+    def _predict_one_pending(self, x: Any, task: Any, id: Any, offset: float | None) -> Any:
+        """Return the margin of one event, of many classes all, which then waits for its label."""
+        self.pending.check_ids([id])
+        found = self.engine.margin_and_context_of_event(x, task, offset)
+        if found is NotImplemented:
+            return self._predict_pending([x], [task], [id], one_offset(offset))[0]
+        margin, context = found
+        self.pending.put(id, PendingEvent([x], task, margin, context, offset))
+        return margin
 
     def _predict_pending(self, x: Any, task: Iterable[Any], ids: list[Any], offset: Any) -> Dense:
         """Return margins of rows, which then wait for their labels."""
@@ -383,14 +403,20 @@ class Model:
         event = self.pending.take(id)
         if event is None:
             raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        weights = None if weight == 1.0 else [weight]
-        offset, context = one_offset(event.offset), event.context
+        row = event.x[0] if type(event.x) is list else event.x
+        late = weight, event.offset, event.context
         try:
-            self.learn(event.x, [y], [event.task], weight=weights, offset=offset, context=context)
+            if self.engine.learn_event(row, y, event.task, *late) is NotImplemented:
+                self._learn_late(event, y, weight)
         except BaseException:
             self.pending.put(id, event)  # nothing was learned, so it still waits
             raise
         return event.margin
+
+    def _learn_late(self, event: PendingEvent, y: Any, weight: float) -> None:
+        weights = None if weight == 1.0 else [weight]
+        how: dict[str, Any] = {"weight": weights, "offset": one_offset(event.offset)}
+        self.learn(event.x, [y], [event.task], **how, context=event.context)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history; KeyError where it is not known."""
