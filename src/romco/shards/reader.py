@@ -224,7 +224,7 @@ class ShardReader:
         tasks = [block.tasks[i] for i in kept]
         if self.history is not None:
             rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
-            self.history.kernel.commit(len(tasks))
+            self.history.commit(len(tasks))
         weights = select(block.weights, kept)
         offsets = select(block.offsets, kept)
         return ParsedRows(self._features.read(rows), y, tasks, weights, offsets)

@@ -493,7 +493,7 @@ class Shards(Closing):
                 try:
                     parts.append(self._learn_all(part, True, observing=True))
                 finally:
-                    history.kernel.rollback()  # what was not committed
+                    history.rollback()  # what was not committed
                 begin = end
         return join_predictions(parts)
 
@@ -624,7 +624,7 @@ class Shards(Closing):
                     copies = [batch.copy(own) if len(own) else None for own in indices]
                     batch.put_all(indices, self.coordinator.run(Shard.learn, copies, end - begin))
                 if self._front.engine.history is not None:
-                    self._front.engine.history.kernel.commit(end)
+                    self._front.engine.history.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
                 if self._split_after and self._split(count_entries(rows, begin, end), end - begin):
                     owners = self._tasks.owners(codes)
@@ -655,7 +655,7 @@ class Shards(Closing):
                 if y is not None:
                     signs = front.sides_of(y)
                 rows = front.with_history(x, task, None, signs)
-                front.history.kernel.commit(len(task))
+                front.history.commit(len(task))
             known = front.read_offset(offset, front.target.turn, self.events > 0)
             check_lengths(rows, task=codes, offset=known)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
