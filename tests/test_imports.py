@@ -47,7 +47,7 @@ def test_a_circle_would_be_found(tmp_path: Path) -> None:
 
 
 # Rooms of kernels, lowest first; a kernel cimports from its own room and from those below.
-LAYERS = (("core",), ("io",), ("romco", "baselines", "auto"), ("merge",), ("step",))
+LAYERS = (("core",), ("io",), ("romco", "baselines", "auto", "choosing"), ("merge",), ("step",))
 CIMPORT = re.compile(r"^\s*from romco\.(kernels|server)\.(\w+)\S* cimport", re.M)
 
 

@@ -126,7 +126,8 @@ def label_study(
     names = study_of.KNOWN if policies is None else tuple(policies.split(","))
     for name in names:
         check_known("policy", name, study_of.KNOWN)
-    shares, late = study_of.chosen_shares(labels), study_of.chosen_delay(delay)
+    shares = study_of.chosen_shares(labels)
+    late = study_of.chosen_delay(delay)
     given = (shares, names, learner, shuffles, 0, order, late, data_dir)
     studies = {name: study_of.LabelStudy(name, *given) for name in datasets.split(",")}
     for dataset, study in studies.items():

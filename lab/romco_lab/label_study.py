@@ -52,7 +52,8 @@ class LabelStudy:
         return {(FULL, 1.0): self._runs(), **{cell: self._runs(*cell) for cell in cells}}
 
     def _runs(self, policy: str | None = None, share: float = 1.0) -> list[Run]:
-        digest, parameters = digest_of(self.dataset, self.data_dir), complete(self.learner, {})
+        digest = digest_of(self.dataset, self.data_dir)
+        parameters = complete(self.learner, {})
         events = len(stream_of(self.dataset, self.data_dir).y)
         return [
             Run(
@@ -160,7 +161,9 @@ def table(study: LabelStudy, found: Errors) -> Table:
 def _late(delay: int | str) -> str:
     if delay == TRUE:
         return "labels come when they came in truth"
-    return f"labels come {delay:,} events late" if delay else "labels come at once"
+    if delay:
+        return f"labels come {delay:,} events late"
+    return "labels come at once"
 
 
 def _cell(errors: NDArray[np.float64]) -> tuple[str, float]:
@@ -240,7 +243,8 @@ def over_sets(sets: Sets, policy: str, shares: tuple[float, ...]) -> Numbers:
 
 def interval(values: Numbers) -> tuple[float, float, float]:
     """Mean and its 95 % interval over shuffles."""
-    mean, n = float(values.mean()), len(values)
+    mean = float(values.mean())
+    n = len(values)
     half = float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
     return mean, mean - half, mean + half
 

@@ -269,7 +269,8 @@ def _drawn(values: Sequence[Any], share: float) -> Any:
     numbers = all(isinstance(v, float) and v > 0 for v in values) and len(values) > 2
     if not numbers:
         return values[min(int(share * len(values)), len(values) - 1)]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     drawn = low * (high / low) ** share if high >= 10 * low else low + share * (high - low)
     return float(f"{drawn:.4g}")
 
@@ -291,7 +292,8 @@ def decomposition(learner: Learner) -> dict[str, Any]:
     """
     if not isinstance(learner, Decomposed):
         return {}
-    u, v = learner.shared(), learner.personal()
+    u = learner.shared()
+    v = learner.personal()
     w = u + v
     rows = _telling(w)
     return {
@@ -324,4 +326,6 @@ def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> s
     """Return mean ± standard deviation."""
     numbers = np.asarray(values, dtype=float) * scale
     mean = f"{numbers.mean():.{digits}f}"
-    return f"{mean} ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else mean
+    if len(numbers) > 1:
+        return f"{mean} ± {numbers.std(ddof=1):.{digits}f}"
+    return mean

@@ -38,7 +38,8 @@ def paid(learner: Penalised, rounds: Rounds) -> Numbers:
     This is the objective of the paper's regret,
     F_t(Z_t) + lambda1 |U_t|_* + lambda2 |V_t|_{2,1}; the learner learns on the way.
     """
-    lambda1, lambda2 = learner.parameters["lambda1"], learner.parameters["lambda2"]
+    lambda1 = learner.parameters["lambda1"]
+    lambda2 = learner.parameters["lambda2"]
     costs = np.empty(len(rounds))
     for t, round in enumerate(rounds):
         penalty = lambda1 * learner.singular_values().sum()

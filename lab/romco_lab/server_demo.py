@@ -100,7 +100,8 @@ def uninterrupted(events: list[dict[str, Any]]) -> Model:
     model, answered = Model("romco-auto", classes=("passes", "likes")), 0
     for at in range(0, len(events), AT_ONCE):
         some = events[at : at + AT_ONCE]
-        rows, tasks = [e["x"] for e in some], [e["task"] for e in some]
+        rows = [e["x"] for e in some]
+        tasks = [e["task"] for e in some]
         model.predict(rows, tasks, id=[e["id"] for e in some])
         while answered < at - LATE + AT_ONCE:
             model.answer(events[answered]["id"], events[answered]["y"])
@@ -112,8 +113,10 @@ def uninterrupted(events: list[dict[str, Any]]) -> Model:
 
 def _compare(served: Model, events: list[dict[str, Any]]) -> None:
     whole = uninterrupted(events)
-    ours, theirs = whole.state(), served.state()
-    arrays, others = ours.pop("arrays"), theirs.pop("arrays")
+    ours = whole.state()
+    theirs = served.state()
+    arrays = ours.pop("arrays")
+    others = theirs.pop("arrays")
     same = ours == theirs and all(np.array_equal(arrays[name], others[name]) for name in arrays)
     print(f"{served.events:,} events learned by the server, {whole.events:,} by a model in one go")
     print("same bits" if same else "THE BITS DIFFER")

@@ -103,12 +103,15 @@ def prequential(
 
 def unseen_students(answers: Answers) -> tuple[Floats, Floats]:
     """Probabilities for test students, frozen and personal."""
-    model, first = _model("romco-auto", HISTORY), int(np.flatnonzero(answers.test)[0])
+    model = _model("romco-auto", HISTORY)
+    first = int(np.flatnonzero(answers.test)[0])
     model.learn(answers.rows[:first], answers.correct[:first], answers.students[:first])
 
     def learn(at: Sequence[int], weight: float) -> Floats:
-        rows, correct = [answers.rows[i] for i in at], [answers.correct[i] for i in at]
-        students, weights = [answers.students[i] for i in at], np.full(len(at), weight)
+        rows = [answers.rows[i] for i in at]
+        correct = [answers.correct[i] for i in at]
+        students = [answers.students[i] for i in at]
+        weights = np.full(len(at), weight)
         return model.engine.predict_and_learn(rows, correct, students, weight=weights).probabilities
 
     test = range(first, len(answers.rows))
@@ -165,14 +168,17 @@ def _student_percentile(
         own = students == student
         if own.sum() >= MIN_STUDENT_ANSWERS and 0 < y[own].sum() < own.sum():
             scores.append(roc_auc_score(y[own], chance[own]))
-    return float(np.percentile(scores, 10)) if scores else float("nan")
+    if scores:
+        return float(np.percentile(scores, 10))
+    return float("nan")
 
 
 def curve(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> list[float]:
     """Log loss by the number of answers that the student has given before."""
     so_far: dict[str, int] = {}
     before = np.array([_count(so_far, student) for student in answers.students])[part]
-    y, found = answers.y[part], []
+    y = answers.y[part]
+    found = []
     for low, high in pairwise(CURVE_EDGES):
         here = (before >= low) & (before < high)
         found.append(
@@ -192,7 +198,8 @@ def _count(so_far: dict[str, int], student: str) -> int:
 def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All figures of one data set, by name."""
     answers = load(path)
-    name, test = path.name.removesuffix(".csv.gz"), np.flatnonzero(answers.test)
+    name = path.name.removesuffix(".csv.gz")
+    test = np.flatnonzero(answers.test)
     everybody = ["all"] * len(answers.students)
     progress(f"{name}: {len(answers.rows):,} answers, prequential")
     chance, seconds = prequential(answers, answers.students, history=HISTORY)

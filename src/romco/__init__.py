@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, couplings, labels, losses, penalties, steps, streams
+    from romco import batch, couplings, labels, losses, penalties, policies, steps, streams
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
+    from romco.choosing import Chooser
     from romco.evaluation import prequential
     from romco.explanations import effects, explain, reasons
     from romco.io.modelfile import load, peek, save
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEARNERS",
+    "Chooser",
     "Columns",
     "Hashed",
     "Learner",
@@ -48,6 +50,7 @@ __all__ = [
     "losses",
     "peek",
     "penalties",
+    "policies",
     "prequential",
     "reasons",
     "restore",
@@ -64,6 +67,7 @@ _MODULES = {
     **dict.fromkeys(("Round", "Rounds"), "rounds"),
     **dict.fromkeys(("effects", "explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
+    "Chooser": "choosing",
     "PersonalLayer": "adapters.personal",
     "ROMCOClassifier": "adapters.sklearn",
     "ROMCORegressor": "adapters.sklearn",

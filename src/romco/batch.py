@@ -91,7 +91,8 @@ def low_rank(
     if loss == "logistic":
         rows = TaskRows.of(events, m, intercept=True)
         weight = 1.0 / np.bincount(events.task)[events.task]
-        fit, price = Fit(rows, events.y, weight, LOSSES[loss]), TraceNorm(rho1, free=1)
+        fit = Fit(rows, events.y, weight, LOSSES[loss])
+        price = TraceNorm(rho1, free=1)
         return minimise(fit, price, start, tol, max_iter, curvature)
     fit = Fit(TaskRows.of(events, m), events.y, 1.0, LOSSES[loss])
     solution = minimise(fit, TraceNorm(rho1), start[:-1], tol, max_iter, curvature)
@@ -184,7 +185,8 @@ def shared_features(
 def relation(w: Numbers, eps: float) -> FeatureRelation:
     """D = (w w' + eps I)^(1/2) / trace, from the thin SVD of w (d, m)."""
     basis, s, _ = np.linalg.svd(w, full_matrices=False)
-    roots, rest = np.sqrt(s * s + eps), np.sqrt(eps)
+    roots = np.sqrt(s * s + eps)
+    rest = np.sqrt(eps)
     total = roots.sum() + (len(w) - len(s)) * rest
     return FeatureRelation(basis, (roots - rest) / total, float(rest / total))
 
@@ -205,8 +207,10 @@ class SquaredTrace:
 
         The trace falls as T rises, so T is the one root of an increasing function.
         """
-        spectrum, outside = Spectrum.of(w), self._outside(w)
-        total, rate = outside + float(spectrum.s.sum()), 2.0 * step * self.gamma
+        spectrum = Spectrum.of(w)
+        outside = self._outside(w)
+        total = outside + float(spectrum.s.sum())
+        rate = 2.0 * step * self.gamma
         for _ in range(100):
             s = _shrunk(spectrum.s, rate * total, self.eps)
             root = np.sqrt(s * s + self.eps)
@@ -282,7 +286,8 @@ def robust(
     if loss == "hinge":
         solution = hinge_robust(events, price, parts, tol, max_iter)
     else:
-        rows, weight = TaskRows.of(events, len(X)), 2.0 if loss == "least-squares" else 1.0
+        rows = TaskRows.of(events, len(X))
+        weight = 2.0 if loss == "least-squares" else 1.0
         fit = Fit(SumOfParts(rows), events.y, weight, LOSSES[loss])
         solution = minimise(fit, price, parts, tol, max_iter)
     warn_if_short(solution, tol)
@@ -399,7 +404,8 @@ class Spectrum:
     @classmethod
     def of(cls, w: Numbers) -> "Spectrum":
         """The spectrum of w (d, m)."""
-        squares, q = np.linalg.eigh(w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T)
+        gram = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
+        squares, q = np.linalg.eigh(gram)
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
 
     def with_values(self, values: Numbers) -> Numbers:
@@ -500,10 +506,12 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, _finite(gradient)))
+        guess = g / GRID if g else _curvature(fit, q, slopes, _finite(gradient))
+        g = _on_grid(guess)
         while True:
             new, cost = price.prox(_finite(z - gradient / g), 1.0 / g)
-            step, p_new = new - z, fit.rows.margins(new)
+            step = new - z
+            p_new = fit.rows.margins(new)
             squared = float(np.vdot(step, step))
             bend = float(np.vdot(fit.slopes(p_new) - slopes, p_new - q))
             _finite(np.array([squared, bend, cost]))
@@ -520,7 +528,8 @@ def minimise(
             continue
         later = 0.5 + np.sqrt(0.25 + momentum**2)
         push = (momentum - 1.0) / later
-        z, q = new + push * (new - w), p_new + push * (p_new - p)
+        z = new + push * (new - w)
+        q = p_new + push * (p_new - p)
         w, p, best, momentum = new, p_new, objective, later
     return Solution(w, g, iteration, converged)
 
@@ -578,7 +587,8 @@ def hinge_robust(
     """
     rows, y = TaskRows.of(events, start.shape[2]), events.y
     B, p = start, rows.margins(start.sum(axis=0))
-    pull, part_pull = np.zeros_like(p), np.zeros_like(B)  # multipliers / stiffness
+    pull = np.zeros_like(p)  # multipliers / stiffness
+    part_pull = np.zeros_like(B)
     e, f = 1.0, _first_stiffness(events, price)
     solve = _least_squares(events, rows, e, f)
     best, lower, upper = B, 0.0, _objective(rows, y, price, B)
@@ -592,7 +602,8 @@ def hinge_robust(
         p_old, B_old = p, B
         q = RELAX * margins + (1.0 - RELAX) * p + pull
         a = np.clip(e * (1.0 - y * q), 0.0, 1.0)
-        p, pull = q + y * a / e, -y * a / e
+        p = q + y * a / e
+        pull = -y * a / e
         Q = RELAX * parts + (1.0 - RELAX) * B + part_pull
         B = price.prox(Q, 1.0 / f)[0]
         part_pull = Q - B
@@ -604,8 +615,10 @@ def hinge_robust(
         if iteration == tune:  # ever more rarely, so that the method still converges
             tune += tune // 2
             stiffer = _balance(margins, p, p_old, pull), _balance(parts, B, B_old, part_pull)
-            e, f = e * stiffer[0], f * stiffer[1]
-            pull, part_pull = pull / stiffer[0], part_pull / stiffer[1]
+            e = e * stiffer[0]
+            f = f * stiffer[1]
+            pull = pull / stiffer[0]
+            part_pull = part_pull / stiffer[1]
             solve = _least_squares(events, rows, e, f)
     return Solution(best, 0.0, iteration, upper - lower <= tol * upper)
 
@@ -629,17 +642,21 @@ def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers)
     if apart == 0.0 or moved == 0.0:
         return 1.0
     stiffer = float(np.clip(np.sqrt(apart / moved), 0.2, 5.0))
-    return stiffer if max(stiffer, 1.0 / stiffer) > 2.0 else 1.0
+    if max(stiffer, 1.0 / stiffer) > 2.0:
+        return stiffer
+    return 1.0
 
 
 def _least_squares(
     events: Round, rows: TaskRows, e: float, f: float
 ) -> Callable[[Numbers], Numbers]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
-    d, starts = events.x.shape[1], np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
+    d = events.x.shape[1]
+    starts = np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
     blocks: list[Any] = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        squares = [x.T @ x for x in (block.toarray() for block in blocks)]
+        dense = [block.toarray() for block in blocks]
+        squares = [x.T @ x for x in dense]
         inverse = np.linalg.inv(np.stack(squares) * e + 0.5 * f * np.eye(d))
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
     inverses = [

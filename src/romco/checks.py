@@ -69,7 +69,9 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
     part = rounds[:10]
     gaps = Rounds(part.task, part.x, part.y.copy(), part.starts)
     gaps.y[::3] = np.nan
-    with_gaps, blind, plain = make(D, M), make(D, M), make(D, M)
+    with_gaps = make(D, M)
+    blind = make(D, M)
+    plain = make(D, M)
     margins = with_gaps.replay(gaps)
     expected = []
     for round in gaps:
@@ -90,7 +92,8 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
 
 def check_predict_is_pure(make: Make, rounds: Rounds) -> None:
     """Predicting changes nothing: not the state, not the answers that come later."""
-    learner, quiet = make(D, M), make(D, M)
+    learner = make(D, M)
+    quiet = make(D, M)
     for round in rounds:
         before = learner.state()
         learner.predict(round)
@@ -119,7 +122,8 @@ def check_deterministic(make: Make, rounds: Rounds) -> None:
 
 def check_replay_is_the_loop(make: Make, rounds: Rounds) -> None:
     """``replay`` equals predicting and updating round by round, to the last bit."""
-    looped, replayed = make(D, M), make(D, M)
+    looped = make(D, M)
+    replayed = make(D, M)
     margins = []
     for round in rounds:
         margins.append(looped.predict(round))
@@ -131,7 +135,8 @@ def check_replay_is_the_loop(make: Make, rounds: Rounds) -> None:
 def check_restore_goes_on(make: Make, rounds: Rounds) -> None:
     """Stopping, restoring and going on gives the same bits as never stopping."""
     half = len(rounds) // 2
-    whole, first = trained(make, rounds), trained(make, rounds[:half])
+    whole = trained(make, rounds)
+    first = trained(make, rounds[:half])
     second = make(D, M)
     second.load(first.state()["arrays"])
     second.replay(rounds[half:])
@@ -142,7 +147,8 @@ def check_state_is_a_copy(make: Make, rounds: Rounds) -> None:
     """A state taken earlier does not change while the learner goes on."""
     half = len(rounds) // 2
     learner = trained(make, rounds[:half])
-    state, again = learner.state(), learner.state()
+    state = learner.state()
+    again = learner.state()
     learner.replay(rounds[half:])
     assert_same_state(state, again)
 
@@ -152,7 +158,8 @@ def check_no_look_ahead(make: Make, rounds: Rounds) -> None:
     t = len(rounds) // 2
     flipped = Rounds(rounds.task, rounds.x, rounds.y.copy(), rounds.starts)
     flipped.y[rounds.starts[t] :] *= -1.0
-    margins, others = make(D, M).replay(rounds), make(D, M).replay(flipped)
+    margins = make(D, M).replay(rounds)
+    others = make(D, M).replay(flipped)
     known = rounds.starts[t + 1]
     np.testing.assert_array_equal(margins[:known], others[:known])
 
@@ -213,7 +220,8 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
         learner.replay(rounds)
     tracemalloc.start()
     learner.replay(rounds)
-    size, heap = _bytes(learner), tracemalloc.get_traced_memory()[0]
+    size = _bytes(learner)
+    heap = tracemalloc.get_traced_memory()[0]
     for _ in range(5):
         learner.replay(rounds)
     grown = tracemalloc.get_traced_memory()[0] - heap
@@ -228,7 +236,8 @@ def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
     if not learner.shardable:
         return
     named = [name for name in learner.arrays() if name in (learner.task_axes or ())]
-    named += [name for line in learner.sharing() for name in line.arrays]
+    for line in learner.sharing():
+        named += line.arrays
     assert len(named) == len(set(named)), f"an array is declared twice: {sorted(named)}"
     missing = set(learner.arrays()) - set(named)
     assert not missing, f"neither task_axes nor sharing() names {sorted(missing)}"
@@ -236,12 +245,14 @@ def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
 
 def check_one_shard_is_the_learner(make: Make, rounds: Rounds) -> None:
     """Merging the change of a single shard, or no change at all, alters not a bit."""
-    learner, common = make(D, M), make(D, 1)
+    learner = make(D, M)
+    common = make(D, 1)
     if not learner.shardable:
         return
     learner.become_shard()
     learner.replay(rounds)
-    before, touched = learner.state(), _touched(rounds)
+    before = learner.state()
+    touched = _touched(rounds)
     apply_merged(learner, merge(common, [collect_change(learner, touched, len(rounds.y))]))
     assert_same_state(learner.state(), before)
     apply_merged(learner, merge(common, [collect_change(learner, FeatureCounts(D), 0)] * 2))
@@ -272,14 +283,16 @@ def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
     shards = _shards(make, rounds, 3)
     if not shards:
         return
-    start, common = make(D, 1).arrays(), make(D, 1)
+    start = make(D, 1).arrays()
+    common = make(D, 1)
     merge(common, [one for _, one in shards])
     for line in common.sharing():
         if not isinstance(line, Whole):
             continue
         for part in line.parts:
             if isinstance(part, Sum):
-                old, columns = line.view(start), list(part.columns)
+                old = line.view(start)
+                columns = list(part.columns)
                 added = sum(line.view(shard.arrays()) - old for shard, _ in shards)
                 new = line.view(common.arrays())[:, columns]
                 np.testing.assert_allclose(new, (old + added)[:, columns], rtol=1e-12)
@@ -301,7 +314,8 @@ def trained(make: Make, rounds: Rounds) -> Learner:
 
 def assert_same_state(a: State, b: State) -> None:
     """Two states are equal to the last bit."""
-    first, second = a["arrays"], b["arrays"]
+    first = a["arrays"]
+    second = b["arrays"]
     assert first.keys() == second.keys()
     for name in first:
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
@@ -309,7 +323,9 @@ def assert_same_state(a: State, b: State) -> None:
 
 def bad_rounds() -> Iterator[tuple[str, Round]]:
     """Rounds that no learner may accept, each with what is wrong about it."""
-    task, x, y = np.array([0, 1]), np.ones((2, D)), np.array([1.0, -1.0])
+    task = np.array([0, 1])
+    x = np.ones((2, D))
+    y = np.array([1.0, -1.0])
     for bad in (np.nan, np.inf, -np.inf):
         wrong = x.copy()
         wrong[1, 3] = bad
@@ -334,7 +350,8 @@ def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Learner, Change]]:
     """Learners that saw every n-th round each, and what they changed; none if they cannot merge."""
     shards: list[tuple[Learner, Change]] = []
     for k in range(n):
-        learner, own = make(D, M), [rounds[i] for i in range(k, len(rounds), n)]
+        learner = make(D, M)
+        own = [rounds[i] for i in range(k, len(rounds), n)]
         if not learner.shardable:
             return []
         learner.become_shard()
@@ -352,11 +369,15 @@ def _touched(rounds: Iterable[Round]) -> FeatureCounts:
 
 def _parts(round: Round) -> list[NDArray[Any]]:
     x: Any = round.x
-    return [round.task, *([x.data, x.indices, x.indptr] if issparse(x) else [x]), round.y]
+    if issparse(x):
+        return [round.task, x.data, x.indices, x.indptr, round.y]
+    return [round.task, x, round.y]
 
 
 def _dense(x: Any) -> NDArray[np.float64]:
-    return x.toarray() if issparse(x) else x
+    if issparse(x):
+        return x.toarray()
+    return x
 
 
 def _bytes(learner: Learner) -> int:

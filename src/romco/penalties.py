@@ -186,7 +186,8 @@ def _rising_root(s: Numbers, rho: float, low: Numbers, high: Numbers) -> Numbers
     x = 0.5 * (low + high)
     for _ in range(200):
         excess = x + 2.0 * rho * x / (1.0 + x * x) - s
-        low, high = np.where(excess <= 0.0, x, low), np.where(excess >= 0.0, x, high)
+        low = np.where(excess <= 0.0, x, low)
+        high = np.where(excess >= 0.0, x, high)
         slope = 1.0 + 2.0 * rho * (1.0 - x * x) / (1.0 + x * x) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - excess / slope

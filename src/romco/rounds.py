@@ -118,6 +118,13 @@ def chosen(round: Round, at: NDArray[np.bool_] | NDArray[np.int64]) -> Round:
     )
 
 
+def select(values: NDArray[np.float64] | None, at: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Return some entries of an array; None where there is none."""
+    if values is None:
+        return None
+    return values[at]
+
+
 def is_sparse(x: object) -> bool:
     """Return True for a SciPy sparse array or matrix."""
     return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")

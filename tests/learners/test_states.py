@@ -78,3 +78,13 @@ def test_inner_learners_of_another_version_are_refused_by_name(version, why) -> 
     assert state["inner_version"] == 1
     with pytest.raises(ValueError, match=why):
         romco.restore({**state, "inner_version": version})
+
+
+@pytest.mark.parametrize(
+    ("tasks", "name"), [(3, "last_round"), (80, "last_round"), (80, "right_ones")]
+)
+def test_a_state_of_romco_that_lacks_an_array_is_refused(tasks, name) -> None:
+    state = romco.learner("romco-nucl", 4, tasks).state()
+    assert state["arrays"].pop(name) is not None
+    with pytest.raises(ValueError, match="state holds arrays"):
+        romco.restore(state)

@@ -1,6 +1,7 @@
 """Several groupings: the first is the task, levels of the others are features."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import romco
@@ -115,3 +116,13 @@ def test_river():
     found = [stream.predict_one(row) for row in ROWS[:50]]
     expected = [model.predict_one(row, ["pupil", "school"]) for row in ROWS[:50]]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["two classes", "number"])
+def test_labels_are_asked_for_rows_with_groupings(target):
+    rows = [{"lecturer": "A", "student": s, "age": 1.0} for s in ("x", "y", "z")]
+    labels, task = [1.0, 0.0, 1.0], ["lecturer", "student"]
+    model = romco.Model(target=target, labels=romco.labels.Budget(1.0, seed=0))
+    model.learn(rows, labels, task)
+    assert model.ask(rows, task).shape == (3,)
+    assert model.ask(pd.DataFrame(rows), task).shape == (3,)

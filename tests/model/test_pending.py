@@ -51,7 +51,7 @@ def test_rows_of_arrays_wait_too(rows):
     model.predict(rows, ["ann"] * 3, id="abc")
     model.answer("b", 1)
     assert model.margins(np.eye(3), ["ann"] * 3)[1] > 0
-    with pytest.raises(ValueError, match="3 rows but id has 2"):
+    with pytest.raises(ValueError, match="task has 3 entries but id has 2"):
         model.predict(rows, ["ann"] * 3, id="ab")
 
 
@@ -154,3 +154,48 @@ def test_other_learners_say_nothing_that_helps_later(model):
     assert model.engine.prediction_context([{"a": 1.0}], ["ann"]) is None
     model.predict([{"a": 1.0}], ["ann"], id=["late"])
     model.answer("late", "yes")
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes", "number"])
+@pytest.mark.parametrize("learner", ["romco-auto", "pa-unique"])
+@pytest.mark.parametrize("history", [None, ["town"]])
+def test_single_late_answers_are_learned_as_rows_of_context_are(target, learner, history):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"a": float(v), "b": float(w), "town": "RB"[int(v > 0)]}
+        for v, w in rng.normal(size=(80, 2))
+    ]
+    if history is None:
+        rows = [{"a": row["a"], "b": row["b"]} for row in rows]
+    labels = [1.0 if row["a"] + 0.3 * row["b"] > 0 else 0.0 for row in rows]
+    tasks = [f"u{k % 3}" for k in range(80)]
+    one, many = (romco.Model(learner, target=target, history=history) for _ in range(2))
+    for model in (one, many):
+        model.learn(rows[:40], labels[:40], tasks[:40])
+    for begin in range(40, 80, 10):
+        part = slice(begin, begin + 10)
+        predicted = many.predict(rows[part], tasks[part], id=range(begin, begin + 10))
+        for k in range(begin, begin + 10):
+            if target != "number" and k % 2:
+                chances = one.predict_proba_one(rows[k], tasks[k], id=k)
+                assert chances == one.predict_proba_one(rows[k], tasks[k])
+            else:
+                assert one.predict_one(rows[k], tasks[k], id=k) == pytest.approx(
+                    predicted[k - begin]
+                )
+        for k in range(begin, begin + 10):
+            event = many.pending.take(k)
+            many.learn([rows[k]], [labels[k]], [tasks[k]], context=event.context)
+            assert one.answer(k, labels[k]) == pytest.approx(event.margin)
+        one.learn_one(rows[begin], labels[begin], tasks[begin])  # by no context
+        many.learn_one(rows[begin], labels[begin], tasks[begin])
+    found, expected = one.margins(rows, tasks), many.margins(rows, tasks)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert one.events == many.events == 84
+
+
+def test_a_probability_of_a_number_keeps_nothing_waiting():
+    model = romco.Model(target="number")
+    with pytest.raises(ValueError, match="a number has no probability"):
+        model.predict_proba_one({"a": 1.0}, "ann", id=3)
+    assert len(model.pending) == 0

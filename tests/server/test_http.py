@@ -8,7 +8,9 @@ import threading
 import pytest
 
 import romco
+from romco.explanations import explanation
 from romco.server import Client, ServiceError, state
+from romco.server.protocol import PredictRequest
 from romco.server.routes import ROUTES, Route, describe_routes, read_tokens
 from romco.server.routes import create_token as create
 from tests.server.requests import answers, closing
@@ -169,6 +171,20 @@ def test_names_that_were_not_learned_are_told(serving):
         assert "unknown" not in service.client.predict(known)
 
 
+def test_a_long_list_is_predicted_in_pieces_and_answered_as_one(serving, monkeypatch):
+    with serving() as service:
+        service.client.learn(STREAM)
+        events = [{"task": one["task"], "x": one["x"]} for one in STREAM]
+        whole = service.client.predict(events)
+        monkeypatch.setattr(state, "PIECE_CELLS", 303)
+        assert len(service.served.pieces([PredictRequest("t", {"a": 1.0})] * 40)) == 14
+        assert service.client.predict(events) == whole
+        for bad in (0, 7, 39):
+            some = [*events[:bad], {"task": "t", "x": [1.0]}, *events[bad + 1 :]]
+            with pytest.raises(ServiceError, match=f"event {bad}"):
+                service.client.predict(some)
+
+
 def test_tasks_and_their_insight(serving):
     with serving() as service:
         service.client.learn(STREAM)
@@ -212,11 +228,11 @@ def test_a_page_of_tasks_is_a_part_of_all_in_order(serving, order):
 
 def test_one_of_many_tasks_is_found_while_all_are_read(serving, monkeypatch):
     """It took half a second of 100,000, in which nobody else was answered."""
-    monkeypatch.setattr(state, "FEW_TASKS", 5)
+    monkeypatch.setattr(explanation, "FEW_TASKS", 5)
     with serving() as service:
         service.client.learn(STREAM)
         before = service.client.task("user1")
-        with service.served._reading:  # they are being read, and this takes its time
+        with service.served.overview.reading:  # they are being read, and this takes its time
             service.client.learn({"task": "user1", "x": {"f1": 1.0}, "y": "no"})
             assert service.client.task("user1")["events"] == before["events"] + 1
             assert service.client.tasks()["total"] == 12

@@ -279,6 +279,37 @@ def test_a_fault_of_ours_stops_learning_and_leaves_nobody_waiting(tmp_path, monk
         assert service.look(lambda served: served.sequence).result(20.0) == 10
 
 
+def test_nothing_of_a_forgotten_task_is_left_when_it_is_answered(tmp_path):
+    """Of a checkpoint that was written twice the older file stayed until the one after the next."""
+    secret = "zoe-of-a-long-name"
+    with opened(tmp_path) as service:
+        service.learn(STREAM[:10]).result(20.0)
+        service.learn([Lesson(y="yes", task=secret, x={"a": 1.0}, id="z")]).result(20.0)
+        service.keep([predicted(service, Lesson(y="", task=secret, x={"a": 1.0}, id="y"))]).result()
+        for _ in range(2):
+            service.checkpoint().result(20.0)
+        assert service.forget(secret).result(20.0) == 12
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+        assert len([path for path in files if path.name.startswith("model-")]) == 1
+        service.learn(STREAM[10:]).result(20.0)
+    with opened(tmp_path) as again:
+        assert again.served.sequence == 62
+        assert secret not in again.served.model.tasks
+
+
+def test_a_start_can_be_interrupted(tmp_path):
+    with opened(tmp_path / "a") as service:
+        service.learn(STREAM).result(20.0)
+        crashed = copied(service, tmp_path / "b")
+    stopped = Service(crashed, model, Settings())
+    stopped.interrupted = True
+    assert not stopped.start().started
+    assert stopped.close(20.0)
+    with opened(crashed) as again:
+        assert_same_bits(again.served.model, learned(STREAM))
+
+
 def test_limits_of_the_model_hold(tmp_path):
     settings = Settings(model_tasks=2, model_features=3)
     with opened(tmp_path, model, settings) as service:

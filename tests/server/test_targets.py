@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import romco
 from romco.model import Columns, Model
 from romco.server import ServiceError
-from romco.server.protocol import Settings
+from romco.server.protocol import PredictRequest, Settings
 from tests.server.same import assert_same_bits
 
 
@@ -33,6 +34,26 @@ def served(serving, kind, events):
         whole.learn([e["x"] for e in events], [e["y"] for e in events], [e["task"] for e in events])
         assert_same_bits(service.served.model, whole)
         yield service, client
+
+
+def test_predictions_while_new_classes_come(serving):
+    """Their margins were read with more classes than these had, or fewer: 500."""
+    done = threading.Event()
+    with serving(new=lambda: Model(target="classes")) as service:
+        x = {"f1": 1.0, "f2": 2.0}
+        service.client.learn({"task": "t", "x": x, "y": "c"})
+
+        def learn():
+            service.client.learn([{"task": "t", "x": x, "y": f"c{k}"} for k in range(40)])
+            done.set()
+
+        learning = threading.Thread(target=learn)
+        learning.start()
+        while not done.is_set():
+            (told,), _ = service.served.respond([PredictRequest("t", x)])
+            assert told.label is not None
+            assert 0.0 <= told.probability <= 1.0
+        learning.join()
 
 
 def test_many_classes(serving):

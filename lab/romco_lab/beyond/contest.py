@@ -165,7 +165,9 @@ def trials(learner: str) -> list[Parameters]:
 
 def budget(learner: str) -> Budget:
     """Batch methods get less, being slower by far."""
-    return BATCH_BUDGET if learner in BATCH else BUDGET
+    if learner in BATCH:
+        return BATCH_BUDGET
+    return BUDGET
 
 
 def mean_error(files: list[Finished]) -> float:

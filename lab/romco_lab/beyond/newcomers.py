@@ -27,7 +27,8 @@ def first_events(stream: Stream, told: bool, most: int, seed: int) -> Outcome:
     ``told`` is whether the learner is told of tasks; ``most`` events of the others are learned.
     """
     margins, answers = zip(*_folds(stream, told, most, seed), strict=True)
-    y, scores = np.concatenate(answers), np.concatenate(margins)
+    y = np.concatenate(answers)
+    scores = np.concatenate(margins)
     wrong = np.mean((scores >= 0) != (y > 0))
     return Outcome(100 * float(wrong), 100 * float(roc_auc_score(y > 0, scores)))
 

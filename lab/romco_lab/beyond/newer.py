@@ -185,7 +185,8 @@ def run(results: Path, data_dir: Path | None) -> None:
 
 def older(name: str, data_dir: Path | None) -> dict[str, Any]:
     """Macro error of romco-auto on the test shuffles of an older set."""
-    stream, found = load(name, data_dir), []
+    stream = load(name, data_dir)
+    found = []
     for seed in TEST:
         rounds = synchronous(stream, seed)
         margins = learner("romco-auto", stream.n_features, stream.n_tasks).replay(rounds)
@@ -257,11 +258,15 @@ def _part_table(done: dict[str, dict[str, Any]]) -> Table:
 
 def _error_and_loss(done: dict[str, dict[str, Any]], stream: str, learner: str) -> str:
     line = done.get(f"{stream}, standardised, 0 late: {learner}")
-    return f"{line['error']:.2f} / {line['log_loss']:.4f}" if line else ""
+    if line:
+        return f"{line['error']:.2f} / {line['log_loss']:.4f}"
+    return ""
 
 
 def _plain(rows: list[list[str]]) -> list[list[Cell]]:
-    return mark_best(rows, (None,) * len(rows[0])) if rows else []
+    if rows:
+        return mark_best(rows, (None,) * len(rows[0]))
+    return []
 
 
 def _older_table(done: dict[str, dict[str, Any]]) -> Table:

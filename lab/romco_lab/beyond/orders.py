@@ -84,7 +84,10 @@ def enron(data: Path) -> Events:
 
 def answers(path: Path, n_students: int) -> Events:
     """Students' answers, with features made by hand from what each answered before."""
-    rows, columns, entries, starts = [], dict[str, int](), list[tuple[int, float]](), [0]
+    rows = []
+    columns = dict[str, int]()
+    entries = list[tuple[int, float]]()
+    starts = [0]
     students: dict[str, int] = {}
     with gzip.open(path, "rt") as file:
         for line in csv.DictReader(file):
@@ -92,7 +95,9 @@ def answers(path: Path, n_students: int) -> Events:
                 if len(students) == n_students:
                     break
                 students[line["user"]], past = len(students), dict[str, list[float]]()
-            correct, skill, item = int(line["correct"]), f"skill {line['skill']}", line["item"]
+            correct = int(line["correct"])
+            skill = f"skill {line['skill']}"
+            item = line["item"]
             features = {skill: 1.0, f"item {item}": 1.0}
             for kind, key in (("all", ""), ("skill", skill), ("item", item)):
                 if key in past:
@@ -164,7 +169,8 @@ def scores(y: Numbers, margins: Numbers) -> dict[str, float]:
 
 def rivals(rounds: Rounds, n_tasks: int) -> Iterator[tuple[str, Numbers]]:
     """Name and margins of each rival with each of its settings."""
-    n, d = len(rounds.y), rounds.x.shape[1]
+    n = len(rounds.y)
+    d = rounds.x.shape[1]
     for name, method in LEARNERS.items():
         if name in (AUTO, *BATCH) or method.target != "two classes":
             continue
@@ -182,7 +188,8 @@ def rivals(rounds: Rounds, n_tasks: int) -> Iterator[tuple[str, Numbers]]:
 
 def _replay(rival: Learner, rounds: Rounds) -> Numbers | None:
     """Margins of a learner, None where it takes too long."""
-    start, parts = time.process_time(), []
+    start = time.process_time()
+    parts = []
     for first in range(0, len(rounds.y), CHUNK):
         if time.process_time() - start > MAX_SECONDS:
             return None
@@ -193,7 +200,8 @@ def _replay(rival: Learner, rounds: Rounds) -> Numbers | None:
 def measure(name: str, order: str, data: Path) -> dict[str, Any]:
     """Scores of romco-auto and of each rival at its best, by log loss."""
     events = part(SETS[name](data), MAX_EVENTS)
-    at, n_tasks = orders(events.task)[ORDERS.index(order)], int(events.task.max()) + 1
+    at = orders(events.task)[ORDERS.index(order)]
+    n_tasks = int(events.task.max()) + 1
     rounds = Rounds(events.task[at], events.x[at], events.y[at], np.arange(len(at) + 1))
     margins = learner(AUTO, rounds.x.shape[1], n_tasks).replay(rounds)
     found = {AUTO: scores(rounds.y, margins)}

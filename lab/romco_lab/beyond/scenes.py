@@ -50,12 +50,16 @@ def scene(dataset: str, seed: int, data_dir: Path | None = None) -> Stream:
 def scene_digest(dataset: str, data_dir: Path | None = None) -> str:
     """Of a real set's events; those made here are known by name, seed and version."""
     made = dataset in CLAIMS or dataset in CROWDS
-    return "made" if made else digest_of(dataset.removesuffix(INTERCEPT), data_dir)
+    if made:
+        return "made"
+    return digest_of(dataset.removesuffix(INTERCEPT), data_dir)
 
 
 def arranged(stream: Stream, order: str, seed: int) -> Rounds:
     """The stream's rounds in an order of :data:`romco.streams.ORDERS`, or ``late``."""
-    return late(stream, seed) if order == LATE else ORDERS[order](stream, seed)
+    if order == LATE:
+        return late(stream, seed)
+    return ORDERS[order](stream, seed)
 
 
 def late_tasks(n_tasks: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -80,7 +80,8 @@ def claims_table(contest: Contest) -> Table:
             continue
         cells: list[Any] = [claim, _percent(contest.best(claim, AUTO))]
         for name in names:
-            tuned, plain = contest.best(claim, name), contest.default(claim, name)
+            tuned = contest.best(claim, name)
+            plain = contest.default(claim, name)
             cells.append(f"{_percent(plain)[0]} / {_percent(tuned)[0]}")
         rows.append(cells)
     head = ("stream", "ROMCO-Auto", *(f"{title_of(n)}: default / tuned" for n in names))
@@ -141,10 +142,12 @@ def cost_table(contest: Contest) -> Table:
     """Time per event, and as a ratio within one process to AROW-Shared."""
     rows = []
     for dataset in contest.datasets:
-        auto, other = contest.best(dataset, AUTO), contest.default(dataset, "arow-shared")
+        auto = contest.best(dataset, AUTO)
+        other = contest.default(dataset, "arow-shared")
         rows.append([dataset, *_costs(auto, other), ""])
     for dataset in CROWDS:
-        auto, other = contest.crowd(dataset, AUTO), contest.crowd(dataset, "arow-shared")
+        auto = contest.crowd(dataset, AUTO)
+        other = contest.crowd(dataset, "arow-shared")
         size = [f"{file[0].end['megabytes']:.0f}" for file in (auto, other)]
         rows.append([f"{dataset}, 2^18 features", *_costs(auto, other), " / ".join(size)])
     head = ("stream", "ROMCO-Auto, us", "AROW-Shared, us", "ratio", "state, MB: auto / shared")
@@ -183,7 +186,9 @@ def _costs(auto: Sequence[Finished], other: Sequence[Finished]) -> list[str]:
 
 def _percent(files: Sequence[Finished]) -> tuple[str, float]:
     mean = 100 * mean_error(list(files))
-    return (f"{mean:.2f}", mean) if np.isfinite(mean) else ("failed", np.nan)
+    if np.isfinite(mean):
+        return (f"{mean:.2f}", mean)
+    return ("failed", np.nan)
 
 
 def _against(

@@ -75,7 +75,9 @@ def _below(contest: Contest, dataset: str, asked: str, auto: np.ndarray, names: 
 def _near(contest: Contest, dataset: str, asked: str, auto: np.ndarray, names: list[str]) -> Line:
     """Within 1 % of the best of some learners."""
     name, files = best_of(contest, dataset, names)
-    return _within(asked, auto, name, files) if files else (asked, "not all measured yet", "open")
+    if files:
+        return _within(asked, auto, name, files)
+    return (asked, "not all measured yet", "open")
 
 
 def _within(
@@ -103,7 +105,8 @@ def _simulated(contest: Contest) -> Iterator[Line]:
 
 
 def _outliers(contest: Contest) -> Iterator[Line]:
-    auto, alone = contest.best("outliers", AUTO), contest.best("outliers", "arow-unique")
+    auto = contest.best("outliers", AUTO)
+    alone = contest.best("outliers", "arow-unique")
     planted = [set(file.stream["outliers"]) for file in auto]
     named = [set(file.end["personal"]) for file in auto]
     hits = sum(len(p & n) for p, n in zip(planted, named, strict=True))
@@ -135,7 +138,8 @@ def _changing(contest: Contest) -> Iterator[Line]:
 
 def _ranking(contest: Contest) -> Iterator[Line]:
     for claim in RARE:
-        parts, reached = [], []
+        parts = []
+        reached = []
         for key, what in (("auc", "all events"), ("auc_late", "without the first 10 rounds")):
             auto = 100 * score(contest.best(claim, AUTO), key)
             best, name = max((100 * score(contest.default(claim, n), key), n) for n in SINGLE)

@@ -15,7 +15,8 @@ _TESTED = (
 
 def _codes(columns: Columns) -> Columns:
     """Age 99 and alcohol results from 95 up are codes for unknown, not quantities."""
-    age, result = columns["age"], columns["alcohol_test_result"]
+    age = columns["age"]
+    result = columns["alcohol_test_result"]
     high = np.char.str_len(result) > 1
     coded = high & (result >= "95")
     return {

@@ -181,7 +181,9 @@ def _read_archive(path: Path) -> Corpora:
 
 def _read_folders(root: Path) -> Corpora:
     tokens: list[int] = []
-    ends, label, user = [0], [], []
+    ends = [0]
+    label = []
+    user = []
     for task, name in enumerate(CORPORA):
         for path in list_messages(root / name):
             tokens.extend(_numbers(path))

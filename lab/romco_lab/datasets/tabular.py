@@ -201,7 +201,8 @@ def encoded(
     n = len(columns[next(iter(columns))])
     x = csr_array((value, (row, place)), shape=(n, len(names)))
     x.eliminate_zeros()
-    x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
+    x.indices = x.indices.astype(np.int32)
+    x.indptr = x.indptr.astype(np.int32)
     return x, tuple(names)
 
 

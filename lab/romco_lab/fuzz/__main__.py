@@ -34,7 +34,9 @@ def main() -> int:
         print(told, flush=True)
         findings += found
     print("\n\n".join(findings) if findings else "nothing was found")
-    return 1 if findings else 0
+    if findings:
+        return 1
+    return 0
 
 
 def tried(kind: str, n: int, seed: int = 0, limited: bool = True) -> tuple[Counter[str], list[str]]:

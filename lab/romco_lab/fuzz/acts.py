@@ -55,7 +55,8 @@ def use(rng: Generator, made: Any) -> None:
             made.weights()
             str(romco.explain(made))
         return
-    rows, known = _rows(rng, made), made.classes or ("no", "yes")
+    rows = _rows(rng, made)
+    known = made.classes or ("no", "yes")
     tasks = [*made.tasks[:3], "new", "newer", "newest", "another"][:ROWS]
     labels = [known[i % len(known)] for i in range(ROWS)]
     for _ in range(2):
@@ -72,7 +73,8 @@ def use(rng: Generator, made: Any) -> None:
 def try_arrays(rng: Generator, seeds: list[File], folder: Path) -> str:
     """Hostile rows, dense or CSR, into a learner; nothing may change where they are refused."""
     name = list(romco.LEARNERS)[int(rng.integers(0, len(romco.LEARNERS)))]
-    d, m = int(rng.integers(1, 9)), int(rng.integers(1, 6))
+    d = int(rng.integers(1, 9))
+    m = int(rng.integers(1, 6))
     learner = romco.learner(name, d, m)
     round = _hostile(rng, d, m)
     before = learner.state()["arrays"]
@@ -83,7 +85,9 @@ def try_arrays(rng: Generator, seeds: list[File], folder: Path) -> str:
     except (*TOLD, TypeError):
         after = learner.state()["arrays"]
         same = all(np.array_equal(before[key], after[key]) for key in before)
-        return "refused" if same else "told"
+        if same:
+            return "refused"
+        return "told"
     return "used"
 
 
@@ -109,7 +113,9 @@ def try_source(rng: Generator, seeds: list[File], folder: Path) -> str:
             result.exception, (SystemExit, OSError, ImportError, *TOLD)
         ):
             raise result.exception
-    return "used" if outcome[0].exit_code == 0 else "refused"
+    if outcome[0].exit_code == 0:
+        return "used"
+    return "refused"
 
 
 SOURCES = (
@@ -150,7 +156,8 @@ def _broken(rng: Generator, data: bytes) -> bytes:
 def _hostile(rng: Generator, d: int, m: int) -> romco.Round:
     n = int(rng.integers(1, 7))
     x: Any = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
-    task, y = rng.integers(0, m, n), rng.choice([-1.0, 1.0], n)
+    task = rng.integers(0, m, n)
+    y = rng.choice([-1.0, 1.0], n)
     if rng.random() < 0.7:
         x = csr_array(x)
         parts = [str(part) for part in rng.choice(["indices", "indptr", "data"], 2)]
@@ -181,7 +188,9 @@ def _twisted(rng: Generator, array: Any) -> Any:
         return array[:-1]
     if way < 0.25:
         return np.concatenate([array, array])
-    return array[::-1] if way < 0.35 else array
+    if way < 0.35:
+        return array[::-1]
+    return array
 
 
 def _round(rng: Generator, learner: romco.Learner) -> romco.Round:

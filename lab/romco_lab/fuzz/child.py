@@ -55,7 +55,9 @@ def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: b
                 )
             _limit(0, 0)
     print("DONE", " ".join(f"{name}={n}" for name, n in sorted(counts.items())), flush=True)
-    return 1 if found else 0
+    if found:
+        return 1
+    return 0
 
 
 def _warm(kind: str) -> None:

@@ -29,7 +29,8 @@ def taken_apart(data: bytes) -> File:
     """What a sound file holds."""
     (length,) = struct.unpack("<Q", data[START - 8 : START])
     header = json.loads(data[START : START + length])
-    at, arrays = START + length + 32, {}
+    at = START + length + 32
+    arrays = {}
     for block in header.pop("blocks"):
         size = prod(block["shape"]) * np.dtype(block["dtype"]).itemsize
         array = np.frombuffer(data[at : at + size], dtype=block["dtype"])

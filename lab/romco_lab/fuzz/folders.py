@@ -22,7 +22,8 @@ from romco_lab.fuzz.strangers import retyped
 
 SAID = (*TOLD, OSError)
 ROWS = [{"a": 1.0, "b": -0.5}, {"b": 2.0}, {"c": 0.25, "a": -1.0}]
-LABELS, TASKS = ["yes", "no", "yes"], ["ann", "bob", "cy"]
+LABELS = ["yes", "no", "yes"]
+TASKS = ["ann", "bob", "cy"]
 
 
 def try_folder(rng: Generator, seeds: list[File], folder: Path) -> str:
@@ -97,7 +98,8 @@ def _damage(rng: Generator, place: Path) -> None:
     files = sorted(path for path in place.rglob("*") if path.is_file())
     files = [path for path in files if path.suffix not in (".lock", ".bak")]
     path, other = (files[int(rng.integers(0, len(files)))] for _ in range(2))
-    data, way = path.read_bytes(), rng.random()
+    data = path.read_bytes()
+    way = rng.random()
     if way < 0.05:
         path.unlink()
     elif way < 0.12:

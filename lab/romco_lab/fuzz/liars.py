@@ -97,7 +97,8 @@ def sound() -> list[File]:
 def _rivers() -> list[Any]:
     from romco.adapters import river
 
-    classifier, regressor = river.ROMCOClassifier(), river.ROMCORegressor()
+    classifier = river.ROMCOClassifier()
+    regressor = river.ROMCORegressor()
     for k in range(12):
         row = {"a": float(k % 3), "town": ("Rome", "Oslo")[k % 2]}
         classifier.learn_one(row, k % 2 == 0, task=f"t{k % 3}")

@@ -47,7 +47,9 @@ def try_memory(rng: Generator, seeds: list[File], folder: Path) -> str:
         )
         for command in ("predict", "evaluate", "explain"):
             _called(place, command)
-    return "used" if learned == 0 else "refused"
+    if learned == 0:
+        return "used"
+    return "refused"
 
 
 @cache

@@ -132,7 +132,8 @@ def change_json(rng: Generator, file: File, other: File) -> None:
 def splice(rng: Generator, file: File, other: File) -> None:
     """An array of another file, or of another name in this one."""
     source = other.arrays if rng.random() < 0.5 else file.arrays
-    name, taken = _some(rng, list(file.arrays)), _some(rng, list(source))
+    name = _some(rng, list(file.arrays))
+    taken = _some(rng, list(source))
     name = taken if taken in file.arrays and rng.random() < 0.7 else name
     file.arrays[name] = source[taken].copy()
 
@@ -161,7 +162,9 @@ def _number(rng: Generator, array: NDArray[Any], at: int) -> Any:
         value = (
             float(_some(rng, REAL)) if way < 0.7 else float(array[at]) * 10.0 ** rng.integers(-9, 9)
         )
-        return value if array.dtype.itemsize == 8 else np.float32(np.clip(value, -1e38, 1e38))
+        if array.dtype.itemsize == 8:
+            return value
+        return np.float32(np.clip(value, -1e38, 1e38))
     value = (
         int(_some(rng, WHOLE + HUGE)) if way < 0.65 else int(array[at]) + int(rng.integers(-3, 4))
     )
@@ -177,7 +180,9 @@ def _with(value: Any, old: int, new: int) -> Any:
         return {key: _with(part, old, new) for key, part in value.items()}
     if isinstance(value, list):
         return [_with(part, old, new) for part in value]
-    return new if type(value) is int and value == old else value
+    if type(value) is int and value == old:
+        return new
+    return value
 
 
 def _holds(value: Any) -> bool:

@@ -75,6 +75,7 @@ def bare(name: str, d: int, m: int, **parameters: Any) -> romco.Learner:
     learner = romco.learner(name, d, m, **parameters)
     rng = np.random.default_rng(1)
     for _ in range(12):
-        x, y = rng.normal(size=(m, d)), rng.choice([-1.0, 1.0], m)
+        x = rng.normal(size=(m, d))
+        y = rng.choice([-1.0, 1.0], m)
         learner.update(romco.Round(np.arange(m), x, y))
     return learner

@@ -84,7 +84,8 @@ def sound() -> list[File]:
 
 def _others() -> Iterator[Any]:
     rows = np.random.default_rng(2).normal(size=(40, 5))
-    tasks, words = [f"t{i % 4}" for i in range(40)], ["bus", "car", "train"]
+    tasks = [f"t{i % 4}" for i in range(40)]
+    words = ["bus", "car", "train"]
     labels = [words[int(np.argmax(row[:3]))] for row in rows]
     for name in ("romco-auto", "pa-unique", "arow-unique", "ogd-global", "romco-nucl"):
         many = romco.Model(name, romco.Columns(5), target="classes")

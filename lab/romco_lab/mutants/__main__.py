@@ -61,7 +61,9 @@ def tried(tasks: list[Task], jobs: int, known: int) -> int:
     print(table(outcomes))
     print(f"{known} changes are known to make no difference ({LISTED.name})")
     print(f"{time.monotonic() - begun:.0f} s")
-    return 0 if all(outcome.killed for outcome in outcomes) else 1
+    if all(outcome.killed for outcome in outcomes):
+        return 0
+    return 1
 
 
 def _limits(kinds: set[tuple[str, ...]], copies: list[Copy]) -> dict[tuple[str, ...], float]:

@@ -59,7 +59,9 @@ def _applied(source: str, at: int, act: Act) -> str:
 
     class Exchange(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:
-            return act(node) if node is target else self.generic_visit(node)
+            if node is target:
+                return act(node)
+            return self.generic_visit(node)
 
     return ast.unparse(ast.fix_missing_locations(Exchange().visit(tree)))
 
@@ -195,7 +197,9 @@ def _without(i: int) -> Act:
     def act(node: ast.AST) -> ast.AST:
         assert isinstance(node, ast.BoolOp)
         left = node.values[:i] + node.values[i + 1 :]
-        return left[0] if len(left) == 1 else ast.BoolOp(node.op, left)
+        if len(left) == 1:
+            return left[0]
+        return ast.BoolOp(node.op, left)
 
     return act
 

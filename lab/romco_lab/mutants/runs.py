@@ -34,7 +34,8 @@ class Copy:
 
     def put_back(self, file: str) -> None:
         """As it was, and whatever was built from it."""
-        here, there = self.folder / PACKAGE / file, ROOT / PACKAGE / file
+        here = self.folder / PACKAGE / file
+        there = ROOT / PACKAGE / file
         for old in there.parent.glob(f"{there.stem}.*"):
             new = here.parent / old.name
             if new.stat().st_mtime_ns != old.stat().st_mtime_ns:
@@ -75,7 +76,8 @@ class Outcome:
 
 def run(tasks: Iterable[Task], copies: list[Copy]) -> Iterator[Outcome]:
     """Outcomes as they come, one run per copy at a time."""
-    left, free = iter(tasks), list(copies)
+    left = iter(tasks)
+    free = list(copies)
     running: dict[int, tuple[Task, Copy, float]] = {}
     while True:
         while free and (task := next(left, None)) is not None:
@@ -92,7 +94,8 @@ def run(tasks: Iterable[Task], copies: list[Copy]) -> Iterator[Outcome]:
         now = time.monotonic()
         late = [p for p, (task, _, since) in running.items() if now - since > task.limit]
         if not pid and late:
-            pid, status = late[0], -1
+            pid = late[0]
+            status = -1
             os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         if not pid:

@@ -26,7 +26,8 @@ def draw_decompositions(
     """Figure 1: a learned W = U + V for each data set, tasks clustered."""
     with canvas(len(found), 3, 9.0, 2.3 * len(found) + 0.4) as (figure, rows):
         for row, (source, run) in zip(rows, found, strict=True):
-            u, v = np.array(run.end["shared"]), np.array(run.end["personal"])
+            u = np.array(run.end["shared"])
+            v = np.array(run.end["personal"])
             order = clustered(np.array(run.end["likeness"]))
             for axes, part, name in zip(row, (u + v, u, v), ("W = U + V", "U", "V"), strict=True):
                 _heat(figure, axes, part[:, order].T)
@@ -127,7 +128,8 @@ def draw_sensitivity(sweeps: Sequence[Sweep], directory: Path) -> SubspaceRows:
 
 def seen(outcome: Outcome, task: int) -> NDArray[np.bool_]:
     """Which records lie before the task's last event; a synchronous task drops out after it."""
-    run, at = outcome.runs[0], outcome.rounds()
+    run = outcome.runs[0]
+    at = outcome.rounds()
     last = run.stream["events"][task] if run.run.order == "synchronous" else at[-1]
     known = ~np.isnan(outcome.task_curve("error_rate", task)).any(axis=0)
     return known & ((at <= last) | (np.arange(len(at)) == np.searchsorted(at, last)))
@@ -154,7 +156,8 @@ def _limits(axes: Any, curves: Sequence[NDArray[np.float64]]) -> None:
     """Leave out the first few records, where every curve is mostly chance."""
     means = [np.nanmean(values, axis=0) for values in curves]
     late = np.concatenate([mean[max(1, len(mean) // 15) :] for mean in means])
-    low, high = float(late.min()), float(late.max())
+    low = float(late.min())
+    high = float(late.max())
     margin = 0.06 * (high - low) + 0.2
     axes.set_ylim(max(0, low - margin), min(100, high + margin))
 

@@ -42,7 +42,9 @@ class PaperData:
     @property
     def title(self) -> str:
         """Says so if the data are simulated."""
-        return self.name if self.real else f"{self.name} (SIMULATED data of the same shape)"
+        if self.real:
+            return self.name
+        return f"{self.name} (SIMULATED data of the same shape)"
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,9 @@ class Experiment:
     def _shuffles(self, learner: str) -> int:
         """How many shuffles a method runs on."""
         fewer = self.batch_shuffles if LEARNERS[learner].keeps_events else None
-        return self.shuffles if fewer is None else min(fewer, self.shuffles)
+        if fewer is None:
+            return self.shuffles
+        return min(fewer, self.shuffles)
 
     def _trials(self, learner: str) -> list[dict[str, Any]]:
         if self.tuning == "grid":

@@ -71,7 +71,8 @@ def in_short(measured: dict[PaperData, list[Outcome]]) -> list[str]:
         rival = strongest(whole)
         if not ours or rival is None:
             continue
-        mine, best = min(ours, key=_error), min(whole, key=_error)
+        mine = min(ours, key=_error)
+        best = min(whole, key=_error)
         told.append(
             f"{source.title}: {mine.title} {_error(mine):.2f} %; the best online rival of the "
             f"paper, {rival.title}, {_error(rival):.2f} %; the best of all, {best.title}, "

@@ -259,7 +259,9 @@ def _errors(
 
 
 def _order(choice: Choice | None) -> str:
-    return "synchronous" if choice is None else choice.order
+    if choice is None:
+        return "synchronous"
+    return choice.order
 
 
 def _units(choice: Choice | None, experiment: Experiment) -> float:

@@ -300,7 +300,9 @@ def latex(table: Table) -> str:
 
 
 def _bold(text: str, best: bool) -> str:
-    return f"\\textbf{{{text}}}" if best else text
+    if best:
+        return f"\\textbf{{{text}}}"
+    return text
 
 
 def _tex(text: str) -> str:

@@ -56,7 +56,9 @@ class Review:
         real = [s for s in self.experiment.sources if s.name == s.dataset == "spam"]
         quick = tuple(n for n in self.experiment.learners if not LEARNERS[n].keeps_events)
         sources = (*real, *(PaperData("spam", name) for name in PREPARED))
-        return replace(self.experiment, sources=sources, learners=quick) if real else None
+        if real:
+            return replace(self.experiment, sources=sources, learners=quick)
+        return None
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
         """What is to run, in order; later lists can be told only after earlier ones have run."""
@@ -130,7 +132,9 @@ def preparations_table(experiment: Experiment, results: Path) -> Table:
 def _error(outcome: Outcome, lowest: float) -> str:
     values = outcome.macro("error_rate")
     text = mean_and_spread(values, 100)
-    return f"**{text}**" if float(values.mean()) == lowest else text
+    if float(values.mean()) == lowest:
+        return f"**{text}**"
+    return text
 
 
 def _shown(drawn: SubspaceRows) -> str:

@@ -26,7 +26,8 @@ def statistics_table(measured: Measured) -> Table:
     rows = []
     for source, outcomes in measured.items():
         stream = outcomes[0].runs[0].stream
-        events, positive = np.array(stream["events"]), np.array(stream["positive"])
+        events = np.array(stream["events"])
+        positive = np.array(stream["positive"])
         counts = [len(events), events.sum(), events.min(), events.max(), stream["features"]]
         shares = positive / events
         balance = f"{shares.min():.0%} to {shares.max():.0%}"
@@ -139,7 +140,8 @@ def summary(measured: Measured, path: Path) -> None:
 def _lines(source: PaperData, outcome: Outcome) -> Iterator[list[Any]]:
     tasks = outcome.runs[0].stream["tasks"]
     for measure in MEASURES:
-        per_task, macro = 100 * outcome.per_task(measure), 100 * outcome.macro(measure)
+        per_task = 100 * outcome.per_task(measure)
+        macro = 100 * outcome.macro(measure)
         for i, task in enumerate(tasks):
             yield _line(source, outcome, task, measure, per_task[:, i], "")
         spread = per_task.mean(axis=0).std(ddof=1) if len(tasks) > 1 else 0.0
@@ -157,7 +159,9 @@ def _line(
 
 
 def _printed(source: PaperData, outcome: Outcome, task: str, measure: str) -> float | None:
-    return printed(source.name, outcome.learner, task, measure) if source.real else None
+    if source.real:
+        return printed(source.name, outcome.learner, task, measure)
+    return None
 
 
 def _average_row(source: PaperData, outcome: Outcome) -> list[Any]:
@@ -188,7 +192,8 @@ def _gap(outcome: Outcome, mine: Outcome | None) -> str:
     if outcome.failed or mine is None:
         return "failed"
     theirs, ours = in_common(outcome, mine)
-    gap, ties = paired(theirs, ours), int((theirs == ours).sum())
+    gap = paired(theirs, ours)
+    ties = int((theirs == ours).sum())
     interval = f" [{gap.low:+.2f}, {gap.high:+.2f}]" if np.isfinite(gap.low) else ""
     return f"{gap.mean:+.2f}{interval}, {gap.shuffles - gap.wins - ties} of {gap.shuffles}"
 
@@ -205,7 +210,9 @@ def _how(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _limits(source: PaperData, outcomes: Sequence[Outcome]) -> list[str]:
     notes = [f"limits of the data: {note}" for note in outcomes[0].runs[0].stream["notes"]]
-    return notes if source.real else ["SIMULATED data, not comparable with the paper", *notes]
+    if source.real:
+        return notes
+    return ["SIMULATED data, not comparable with the paper", *notes]
 
 
 def _winners(

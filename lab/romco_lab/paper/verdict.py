@@ -118,7 +118,9 @@ def _control(name: str) -> bool:
 
 
 def _role(name: str) -> str:
-    return LEARNERS[name].role if name in LEARNERS else "gone"
+    if name in LEARNERS:
+        return LEARNERS[name].role
+    return "gone"
 
 
 def _parted(
@@ -188,7 +190,8 @@ def _speed(measured: Measured, claim: str, names: Sequence[str], least: float) -
 def _speed_line(mine: Outcome, rivals: Sequence[Outcome], least: float) -> Line:
     """The figures are those of the fastest rival."""
     rival = min(rivals, key=lambda outcome: float(outcome.seconds().mean()))
-    ours, theirs = float(mine.seconds().mean()), float(rival.seconds().mean())
+    ours = float(mine.seconds().mean())
+    theirs = float(rival.seconds().mean())
     ratio = theirs / ours
     told = f"{rival.title} takes {ratio:.2g} times as long as {mine.title}"
     short = f"{_variant(mine)} x{ratio:.2g} {rival.title}"
@@ -214,7 +217,8 @@ def _shape(sweeps: Sequence[Sweep]) -> Verdict:
     for sweep in sweeps:
         end = WORSE_END.get((sweep.source.name, sweep.parameter))
         if end is not None:
-            bad, good = sweep.errors[end], sweep.errors[-1 if end == 0 else 0]
+            bad = sweep.errors[end]
+            good = sweep.errors[-1 if end == 0 else 0]
             at = f"{sweep.parameter} {sweep.values[end]:g} against {sweep.values[-1 - end]:g}"
             gap = paired(good, bad)
             told = f"{title_of(sweep.learner)}, {at}: {-gap.mean:+.2f}"

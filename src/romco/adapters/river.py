@@ -90,9 +90,9 @@ class TaskStream:
         x, task = self._split_one(x, task)
         engine = self.model.engine
         if engine.learn_event(x, y, task, w, offset) is NotImplemented:
-            if y not in self.model.classes:
+            with engine.transaction():
                 engine.widen_for([y])
-            engine.learn_one(x, y, task, w, offset)
+                engine.learn_one(x, y, task, w, offset)
 
     def predict_one(
         self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
@@ -106,10 +106,11 @@ class TaskStream:
         """Learn the rows of a frame; ``w`` is their weight, one for all or one each."""
         X, task = self._split_many(X, task)
         answers, weight = list(y), None
-        self.model.engine.widen_for(answers)
         if w is not None:
             weight = np.full(len(answers), float(w)) if np.ndim(w) == 0 else np.asarray(w)
-        self.model.learn(X, answers, task, together=self.rounds, weight=weight, offset=offset)
+        with self.model.engine.transaction():
+            self.model.engine.widen_for(answers)
+            self.model.learn(X, answers, task, together=self.rounds, weight=weight, offset=offset)
 
     def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The answer of each row of a frame, as a series of the same kind."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 ONLY_TASK = "all"  # the one task of a model that was fitted without tasks
+TOO_LARGE = "a whole number is too large for a computer to calculate with: scale or drop it"
 PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
 
 
@@ -324,6 +325,8 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X, and y if it is given, as scikit-learn checks them; gaps need a frame."""
         try:
             return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **how)
+        except OverflowError:
+            raise ValueError(TOO_LARGE) from None
         except ValueError as error:
             if "Input X contains NaN" not in str(error):
                 raise
@@ -681,7 +684,10 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     _numeric = True
 
     def _checked_answers(self, y: Any) -> Numbers:
-        numbers: Numbers = check_array(y, ensure_2d=False, dtype=np.float64)
+        try:
+            numbers: Numbers = check_array(y, ensure_2d=False, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(TOO_LARGE) from None
         return numbers
 
     def _plain_answers(self, y: Any, n: int) -> Numbers | None:

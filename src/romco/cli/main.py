@@ -17,6 +17,7 @@ BUILT_IN = {  # command: module:function
     "explain": "romco.cli.answer:explain",
     "effects": "romco.cli.answer:effects",
     "ask": "romco.cli.learn:ask",
+    "evaluate-policy": "romco.cli.policies:evaluate_policy",
     "compare": "romco.cli.compare:compare",
     "learners": "romco.cli.compare:learners",
     "datasets": "romco.cli.compare:datasets",

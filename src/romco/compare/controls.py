@@ -61,7 +61,9 @@ def title_of(row: str, number: bool = False) -> str:
     """Return the name of a row as tables print it."""
     if row in TITLES:
         return TITLES[row][number]
-    return LEARNERS[row].title if row in LEARNERS else row
+    if row in LEARNERS:
+        return LEARNERS[row].title
+    return row
 
 
 def predict(row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any]) -> Predictions:
@@ -69,12 +71,14 @@ def predict(row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, A
 
     Every row knows the offset, if there is one: of numbers it predicts what the offset leaves.
     """
-    begin, events, known = time.process_time(), rounds.events, np.zeros(())
+    begin = time.process_time()
+    events = rounds.events
+    offset = np.zeros(())
     if stream.answers == 0 and events.offset is not None:
-        known = events.offset
-        rounds = Rounds(events.task, events.x, events.y - known, rounds.starts - rounds.starts[0])
+        offset = events.offset
+        rounds = Rounds(events.task, events.x, events.y - offset, rounds.starts - rounds.starts[0])
     values, model = _predict(row, stream, rounds, parameters)
-    return Predictions(values + known, time.process_time() - begin, model)
+    return Predictions(values + offset, time.process_time() - begin, model)
 
 
 def _predict(
@@ -99,13 +103,18 @@ def _predict(
 
 def class_numbers(stream: Stream, y: Numbers) -> NDArray[np.intp]:
     """Return the answers as class numbers: 0 and 1 for -1 and +1."""
-    return (y > 0).astype(np.intp) if stream.answers == 1 else y.astype(np.intp)
+    if stream.answers == 1:
+        return (y > 0).astype(np.intp)
+    return y.astype(np.intp)
 
 
 def _from_answers(row: str, stream: Stream, task: NDArray[np.int64], y: Numbers) -> Numbers:
     if stream.answers == 0:
-        return baselines.mean(y) if row == FREQUENCY else baselines.shrunk_task_mean(y, task)
-    classes, n_classes = class_numbers(stream, y), max(stream.answers, 2)
+        if row == FREQUENCY:
+            return baselines.mean(y)
+        return baselines.shrunk_task_mean(y, task)
+    classes = class_numbers(stream, y)
+    n_classes = max(stream.answers, 2)
     if row == FREQUENCY:
         return baselines.class_rates(classes, n_classes)
     return baselines.task_class_rates(classes, task, n_classes)
@@ -116,10 +125,12 @@ def _regression(
 ) -> Numbers:
     """Regression of each group on its own; it begins with the offset, else the overall rate."""
     if stream.answers == 0:
-        origin, unit = y[0], float(y.std()) or 1.0  # one answer tells the level
+        origin = y[0]  # one answer tells the level
+        unit = float(y.std()) or 1.0
         z = (y - origin) / unit
         return origin + unit * regress(group, x, z, baselines.mean(z)[:, None], "number")[:, 0]
-    classes, n_classes = class_numbers(stream, y), max(stream.answers, 2)
+    classes = class_numbers(stream, y)
+    n_classes = max(stream.answers, 2)
     log_rates = np.log(baselines.class_rates(classes, n_classes))
     if stream.answers == 1:
         odds = log_rates[:, 1] - log_rates[:, 0] if offset is None else offset
@@ -150,7 +161,8 @@ def _learned(
 
 def _platt_scaled(margins: Numbers, y: Numbers) -> Numbers:
     """Log-odds of margins by a factor learned along the stream, as :class:`romco.Model` does."""
-    scale, factors = Scale(), np.empty(len(y))
+    scale = Scale()
+    factors = np.empty(len(y))
     for e, (margin, answer) in enumerate(zip(margins.tolist(), y.tolist(), strict=True)):
         factors[e] = scale.log_a
         scale.add(margin, answer)
@@ -199,7 +211,9 @@ def _scaled(x: Features) -> Numbers | csr_array:
     """Scaled columns and a last one of ones."""
     n, d = x.shape
     if d <= MAX_DENSE_COLUMNS:
-        dense = np.asarray(x if isinstance(x, np.ndarray) else x.toarray(), dtype=np.float64)
+        if not isinstance(x, np.ndarray):
+            x = x.toarray()
+        dense = np.asarray(x, dtype=np.float64)
         spread = dense.std(axis=0)
         centred = (dense - dense.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
         return np.column_stack([centred, np.ones(n)])
@@ -252,14 +266,16 @@ class _Mixture:
 def _dense(z: Numbers, y: Numbers, offset: Numbers, target: str) -> Numbers:
     """One regression with a full covariance matrix, where it is small enough."""
     n, d = z.shape
-    k, s = offset.shape[1], len(PRIOR_VARIANCES)
+    k = offset.shape[1]
+    s = len(PRIOR_VARIANCES)
     if s * k * d * d > MAX_COVARIANCE_ENTRIES:
         return _sparse(csr_array(z), y, offset, target)
     w = np.zeros((s, k, d))
     prior = np.tile(PRIOR_VARIANCES[:, None], (1, d))
     prior[:, -1] = INTERCEPT_VARIANCE
     covariance = np.repeat((prior[:, :, None] * np.eye(d))[:, None], k, axis=1)
-    predicted, mixture = np.empty((n, k)), _Mixture(target)
+    predicted = np.empty((n, k))
+    mixture = _Mixture(target)
     for e in range(n):
         direction = covariance @ z[e]  # (s, k, d)
         variance = direction @ z[e]
@@ -275,16 +291,22 @@ def _dense(z: Numbers, y: Numbers, offset: Numbers, target: str) -> Numbers:
 
 def _sparse(z: csr_array, y: Numbers, offset: Numbers, target: str) -> Numbers:
     """One regression with the variances of the weights alone, on the columns that occur."""
-    columns, place = np.unique(z.indices, return_inverse=True)
-    n, k, s, d = len(y), offset.shape[1], len(PRIOR_VARIANCES), len(columns)
+    columns, column_of = np.unique(z.indices, return_inverse=True)
+    n = len(y)
+    k = offset.shape[1]
+    s = len(PRIOR_VARIANCES)
+    d = len(columns)
     w = np.zeros((s, k, d))
     v = np.tile(PRIOR_VARIANCES[:, None, None], (1, k, d))
     v[..., columns == z.shape[1] - 1] = INTERCEPT_VARIANCE
-    predicted, mixture = np.empty((n, k)), _Mixture(target)
+    predicted = np.empty((n, k))
+    mixture = _Mixture(target)
     starts = z.indptr.tolist()
     for e in range(n):
-        at, values = place[starts[e] : starts[e + 1]], z.data[starts[e] : starts[e + 1]]
-        weights, variances = w[..., at], v[..., at]
+        at = column_of[starts[e] : starts[e + 1]]
+        values = z.data[starts[e] : starts[e + 1]]
+        weights = w[..., at]
+        variances = v[..., at]
         squares = values * values
         each, predicted[e] = mixture.predict(offset[e] + weights @ values, variances @ squares)
         gradient, curvature = mixture.learn(each, y[e])

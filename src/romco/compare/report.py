@@ -48,6 +48,7 @@ ERRORS = (
     Column("error %", "error", ".2f", -1, 100.0),
     Column("by task %", "error_of_tasks", ".2f", -1, 100.0),
 )
+MEASURES = {"two classes": "log loss", "classes": "log loss", "number": "RMSE"}  # that decide
 SECONDS = Column("sec", "seconds", ".2f")
 COLUMNS = {  # after the measure that decides
     "two classes": (*ERRORS, Column("AUC", "auc", ".3f", 1), SECONDS),
@@ -82,12 +83,13 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
     """Read the runs' files; write table and page."""
     task = stream_of(comparison.dataset, comparison.data_dir).task
     table_rows = rows(comparison.runs(), results, task)
-    result, stream = verdict(table_rows), table_rows[0].stream
+    result = verdict(table_rows)
+    stream = table_rows[0].stream
+    guide = HOW_TO_READ[_target(stream)]
     words = {"positive": "".join(stream["labels"][-1:]), "n": stream["answers"]}
-    table = scores(comparison, table_rows, result)
-    gains = task_gains(result)
-    known = [row for row in table_rows if row.name in MEANINGS]
-    meanings = [f"{row.title}: {MEANINGS[row.name]}." for row in known]
+    table = scores(comparison, table_rows)
+    explained = [row for row in table_rows if row.name in MEANINGS]
+    meanings = [f"{row.title}: {MEANINGS[row.name]}." for row in explained]
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(markdown(table), encoding="utf-8")
     path = page.write_page(
@@ -98,9 +100,9 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
             page.items(result.sentences),
             _picture(result),
             as_html(table),
-            page.paragraph(HOW_TO_READ[_kind(stream)].format(**words)),
+            page.paragraph(guide.format(**words)),
             page.fold("What the rows mean", [page.items(meanings)]),
-            *_tasks(result, gains, stream),
+            *_tasks(result, stream),
             _details(table_rows),
         ],
         page.origin(command, table_rows[0].runs[0].versions),
@@ -108,30 +110,36 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
     return Report(result, table, path)
 
 
-def scores(comparison: Comparison, table_rows: Sequence[Row], result: Verdict) -> Table:
+def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
     """Make the table: the measure that decides first, best marked."""
     stream = table_rows[0].stream
-    kind = _kind(stream)
-    measure, columns = ("RMSE" if kind == "number" else "log loss"), COLUMNS[kind]
-    head = ("predictions by", measure, *(column.head for column in columns))
-    best = (None, -1, *(column.best for column in columns))
+    target = _target(stream)
+    columns = COLUMNS[target]
+    head = ["predictions by", MEASURES[target], *(column.head for column in columns)]
+    best = [None, -1, *(column.best for column in columns)]
     cells = [_cells(row, columns) for row in table_rows]
-    shuffles = len(comparison.seeds)
-    order = "in the order of the file" if comparison.order == "recorded" else comparison.order
-    notes = [
-        f"mean over {shuffles} shuffle{'s' if shuffles > 1 else ''}, {order}; every prediction "
-        "was made before its answer was known",
-        f"the first {UNSCORED_NUMBERS} events are not counted"
-        if kind == "number"
-        else "error: wrong answers of all events, and the mean over tasks",
-        *_coverage(table_rows),
-        *stream["notes"],
-        *(f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed),
-    ]
+    notes = [_method_note(comparison)]
+    if target == "number":
+        notes.append(f"the first {UNSCORED_NUMBERS} events are not counted")
+    else:
+        notes.append("error: wrong answers of all events, and the mean over tasks")
+    notes += _coverage(table_rows)
+    notes += stream["notes"]
+    notes += [f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed]
     return Table(f"{comparison.dataset}: who predicts best", head, mark_best(cells, best), notes)
 
 
-def _kind(stream: dict[str, Any]) -> str:
+def _method_note(comparison: Comparison) -> str:
+    order = comparison.order
+    if order == "recorded":
+        order = "in the order of the file"
+    shuffles = f"{len(comparison.seeds)} shuffle"
+    if len(comparison.seeds) > 1:
+        shuffles += "s"
+    return f"mean over {shuffles}, {order}; every prediction was made before its answer was known"
+
+
+def _target(stream: dict[str, Any]) -> str:
     return {0: "number", 1: "two classes"}.get(stream["answers"], "classes")
 
 
@@ -141,19 +149,28 @@ def _cells(row: Row, columns: Sequence[Column]) -> list[Any]:
     cells: list[Any] = [row.title, (row.measure_text, row.measure)]
     for column in columns:
         value = row.mean(column.name)
-        cells.append("" if value is None else (f"{column.scale * value:{column.form}}", value))
+        if value is None:
+            cells.append("")
+        else:
+            cells.append((f"{column.scale * value:{column.form}}", value))
     return cells
 
 
 def _coverage(table_rows: Sequence[Row]) -> list[str]:
-    inside = next((row.mean("coverage") for row in table_rows if row.name == ENGINE), None)
-    return [] if inside is None else [f"90 % intervals of ROMCO-Auto hold {inside:.1%} of answers"]
+    inside = _engine_row(table_rows).mean("coverage")
+    if inside is None:
+        return []
+    return [f"90 % intervals of ROMCO-Auto hold {inside:.1%} of answers"]
+
+
+def _engine_row(table_rows: Sequence[Row]) -> Row:
+    return next(row for row in table_rows if row.name == ENGINE)
 
 
 def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
-    events, tasks = sum(stream["events"]), len(stream["tasks"])
-    size = f"{events:,} events of {tasks:,} tasks, {stream['features']:,} features"
-    if _kind(stream) == "two classes":
+    events = sum(stream["events"])
+    size = f"{events:,} events of {len(stream['tasks']):,} tasks, {stream['features']:,} features"
+    if _target(stream) == "two classes":
         share = sum(stream["positive"]) / max(events, 1)
         size += f"; {stream['labels'][1]} in {share:.1%} of events"
     return f"{comparison.dataset}: {size}."
@@ -161,59 +178,69 @@ def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
 
 def _picture(result: Verdict) -> str:
     """Loss by events seen of a task: without the task, with it, and with sharing."""
-    number = result.sharing.stream["answers"] == 0
-    roles = {"without the task": result.without_task, "with the task": result.with_task}
+    target = _target(result.sharing.stream)
+    roles = {
+        "without the task": result.without_task,
+        "with the task": result.with_task,
+        "with sharing": result.sharing,
+    }
     lines = []
-    for role, row in {**roles, "with sharing": result.sharing}.items():
-        first, counts, means = row.by_experience()
+    for role, row in roles.items():
+        first, counts, losses = row.by_experience()
         keep = counts >= MIN_CURVE_EVENTS
-        heights = np.sqrt(means) if number else means
-        points = list(zip(first[keep], heights[keep], strict=True))
+        if target == "number":
+            losses = np.sqrt(losses)
+        points = list(zip(first[keep], losses[keep], strict=True))
         lines.append(Line(f"{role}: {row.title}", points))
-    measure = "RMSE" if number else "Log loss"
-    title = f"{measure} by the number of events seen of a task; lower is better"
-    return line_chart(lines, "events of the task", title)
+    measure = MEASURES[target]
+    title = f"{measure[0].upper()}{measure[1:]} by the number of events seen of a task"
+    return line_chart(lines, "events of the task", f"{title}; lower is better")
 
 
-def _tasks(result: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) -> list[str]:
+def _tasks(result: Verdict, stream: dict[str, Any]) -> list[str]:
     if len(stream["tasks"]) == 1:
         return []
+    gains = task_gains(result)
     few = len(stream["tasks"]) - len(gains)
     note = f"{few:,} tasks with fewer than {MIN_TASK_EVENTS} events are not listed"
     if not gains:
         return [page.paragraph(f"Nothing is said of single tasks: {note}.")]
-    number = stream["answers"] == 0
+    target = _target(stream)
     clear = [one.sign for one in gains]
     counted = (
         f"{clear.count(1):,} tasks gain clearly from sharing, {clear.count(-1):,} lose, "
         f"{clear.count(0):,} show no clear difference."
     )
-    title = "RMSE" if number else "log loss"
-    losses = (f"{title}, {row.title}" for row in (result.reference, result.sharing))
+    losses = [f"{MEASURES[target]}, {row.title}" for row in (result.reference, result.sharing)]
     head = ("task", "events", *losses, "gain", "")
-    cells = [_task_row(one, number) for one in gains[:MAX_TASKS]]
-    notes = [*([note] if few else []), "a difference is clear beyond two standard errors"]
-    notes += [f"the first {MAX_TASKS:,} tasks"] if len(gains) > MAX_TASKS else []
+    cells = [_task_row(one, target) for one in gains[:MAX_TASKS]]
+    notes = ["a difference is clear beyond two standard errors"]
+    if few:
+        notes.insert(0, note)
+    if len(gains) > MAX_TASKS:
+        notes.append(f"the first {MAX_TASKS:,} tasks")
     table = _html("Tasks by what they gain from sharing", head, cells, notes)
     return [page.heading("Who gains"), page.paragraph(counted), table]
 
 
-def _task_row(one: TaskGain, number: bool) -> tuple[str, ...]:
-    before, after = (x**0.5 if number else x for x in (one.before, one.after))
+def _task_row(one: TaskGain, target: str) -> tuple[str, ...]:
+    before, after = one.before, one.after
+    form = ".3f"
+    if target == "number":
+        before **= 0.5
+        after **= 0.5
+        form = ".4g"
+    share = 0.0
+    if before > 0:
+        share = 1.0 - after / before
     words = {1: "gains", -1: "better without sharing", 0: "no clear difference"}
-    share = 1.0 - after / before if before > 0 else 0.0
-    return (
-        one.task,
-        f"{one.events:,}",
-        *(f"{loss:.4g}" if number else f"{loss:.3f}" for loss in (before, after)),
-        f"{share:.0%}",
-        words[one.sign],
-    )
+    losses = f"{before:{form}}", f"{after:{form}}"
+    return one.task, f"{one.events:,}", *losses, f"{share:.0%}", words[one.sign]
 
 
 def _details(table_rows: Sequence[Row]) -> str:
     """Fold: differences with intervals, confusion, singular values, norms of V, parameters."""
-    engine = next(row for row in table_rows if row.name == ENGINE)
+    engine = _engine_row(table_rows)
     parts = []
     if not engine.failed:
         others = [row for row in table_rows if row is not engine and not row.failed]
@@ -243,11 +270,17 @@ def _parameters(row: Row) -> str:
 def _confusion(row: Row) -> list[str]:
     if "table" not in row.runs[0].end:
         return []
-    counts, labels = np.array(row.runs[0].end["table"]), row.stream["labels"]
+    counts = np.array(row.runs[0].end["table"])
+    labels = row.stream["labels"]
     shown = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_TABLE_CLASSES])
-    cells = [[labels[k], *(f"{counts[k, j]:,}" for j in shown)] for k in shown]
-    notes = [f"the {len(shown)} most frequent of {len(labels)}"] if len(shown) < len(labels) else []
-    head = ("", *(labels[k] for k in shown))
+    names = [labels[k] for k in shown]
+    cells = []
+    for name, own in zip(names, counts[np.ix_(shown, shown)], strict=True):
+        cells.append([name, *(f"{count:,}" for count in own)])
+    notes = []
+    if len(shown) < len(labels):
+        notes.append(f"the {len(shown)} most frequent of {len(labels)}")
+    head = ("", *names)
     title = f"True classes (rows) and answers of {row.title} (columns), first shuffle"
     return [_html(title, head, cells, notes)]
 
@@ -256,9 +289,11 @@ def _structure(row: Row) -> list[str]:
     structure = row.runs[0].end.get("structure")
     if not structure:
         return []
-    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(structure["spectrum"][:40])]
+    values = structure["spectrum"][:40]
+    spectrum = [(f"dimension {k}", value) for k, value in enumerate(values, start=1)]
     norms = zip(row.stream["tasks"], structure["personal_norms"], strict=True)
-    personal = sorted(((str(task), norm or 0.0) for task, norm in norms), key=lambda one: -one[1])
+    personal = [(str(task), norm or 0.0) for task, norm in norms]
+    personal.sort(key=lambda one: -one[1])
     return [
         bars(spectrum, f"Singular values of the shared part U, rank {structure['rank']}"),
         bars(personal[:100], "Norms of the personal part V, by task"),

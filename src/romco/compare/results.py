@@ -47,7 +47,9 @@ class Finished:
 
     def error(self) -> float:
         """Return the error at the end; infinite for a run that broke down."""
-        return float("inf") if self.failed else float(self.last["scores"]["error"])
+        if self.failed:
+            return float("inf")
+        return float(self.last["scores"]["error"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +89,23 @@ class Row:
     @property
     def measure(self) -> float:
         """Figure that decides: log loss, or the root of the mean squared error."""
-        return self.loss**0.5 if self.stream["answers"] == 0 else self.loss
+        if self.stream["answers"] == 0:
+            return self.loss**0.5
+        return self.loss
 
     @property
     def measure_text(self) -> str:
         """Figure that decides, as tables print it."""
-        return f"{self.measure:.4g}" if self.stream["answers"] == 0 else f"{self.measure:.4f}"
+        if self.stream["answers"] == 0:
+            return f"{self.measure:.4g}"
+        return f"{self.measure:.4f}"
 
     def mean(self, name: str) -> float | None:
         """Mean of a figure over shuffles; None where it is not known."""
         values = [run.end[name] for run in self.runs if run.end.get(name) is not None]
-        return float(np.mean(values)) if values else None
+        if values:
+            return float(np.mean(values))
+        return None
 
     def by_experience(self) -> tuple[Numbers, Numbers, Numbers]:
         """First event, events and mean loss for 1, 2, 3-4, 5-8, ... events of a task."""
@@ -122,7 +130,8 @@ def read(path: Path) -> Finished:
     fields = head["run"]
     for name in ("parameters", "labels"):
         fields[name] = tuple((key, value) for key, value in fields[name])
-    run, failed = Run(**fields), end.get("failed")
+    run = Run(**fields)
+    failed = end.get("failed")
     return Finished(run, head["stream"], head["versions"], records, end["end"], failed)
 
 
@@ -182,9 +191,12 @@ def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
         score = Score("classes")
         score.add(events, logs)
         summary = score.summary()
-        names = [str(k) for k in range(stream.answers)]
-        table = [[summary["table"].get(k, {}).get(j, 0) for j in names] for k in names]
-        return {"error": score.error, "f1": score.f1, "ece": score.calibration, "table": table}
+        table = np.zeros((stream.answers, stream.answers), dtype=int)
+        for truth, row in summary["table"].items():
+            for answer, count in row.items():
+                table[int(truth), int(answer)] = count
+        figures = {"error": score.error, "f1": score.f1, "ece": score.calibration}
+        return {**figures, "table": table.tolist()}
     score = Score()
     score.add_binary(events.y, values[:, 1] - values[:, 0] - 1e-300, values[:, 1])
     return {"error": score.error, "auc": score.auc, "f1": score.f1, "ece": score.calibration}
@@ -212,6 +224,8 @@ def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
 def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[float]]:
     """Events and summed losses by how many events of the task came before: 0, 1, 2-3, 4-7 ..."""
     bins = np.frexp(count_earlier(task))[1]
-    scored, n = ~np.isnan(losses), int(bins.max(initial=0)) + 1
-    events, sums = np.bincount(bins[scored], None, n), np.bincount(bins, np.nan_to_num(losses), n)
+    scored = ~np.isnan(losses)
+    n = int(bins.max(initial=0)) + 1
+    events = np.bincount(bins[scored], None, n)
+    sums = np.bincount(bins, np.nan_to_num(losses), n)
     return {"events": events.tolist(), "loss": sums.tolist()}

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,22 +90,24 @@ class Comparison:
         answers = stream_of(self.dataset, self.data_dir).answers
         given = self.settings or {}
         rows = dict.fromkeys((*CONTROLS, *self.learners, ENGINE))
-        parameters = {
-            row: () if row in CONTROLS else complete(_method_of(row, answers), given.get(row, {}))
-            for row in rows
-        }
-        return [
-            Run(self.dataset, digest, row, parameters[row], self.order, seed, records=0)
-            for seed in self.seeds
-            for row in rows
-        ]
+        parameters: dict[str, Any] = dict.fromkeys(rows, ())
+        for row in rows:
+            if row not in CONTROLS:
+                parameters[row] = complete(_method_of(row, answers), given.get(row, {}))
+        runs = []
+        for seed, row in product(self.seeds, rows):
+            own = self.order, seed
+            runs.append(Run(self.dataset, digest, row, parameters[row], *own, records=0))
+        return runs
 
 
 def complete(name: str, parameters: Parameters) -> tuple[tuple[str, Any], ...]:
     """Return all parameters of a learner by name, defaults where none are given."""
-    whole = known(name).complete(parameters).items()
-    plain = ((k, v.tolist() if isinstance(v, np.generic | np.ndarray) else v) for k, v in whole)
-    return tuple(sorted(plain))
+    whole = dict(known(name).complete(parameters))
+    for key, value in whole.items():
+        if isinstance(value, np.generic | np.ndarray):
+            whole[key] = value.tolist()
+    return tuple(sorted(whole.items()))
 
 
 def chosen_learners(text: str | None, answers: int = 1) -> tuple[str, ...]:
@@ -148,7 +151,9 @@ def chosen_settings(texts: Sequence[str], answers: int = 1) -> dict[str, dict[st
 
 def _method_of(name: str, answers: int) -> str:
     """Return the learner whose parameters count for these answers (0: numbers)."""
-    return number_learner(name) if answers == 0 else name
+    if answers == 0:
+        return number_learner(name)
+    return name
 
 
 def _make_small(name: str, answers: int) -> None:
@@ -220,7 +225,9 @@ def shortened(value: Any) -> Any:
         return float(f"{value:.7g}")
     if isinstance(value, dict):
         return {key: shortened(part) for key, part in value.items()}
-    return [shortened(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [shortened(part) for part in value]
+    return value
 
 
 def _is_slow(run: Run) -> bool:
@@ -313,7 +320,10 @@ def performing(engine: str | None, address: str | None = None) -> Iterator[None]
     """Perform runs on "ray" within the block; None: processes of this machine."""
     if engine not in (None, "ray"):
         raise ValueError(f"engine must be 'ray', or left out for processes here; got {engine!r}")
-    token = _CLUSTER.set(None if engine is None else partial(_on_ray, address))
+    cluster: Cluster | None = None
+    if engine is not None:
+        cluster = partial(_on_ray, address)
+    token = _CLUSTER.set(cluster)
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ OFFSET_NOTE = "every row adds the offset; the first two, an intercept besides"
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
     """Load the stream of a data set; a second call returns the same object."""
     saved = saved_stream(dataset, data_dir)
-    return load(dataset, data_dir) if saved is None else saved
+    if saved is None:
+        return load(dataset, data_dir)
+    return saved
 
 
 @lru_cache(maxsize=2)  # a dense shuffle may take 100 MB
@@ -42,7 +45,8 @@ def digest_of(dataset: str, data_dir: Path | None = None) -> str:
     stream = stream_of(dataset, data_dir)
     x = stream.x
     parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
-    parts += [] if stream.offset is None else [stream.offset]
+    if stream.offset is not None:
+        parts.append(stream.offset)
     total = hashlib.sha256(repr(x.shape).encode())
     for part in [stream.task, stream.y, *parts]:
         total.update(np.ascontiguousarray(part).data)
@@ -54,6 +58,9 @@ def about(dataset: str, data_dir: Path | None = None) -> dict[str, Any]:
     stream = stream_of(dataset, data_dir)
     events = np.bincount(stream.task, minlength=stream.n_tasks)
     positive = np.bincount(stream.task, weights=stream.y > 0, minlength=stream.n_tasks)
+    outliers = None
+    if stream.truth is not None:
+        outliers = stream.truth.outliers.tolist()
     return {
         "name": stream.name,
         "tasks": list(stream.tasks),
@@ -63,7 +70,7 @@ def about(dataset: str, data_dir: Path | None = None) -> dict[str, Any]:
         "answers": stream.answers,
         "events": events.tolist(),
         "positive": positive.astype(int).tolist(),
-        "outliers": None if stream.truth is None else stream.truth.outliers.tolist(),
+        "outliers": outliers,
     }
 
 
@@ -75,7 +82,9 @@ def gather(
     Raises ValueError where labels are not two, or do not match ``target``, and where offsets
     come with many classes.
     """
-    names, tasks, labels = Names(), TaskTable(), make_target(target, None, positive)
+    names = Names()
+    tasks = TaskTable()
+    labels = make_target(target, None, positive)
     parts: list[Sparse] = []
     task: list[int] = []
     y: list[np.ndarray[Any, Any]] = []
@@ -86,26 +95,33 @@ def gather(
         assert isinstance(rows, Sparse)
         names.add(new)
         parts.append(rows)
-        task += [tasks.add(one) if (k := tasks.find(one)) < 0 else k for one in block.tasks]
+        for one in block.tasks:
+            number = tasks.find(one)
+            if number < 0:
+                number = tasks.add(one)
+            task.append(number)
         signs, side = labels.read(block.labels)
         labels.adopt(side)
         y.append(signs)
-        offsets += [] if block.offsets is None else [block.offsets]
+        if block.offsets is not None:
+            offsets.append(block.offsets)
     if not y or (labels.kind != "number" and len(labels.classes) < 2):
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
     if offsets and (labels.kind == "classes" or offsets[0].ndim == 2):
         raise ValueError(f"{name}: an offset is of two classes or of a number, not of many classes")
-    return Stream(
+    x = csr_array(vstack([as_matrix(part, max(names.width, 1)) for part in parts]))
+    stream = Stream(
         name,
         np.array(task, dtype=np.int64),
-        csr_array(vstack([as_matrix(part, max(names.width, 1)) for part in parts])),
+        x,
         labels.turn * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
         tuple(map(str, labels.classes)),
-        (OFFSET_NOTE,) if offsets else (),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
-        offset=np.concatenate(offsets) if offsets else None,
     )
+    if offsets:
+        return replace(stream, notes=(OFFSET_NOTE,), offset=np.concatenate(offsets))
+    return stream
 
 
 def save_stream(stream: Stream, folder: Path) -> None:
@@ -114,7 +130,8 @@ def save_stream(stream: Stream, folder: Path) -> None:
     x = csr_array(stream.x)
     arrays: dict[str, Any] = {"task": stream.task, "y": stream.y}
     arrays |= {"data": x.data, "indices": x.indices, "indptr": x.indptr}
-    arrays |= {} if stream.offset is None else {"offset": stream.offset}
+    if stream.offset is not None:
+        arrays["offset"] = stream.offset
     words = json.dumps([x.shape, stream.tasks, stream.labels, stream.notes, stream.answers])
     np.savez_compressed(folder / f"{stream.name}.npz", words=np.array(words), **arrays)
 

@@ -40,7 +40,9 @@ class Gain:
     def sign(self) -> int:
         """1 or -1 if the interval excludes 0 and the difference is at least 1 %, else 0."""
         clear = (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
-        return int(np.sign(self.value)) if clear else 0
+        if clear:
+            return int(np.sign(self.value))
+        return 0
 
     def __str__(self) -> str:
         low, high = sorted((abs(self.low), abs(self.high)))
@@ -63,7 +65,9 @@ class TaskGain:
     def sign(self) -> int:
         """1 for a clear gain, -1 for a clear loss, else 0."""
         difference = self.before - self.after
-        return 0 if abs(difference) <= 2.0 * self.error else int(np.sign(difference))
+        if abs(difference) <= 2.0 * self.error:
+            return 0
+        return int(np.sign(difference))
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ def _over_shuffles(losses: Numbers) -> Numbers:
 
 def _units(task: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
     """Number (n,) of the cluster of each event, and how many there are."""
-    tasks, n = np.unique(task), len(task)
+    tasks = np.unique(task)
+    n = len(task)
     if len(tasks) >= MIN_CLUSTERS:
         return np.searchsorted(tasks, task), len(tasks)
     blocks = min(TIME_BLOCKS, n)
@@ -135,31 +140,35 @@ def _units(task: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
 def verdict(table: Sequence[Row]) -> Verdict:
     """Judge a comparison; ``table`` has all controls and ROMCO-Auto."""
     by_name = {row.name: row for row in table if not row.failed}
-    frequency, sharing = by_name[FREQUENCY], by_name[ENGINE]
-    without = _best([by_name[name] for name in IGNORE_TASK if name in by_name])
-    known = _best([by_name[name] for name in KNOW_TASK if name in by_name])
+    frequency = by_name[FREQUENCY]
+    sharing = by_name[ENGINE]
+    without_task = _best([by_name[name] for name in IGNORE_TASK if name in by_name])
+    with_task = _best([by_name[name] for name in KNOW_TASK if name in by_name])
     measure = "RMSE" if frequency.stream["answers"] == 0 else "log loss"
     if len(frequency.stream["tasks"]) == 1:
-        return Verdict(ONE_TASK, (_figure("Best", without, measure),), without, known, sharing)
-    best = _best([without, known, sharing])
-    worth, added = gain(known, without), gain(sharing, _best([without, known]))
+        return Verdict(
+            ONE_TASK, (_figure("Best", without_task, measure),), without_task, with_task, sharing
+        )
+    best = _best([without_task, with_task, sharing])
+    worth = gain(with_task, without_task)
+    added = gain(sharing, _best([without_task, with_task]))
     sentences = [
-        _figure("Without the task, the best row is", without, measure),
-        f"{WORTH[worth.sign].format(worth)}: {measure} {known.measure_text} ({known.title}).",
-        f"{ADDED[added.sign].format(added)}: {measure} {sharing.measure_text} ({sharing.title}).",
-        *_errors(without, known, sharing),
+        _figure("Without the task, the best row is", without_task, measure),
+        _gain_sentence(WORTH, worth, with_task, measure),
+        _gain_sentence(ADDED, added, sharing, measure),
+        *_errors(without_task, with_task, sharing),
     ]
     if gain(best, frequency).sign <= 0:
         title = f"No clear difference: nothing is sure to beat the {frequency.title.lower()}"
     elif added.sign > 0:
         title = f"Sharing between tasks lowers the {measure} by {added.value:.0%}"
     elif added.sign < 0:
-        title = f"Sharing does not help here: {_best([without, known]).title} is better"
-    elif gain(_best([known, sharing]), without).sign > 0:
+        title = f"Sharing does not help here: {_best([without_task, with_task]).title} is better"
+    elif gain(_best([with_task, sharing]), without_task).sign > 0:
         title = "Knowing the task helps; sharing between tasks makes no clear difference"
     else:
         title = "No clear difference: neither the task nor sharing is sure to help"
-    return Verdict(title, tuple(sentences), without, known, sharing)
+    return Verdict(title, tuple(sentences), without_task, with_task, sharing)
 
 
 def task_gains(result: Verdict) -> list[TaskGain]:
@@ -193,7 +202,13 @@ def _figure(begin: str, row: Row, measure: str) -> str:
     return f"{begin} {row.title}: {measure} {row.measure_text}."
 
 
+def _gain_sentence(texts: dict[int, str], one: Gain, row: Row, measure: str) -> str:
+    return f"{texts[one.sign].format(one)}: {measure} {row.measure_text} ({row.title})."
+
+
 def _errors(*some: Row) -> list[str]:
     errors = [(row.title, row.mean("error")) for row in dict.fromkeys(some)]
     figures = [f"{title} {error:.2%}" for title, error in errors if error is not None]
-    return [f"Wrong answers, in all events: {', '.join(figures)}."] if figures else []
+    if figures:
+        return [f"Wrong answers, in all events: {', '.join(figures)}."]
+    return []

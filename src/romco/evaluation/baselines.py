@@ -23,10 +23,11 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
     >>> majority(["a", "b", "b", "a"])
     [None, 'a', 'a', 'b']
     """
-    counts = Counter() if counts is None else counts
+    if counts is None:
+        counts = Counter()
     predicted = []
     for answer in y:
-        predicted.append(max(counts, key=counts.__getitem__) if counts else None)
+        predicted.append(max(counts, key=counts.__getitem__, default=None))
         counts[answer] += 1
     return predicted
 
@@ -98,7 +99,8 @@ def _past_sums(values: Numbers, task: NDArray[np.intp]) -> tuple[Numbers, NDArra
     total = np.cumsum(grouped, axis=0) - grouped
     first = np.flatnonzero(np.diff(task[order], prepend=-1))  # where each task begins
     sizes = np.diff(np.append(first, len(task)))
-    sums, counts = np.empty_like(total), np.empty(len(task), dtype=np.intp)
+    sums = np.empty_like(total)
+    counts = np.empty(len(task), dtype=np.intp)
     sums[order] = total - np.repeat(total[first], sizes, axis=0)
     counts[order] = np.arange(len(task)) - np.repeat(first, sizes)
     return sums, counts

@@ -54,7 +54,8 @@ class Confusion:
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Count a round with y -1 or +1 and its margins (n,)."""
-        truth, answer = (round.y > 0).astype(int), (scores >= 0.0).astype(int)
+        truth = (round.y > 0).astype(int)
+        answer = (scores >= 0.0).astype(int)
         np.add.at(self.counts, (round.task, truth, answer), 1)
 
     def error(self) -> Numbers:
@@ -74,11 +75,11 @@ class Confusion:
         """Error and both F1 per task, their means over tasks, and the error over all events."""
         per_task = {"error": self.error(), "f1_positive": self.f1(1), "f1_negative": self.f1(-1)}
         wrong = self.counts[:, 0, 1].sum() + self.counts[:, 1, 0].sum()
-        return {
-            **{f"{name}_per_task": _json_list(values) for name, values in per_task.items()},
-            **{name: _mean(values) for name, values in per_task.items()},
-            "error_micro": float(wrong / max(self.counts.sum(), 1)),
-        }
+        figures: dict[str, Any] = {"error_micro": float(wrong / max(self.counts.sum(), 1))}
+        for name, values in per_task.items():
+            figures[f"{name}_per_task"] = _json_list(values)
+            figures[name] = _mean(values)
+        return figures
 
 
 class _Mean:
@@ -167,8 +168,10 @@ class Structure:
 
     def value(self) -> dict[str, Any]:
         """Rank and spectrum of U, norms of V's columns, and U's share of the squared norm."""
-        spectrum, norms = self.learner.singular_values(), self.learner.personal_norms()
-        shared, personal = float(np.sum(spectrum**2)), float(np.sum(norms**2))
+        spectrum = self.learner.singular_values()
+        norms = self.learner.personal_norms()
+        shared = float(np.sum(spectrum**2))
+        personal = float(np.sum(norms**2))
         return {
             "rank": len(spectrum),
             "spectrum": _json_list(spectrum),
@@ -182,8 +185,10 @@ def _ratio(over: Any, under: Any, empty: float) -> Numbers:
 
 
 def _mean(values: Numbers) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    numbers = values[~np.isnan(values)]
+    if len(numbers):
+        return float(numbers.mean())
+    return float("nan")
 
 
 def _json_list(values: Numbers) -> list[float | None]:

@@ -43,7 +43,8 @@ class Delay:
     def until(cls, now: ArrayLike, known: ArrayLike) -> Self:
         """Delay by the clock; event e is predicted at ``now[e]`` and learned from ``known[e]``."""
         delay = cls()
-        times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
+        times = np.asarray(now, dtype=np.float64)
+        arrivals = np.asarray(known, dtype=np.float64)
         if times.ndim != 1 or times.shape != arrivals.shape:
             raise ValueError(f"expected two times per event; got {times.shape}, {arrivals.shape}")
         if (np.diff(times) < 0.0).any():
@@ -61,7 +62,9 @@ class Delay:
 
     def now(self, event: int) -> float:
         """Time at which an event is predicted: by the clock, or its number in the stream."""
-        return float(event) if self._now is None else float(self._now[event])
+        if self._now is None:
+            return float(event)
+        return float(self._now[event])
 
     def known(self, events: ArrayLike) -> Numbers:
         """Times (n,) at which the labels of one round's events arrive, as :meth:`now` counts."""
@@ -135,7 +138,9 @@ class LabelLoop:
         known = np.full(len(mask), np.nan)
         known[mask] = self.delay.known(self.seen + np.flatnonzero(mask))
         for time in np.unique(known[mask]).tolist():
-            some, peers, context = chosen(events, known == time), [], None
+            some = chosen(events, known == time)
+            peers = []
+            context = None
             if isinstance(self.policy, Consulting):
                 peers = [self.policy.heard[e] for e in np.flatnonzero(known == time)]
             if self.delay.is_late and isinstance(self.learner, LearnsDelayed):
@@ -213,15 +218,23 @@ def prequential(
     _check(rounds)
     loop = None
     if labels is not None or delay:
-        loop = LabelLoop(learner, labels, delay if isinstance(delay, Delay) else Delay(delay))
+        if not isinstance(delay, Delay):
+            delay = Delay(delay)
+        loop = LabelLoop(learner, labels, delay)
     done = events = 0
     for part in _parts(rounds, every):
-        scores = learner.replay(part) if loop is None else loop.run(part)
-        done, events = done + len(part), events + len(scores)
+        if loop is None:
+            scores = learner.replay(part)
+        else:
+            scores = loop.run(part)
+        done += len(part)
+        events += len(scores)
         for metric in metrics.values():
             metric.add(part.events, scores)
         values = {name: metric.value() for name, metric in metrics.items()}
-        yield Record(done, events, values if loop is None else {**values, "labels": loop.summary()})
+        if loop is not None:
+            values["labels"] = loop.summary()
+        yield Record(done, events, values)
 
 
 def _check(rounds: Any) -> None:

@@ -66,7 +66,9 @@ class Score:
     def of(cls, model: Any, saved: Any = None, curve: bool = True) -> "Score":
         """Score for the target of a model; continues from ``saved``, see :meth:`to_json`."""
         target = model.engine.target.kind if isinstance(model, Model) else "two classes"
-        return cls.from_json(saved) if saved else cls(target, curve)
+        if saved:
+            return cls.from_json(saved)
+        return cls(target, curve)
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Count a round and its margins (n,), log-probabilities (n, K), or numbers (n,)."""
@@ -76,7 +78,8 @@ class Score:
             self.add_numbers(round.y, scores)
         else:
             names = [str(int(y)) for y in round.y]
-            answers, rows = most_likely(scores), np.arange(len(names))
+            answers = most_likely(scores)
+            rows = np.arange(len(names))
             true = np.exp(scores[rows, round.y.astype(np.intp)])
             stated = np.exp(scores[rows, answers])
             self._add_classes(names, map(str, answers.tolist()), true, stated)
@@ -94,14 +97,18 @@ class Score:
             true = answers.probabilities[rows, [column[canonical_name(label)] for label in labels]]
             stated = answers.probabilities.max(axis=1, initial=0.0)
             answered = model.engine.target.labels_of(answers.margins)
-            truth, names = ([str(canonical_name(n)) for n in some] for some in (labels, answered))
+            truth = [str(canonical_name(label)) for label in labels]
+            names = [str(canonical_name(label)) for label in answered]
             self._add_classes(truth, names, true, stated)
 
     def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
         """Count labels (n,), -1 or +1, their margins (n,), and P(+1) (n,) as predicted before."""
-        positive, answers = y > 0, margins >= 0
-        n, k = int(self._sums[0]), self._counts["1"]
-        seen, seen_positive = n + np.arange(len(y)), k + np.cumsum(positive) - positive
+        positive = y > 0
+        answers = margins >= 0
+        n = int(self._sums[0])
+        k = self._counts["1"]
+        seen = n + np.arange(len(y))
+        seen_positive = k + np.cumsum(positive) - positive
         rate = (seen_positive + 1.0) / (seen + 2.0)
         self._add_rows(
             answers != positive,
@@ -113,8 +120,8 @@ class Score:
             self._add_cell(str(cell // 2), str(cell % 2), count)
         if self.curve:
             self._add_stated(probabilities, positive)
-            place = AUC_BINS * positive + _logit_bin(probabilities)
-            self._logits += np.bincount(place, minlength=2 * AUC_BINS).reshape(2, AUC_BINS)
+            bins = AUC_BINS * positive + _logit_bin(probabilities)
+            self._logits += np.bincount(bins, minlength=2 * AUC_BINS).reshape(2, AUC_BINS)
 
     def _add_classes(
         self, truth: list[str], answers: Iterable[str], true: Numbers, stated: Numbers
@@ -134,7 +141,9 @@ class Score:
         means = np.empty(len(y))
         n = float(self._sums[0])
         for i, number in enumerate(y.tolist()):
-            means[i], n, step = self._mean, n + 1.0, number - self._mean
+            means[i] = self._mean
+            n += 1.0
+            step = number - self._mean
             self._mean += step / n
             self._spread += step * (number - self._mean)
         self._add_rows(np.abs(y - predicted), np.square(y - predicted), np.square(y - means))
@@ -198,7 +207,9 @@ class Score:
         """F1 of the positive label, or the mean F1 of the classes that occurred."""
         if self.target == "two classes":
             return self._f1("1")
-        return float(np.mean([self._f1(name) for name in self._counts])) if self._counts else 0.0
+        if self._counts:
+            return float(np.mean([self._f1(name) for name in self._counts]))
+        return 0.0
 
     @property
     def auc(self) -> float | None:
@@ -234,7 +245,9 @@ class Score:
     def r2(self) -> float | None:
         """Share of the variance of numbers that is explained; None while they are all equal."""
         squares = float(self._sums[2])
-        return 1.0 - squares / self._spread if self._spread > 0.0 else None
+        if self._spread > 0.0:
+            return 1.0 - squares / self._spread
+        return None
 
     def recent(self) -> dict[str, float]:
         """Means over the last 900 to 1,000 events, and how many they are."""
@@ -248,48 +261,59 @@ class Score:
         if self.target == "number":
             errors = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
             return {"events": self.events, **errors, "baseline_rmse": self.baseline}
-        common = {"events": self.events, "error": self.error, "baseline": self.baseline}
+        figures: dict[str, Any] = {"events": self.events, "error": self.error}
+        figures["baseline"] = self.baseline
         if self.target == "classes":
             table = {name: dict(row) for name, row in self._table.items()}
-            extra = {"log_loss": self.log_loss, "f1_macro": self.f1}
-            stated = {} if self.calibration is None else {"calibration": self.calibration}
-            return {**common, **extra, **stated, "table": table}
+            figures |= {"log_loss": self.log_loss, "f1_macro": self.f1}
+            if self.calibration is not None:
+                figures["calibration"] = self.calibration
+            return {**figures, "table": table}
         names = ("log_loss", "baseline_log_loss", "f1", "auc", "calibration", "positives")
-        figures = {name: getattr(self, name) for name in names}
-        return {**common, **{name: x for name, x in figures.items() if x is not None}}
+        for name in names:
+            figure = getattr(self, name)
+            if figure is not None:
+                figures[name] = figure
+        return figures
 
     value = summary  # so that a score is a metric
 
     def line(self) -> str:
         """One line for people, each figure beside that of the baseline."""
         if self.target == "number":
-            r2 = "" if self.r2 is None else f", R2 {self.r2:.3f}"
-            mae = f"MAE {self._mean_of('absolute'):.4g}"
-            return f"RMSE {self.error:.4g} (baseline {self.baseline:.4g}), {mae}{r2}"
+            text = f"RMSE {self.error:.4g} (baseline {self.baseline:.4g})"
+            text += f", MAE {self._mean_of('absolute'):.4g}"
+            if self.r2 is not None:
+                text += f", R2 {self.r2:.3f}"
+            return text
         if self.target == "classes":
             error = f"error by events {self.error:.2%} (baseline {self.baseline:.2%})"
             return f"{error}, log loss {self.log_loss:.3f}, macro F1 {self.f1:.3f}"
         recent = self.recent()
-        late = f"; last {recent['events']:,}: {recent['error']:.2%}"
+        baseline = f"baseline {self.baseline:.2%}"
+        if recent["events"] < self.events:
+            baseline += f"; last {recent['events']:,}: {recent['error']:.2%}"
         parts = [
-            f"error by events {self.error:.2%} (baseline {self.baseline:.2%}"
-            f"{late if recent['events'] < self.events else ''})",
+            f"error by events {self.error:.2%} ({baseline})",
             f"log loss {self.log_loss:.3f} ({self.baseline_log_loss:.3f})",
-            *([] if self.auc is None else [f"AUC {self.auc:.3f}"]),
-            f"F1 {self.f1:.3f}",
         ]
-        return ", ".join(parts)
+        if self.auc is not None:
+            parts.append(f"AUC {self.auc:.3f}")
+        return ", ".join([*parts, f"F1 {self.f1:.3f}"])
 
     def to_json(self) -> dict[str, Any]:
         """State from which :meth:`from_json` continues."""
         used = np.flatnonzero(self._logits.any(axis=0))
+        blocks = [block.tolist() for block in self._blocks]
+        table = {name: dict(row) for name, row in self._table.items()}
+        groups = self._bins.tolist() if self.curve else []
         return {
             "target": self.target,
             "sums": self._sums.tolist(),
-            "blocks": [block.tolist() for block in self._blocks],
-            "table": {name: dict(row) for name, row in self._table.items()},
+            "blocks": blocks,
+            "table": table,
             "moments": [self._mean, self._spread],
-            "groups": self._bins.tolist() if self.curve else [],
+            "groups": groups,
             "bins": [used.tolist(), *self._logits[:, used].tolist()],
         }
 
@@ -316,8 +340,8 @@ class Score:
         if score.curve:
             score._bins = _checked(state["groups"], score._bins.shape, MAX_COUNT)
         used, *counts = state["bins"]
-        place = _checked(used, (len(used),), AUC_BINS - 1).astype(np.intp)
-        score._logits[:, place] = _checked(counts, (2, len(used)), MAX_COUNT)
+        bins = _checked(used, (len(used),), AUC_BINS - 1).astype(np.intp)
+        score._logits[:, bins] = _checked(counts, (2, len(used)), MAX_COUNT)
         return score
 
     def _mean_of(self, name: str) -> float:
@@ -359,11 +383,11 @@ def _logit_bin(probabilities: Numbers) -> NDArray[np.intp]:
 
 def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
     """-1 or +1 for each label (n,); NaN where the model does not know it."""
-    known: dict[Any, float] = {}
+    numbers: dict[Any, float] = {}
     for label in set(labels):
         with suppress(ValueError):
-            known[label] = model.engine.target.number_of(label)
-    return np.array(list(map(known.get, labels)), dtype=np.float64)
+            numbers[label] = model.engine.target.number_of(label)
+    return np.array(list(map(numbers.get, labels)), dtype=np.float64)
 
 
 def _checked(numbers: Any, shape: tuple[int, ...], limit: float) -> Numbers:

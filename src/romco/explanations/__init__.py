@@ -2,19 +2,18 @@
 
 from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.effects import Effects, effects
-from romco.explanations.explanation import ModelReader, explain, explain_task, read_model
+from romco.explanations.explanation import Overview, explain, explain_task
 from romco.explanations.text import Explanation, TaskInsight
 
 __all__ = [
     "Effects",
     "Explanation",
-    "ModelReader",
+    "Overview",
     "Reason",
     "Reasons",
     "TaskInsight",
     "effects",
     "explain",
     "explain_task",
-    "read_model",
     "reasons",
 ]

@@ -36,6 +36,14 @@ class Reason(NamedTuple):
         """Both together; above 0 it is for the label."""
         return self.shared + self.personal
 
+    def summary(self) -> dict[str, Any]:
+        """Return JSON values."""
+        name = self.feature
+        if not isinstance(name, str | int | float):
+            name = str(name)
+        parts = {"shared": self.shared, "personal": self.personal}
+        return {"feature": name, "adds": self.total, **parts}
+
 
 class Reasons(NamedTuple):
     """A margin and its parts: ``intercept`` and the features' totals add up to it."""
@@ -54,23 +62,19 @@ class Reasons(NamedTuple):
             "margin": self.margin,
             "intercept": self.intercept,
             "task_known": self.task_known,
-            "features": [
-                {
-                    "feature": name if isinstance(name, str | int | float) else str(name),
-                    "adds": shared + personal,
-                    "shared": shared,
-                    "personal": personal,
-                }
-                for name, shared, personal in shown
-            ],
+            "features": [reason.summary() for reason in shown],
         }
-        return {**result, "others": {"features": others, "adds": rest}} if others else result
+        if others:
+            result["others"] = {"features": others, "adds": rest}
+        return result
 
     def lines(self, top: int | None = None) -> list[str]:
         """Return lines for people: the first ``top`` features, and the others in one line."""
         shown, others, rest = self._split(top)
-        what = "predicted" if self.label is None else f"margin for {inert(str(self.label))}"
-        lines = [f"{what} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
+        name = "predicted"
+        if self.label is not None:
+            name = f"margin for {inert(str(self.label))}"
+        lines = [f"{name} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
         if not self.task_known:
             lines.append("the task is unknown: explained by what tasks have in common")
         lines += [
@@ -78,7 +82,9 @@ class Reasons(NamedTuple):
             f"personal {one.personal:+.3f})"
             for one in shown
         ]
-        return [*lines, f"{rest:+9.3f}  {others:,} other features"] if others else lines
+        if others:
+            lines.append(f"{rest:+9.3f}  {others:,} other features")
+        return lines
 
     def _split(self, top: int | None) -> tuple[tuple[Reason, ...], int, float]:
         """First features, number of the others, and what these add."""
@@ -102,7 +108,7 @@ class Parts(NamedTuple):
         return Parts(*(factor * part for part in self))
 
 
-class TaskPlace(NamedTuple):
+class ExplainedTask(NamedTuple):
     """Number of a task in the learner; of the next one for a task that was never learned."""
 
     number: int
@@ -117,7 +123,8 @@ class TaskPlace(NamedTuple):
 
     def margins(self, learner: Learner, rows: Rows) -> Numbers:
         """Return the margins of rows of the task."""
-        task, newcomer = np.full(count_rows(rows), self.number), self.newcomer(learner)
+        task = np.full(count_rows(rows), self.number)
+        newcomer = self.newcomer(learner)
         if newcomer is None:
             return predict(learner, rows, task)
         return newcomer.margins(as_round(learner, rows, task))
@@ -145,53 +152,55 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     True
     """
     engine = model.engine
-    rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
+    one_row = x if isinstance(x, Encoded) else [x]
+    rows = engine.read_rows(one_row, [task])
     with engine.at_rest() as learner:
         number = int(engine.tasks.numbers([task])[0])
-        place = TaskPlace(number, number >= 0)
-        if not place.known:  # make room for it, as a prediction does
-            place = TaskPlace(engine.tasks.next, False)
-            engine.make_room(0, place.number + 1)
+        explained = ExplainedTask(number, number >= 0)
+        if not explained.known:  # make room for it, as a prediction does
+            explained = ExplainedTask(engine.tasks.next, False)
+            engine.make_room(0, explained.number + 1)
             learner, counts = engine.body
             if engine.starts_tasks and counts.n_started:
-                place = place._replace(started=Started(counts.started, counts.n_started))
+                explained = explained._replace(started=Started(counts.started, counts.n_started))
         if isinstance(learner, Classes):
-            label, parts = _of_classes(model, learner, rows, place, label)
+            label, parts = _of_classes(model, learner, rows, explained, label)
         else:
             label, sign = _side(model, label)
-            parts = attribute(learner, rows, place).times(sign)
-    return _named(model, x, parts, label, place.known)
+            parts = attribute(learner, rows, explained).times(sign)
+    return _named(model, x, parts, label, explained.known)
 
 
-def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
+def attribute(learner: Learner, rows: Rows, explained: ExplainedTask) -> Parts:
     """Attribute the margin of one event of two classes, or the number predicted for it.
 
     Raises ValueError where the learner's margins are no sums over features.
     """
-    margin = float(place.margins(learner, rows)[0])
-    if place.newcomer(learner) is None:
-        parts = learner.contributions(as_round(learner, rows, np.array([place.number])))
+    margin = float(explained.margins(learner, rows)[0])
+    if explained.newcomer(learner) is None:
+        parts = learner.contributions(as_round(learner, rows, np.array([explained.number])))
         if parts is not None:
             return Parts(margin, parts.shared, parts.personal)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
-    return Parts(margin, *_linear(learner, rows, place))
+    return Parts(margin, *_linear(learner, rows, explained))
 
 
-def _linear(learner: Learner, rows: Rows, place: TaskPlace) -> tuple[csr_array, csr_array]:
+def _linear(learner: Learner, rows: Rows, explained: ExplainedTask) -> tuple[csr_array, csr_array]:
     """Shared and personal part: the margin of each feature alone, beyond that of an empty row."""
     values, columns = _entries(rows)
     alone = Sparse(values, columns, np.array([0, *range(len(values) + 1)], dtype=np.int32))
-    each = place.margins(learner, alone)
+    each = explained.margins(learner, alone)
     shared = whole = each[1:] - each[0]
-    if place.known and not learner.one_for_all:
+    if explained.known and not learner.one_for_all:
         shared = np.zeros_like(whole)
         if isinstance(learner, Decomposed):
             left, right = learner.shared_factors()
-            shared = values * (left[columns] @ right[place.number])
+            shared = values * (left[columns] @ right[explained.number])
     personal = whole - shared
     personal[np.abs(personal) <= ROUNDING * np.abs(whole)] = 0.0
-    starts, shape = np.array([0, len(columns)]), (1, learner.n_features)
+    starts = np.array([0, len(columns)])
+    shape = (1, learner.n_features)
     return (
         csr_array((whole - personal, columns, starts), shape=shape),
         csr_array((personal, columns, starts), shape=shape),
@@ -218,7 +227,7 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
 
 
 def _of_classes(
-    model: Model, learner: Classes, rows: Rows, place: TaskPlace, label: Any
+    model: Model, learner: Classes, rows: Rows, explained: ExplainedTask, label: Any
 ) -> tuple[Any, Parts]:
     """Log-odds of a label against the rest.
 
@@ -228,17 +237,20 @@ def _of_classes(
     if len(model.classes) < 2:
         raise ValueError("the model knows fewer than two labels: learn another one first")
     at_once = learner.at_once()
-    scores = place.margins(learner, rows)[0]
+    scores = explained.margins(learner, rows)[0]
     target = model.engine.target
-    at = int(target.number_of(target.labels_of(scores[None])[0] if label is None else label))
+    if label is None:
+        (label,) = target.labels_of(scores[None])
+    at = int(target.number_of(label))
     if at_once is not None:
-        features, *sums, _ = at_once.additions(as_round(at_once, rows, np.array([place.number])))
+        round = as_round(at_once, rows, np.array([explained.number]))
+        features, *sums, _ = at_once.additions(round)
         shares = shares_of_classes(scores, at)
         where = (np.zeros(len(features), dtype=np.int64), features)
         shape = (1, at_once.n_features)
         shared, personal = (csr_array((part @ shares, where), shape=shape) for part in sums)
     else:
-        each = [attribute(member, rows, place) for member in learner.members()]
+        each = [attribute(member, rows, explained) for member in learner.members()]
         arrays = learner.arrays()
         factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
         odds = factors * [parts.margin for parts in each]
@@ -282,7 +294,9 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
 def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
     """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
     pairs = np.array(learner.pairs())
-    power = float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
+    power = 1.0
+    if learner.answers > 2:
+        power = float(np.exp(learner.arrays()["power"][0]))
     moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):

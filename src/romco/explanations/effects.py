@@ -8,6 +8,7 @@ predictions where effects are weak: whichever found more is kept.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -72,7 +73,8 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
     >>> [round(value) for value in table.estimate[[0, 19]]], bool(table.se[0] < 0.2)
     ([-10, 10], True)
     """
-    model = model if isinstance(model, Model) else model.fitted_model()
+    if not isinstance(model, Model):
+        model = model.fitted_model()
     engine = model.engine
     with engine.at_rest() as learner:
         if not isinstance(learner, Auto | AutoNumber):
@@ -82,12 +84,18 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
             )
         if not model.events:
             return Effects(_table([]), _table([]))
-        kind = _NumberEffects if isinstance(learner, AutoNumber) else _ClassEffects
-        find = kind(model, learner)
+        find: _NumberEffects | _ClassEffects
+        if isinstance(learner, AutoNumber):
+            find = _NumberEffects(model, learner)
+        else:
+            find = _ClassEffects(model, learner)
         columns = find.slope_columns(slopes)
         schema, tasks = model.schema, model.tasks
-        groupings = [] if schema is None else list(schema.groupings)
-        own = "task" if schema is None or schema.task is None else schema.task
+        own: Any = "task"
+        groupings: Sequence[str] = ()
+        if schema is not None:
+            own = schema.task or "task"
+            groupings = schema.groupings
         events = np.array([engine.events_of(task) for task in tasks], dtype=np.int64)
         seen = np.flatnonzero(events)
         names = [tasks[k] for k in seen]
@@ -97,45 +105,48 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
             if len(levels):
                 estimates.append((grouping, levels, counts, [find.intercepts(at, counts)]))
         residual = find.residual()
-    rows = [row for one in estimates for row in _rows(*one)]
+    rows = list(chain.from_iterable(_rows(*one) for one in estimates))
     return Effects(_table(rows), _table(_variances(estimates, residual)))
 
 
 def _rows(
     grouping: Any, levels: list[Any], events: NDArray[Any], terms: list[Term]
 ) -> list[dict[str, Any]]:
-    numbers = [(term, term.estimate.tolist(), term.error.tolist(), term.common) for term in terms]
-    return [
-        {
-            "grouping": grouping,
-            "level": level,
-            "events": int(events[k]),
-            "term": term.name,
-            "estimate": estimate[k],
-            "se": error[k],
-            "low": estimate[k] - QUANTILE * error[k],
-            "high": estimate[k] + QUANTILE * error[k],
-            "common": common,
-        }
-        for k, level in enumerate(levels)
-        for term, estimate, error, common in numbers
-    ]
+    rows = []
+    for k, level in enumerate(levels):
+        for term in terms:
+            estimate = float(term.estimate[k])
+            error = float(term.error[k])
+            row = {
+                "grouping": grouping,
+                "level": level,
+                "events": int(events[k]),
+                "term": term.name,
+                "estimate": estimate,
+                "se": error,
+                "low": estimate - QUANTILE * error,
+                "high": estimate + QUANTILE * error,
+                "common": term.common,
+            }
+            rows.append(row)
+    return rows
 
 
 def _variances(estimates: list[Any], residual: float) -> list[dict[str, Any]]:
-    terms = [(name, one.name, one.variance) for name, _, _, ts in estimates for one in ts]
-    terms.append(("residual", None, residual))
-    total = sum(v for _, name, v in terms if name in ("intercept", None))
-    return [
-        {
-            "grouping": grouping,
-            "term": name,
-            "variance": variance,
-            "sd": float(np.sqrt(variance)),
-            "share": variance / total if name in ("intercept", None) and total else None,
-        }
-        for grouping, name, variance in terms
-    ]
+    rows: list[dict[str, Any]] = []
+    for grouping, _, _, terms in estimates:
+        for term in terms:
+            rows.append({"grouping": grouping, "term": term.name, "variance": term.variance})
+    rows.append({"grouping": "residual", "term": None, "variance": residual})
+    intercepts = [row for row in rows if row["term"] in ("intercept", None)]
+    total = sum(row["variance"] for row in intercepts)
+    for row in rows:
+        row["sd"] = float(np.sqrt(row["variance"]))
+        row["share"] = None
+    for row in intercepts:
+        if total:
+            row["share"] = row["variance"] / total
+    return rows
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
@@ -163,11 +174,12 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
         return np.zeros(len(mean)), np.zeros(len(mean)), 0.0, 0.0
     variance = np.maximum(variance, 1e-12 * prior)
     precision = information * np.maximum(1.0 / variance - 1.0 / prior, 0.0)
-    known = precision > 1e-9 / np.max(prior)
-    if not known.any():
+    informed = precision > 1e-9 / np.max(prior)
+    if not informed.any():
         return np.zeros(len(mean)), np.sqrt(prior + 0.0 * mean), 0.0, float(np.max(prior))
-    precision = np.where(known, precision, 0.0)
-    score = np.where(known, information * mean / variance, 0.0)  # precision times the raw estimate
+    precision = np.where(informed, precision, 0.0)
+    # precision times the raw estimate
+    score = np.where(informed, information * mean / variance, 0.0)
 
     def fit(between: float) -> tuple[float, float, Numbers, Numbers]:
         """Return log-likelihood, common, estimates and variances for a variance between levels."""
@@ -175,17 +187,20 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
         weight = float((precision * shrinkage).sum())
         common = float((score * shrinkage).sum()) / weight
         rest = (score - precision * common) * shrinkage
-        squares = (rest[known] ** 2 / (precision * shrinkage)[known]).sum()
+        squares = (rest[informed] ** 2 / (precision * shrinkage)[informed]).sum()
         likelihood = 0.5 * float(np.log(shrinkage).sum() - squares - np.log(weight))
         return likelihood, common, between * rest, between * shrinkage
 
     middle = score.sum() / precision.sum()
-    spread = ((score - precision * middle)[known] ** 2 / precision[known]).sum() / precision.sum()
+    rest = (score - precision * middle)[informed]
+    spread = (rest**2 / precision[informed]).sum() / precision.sum()
     grid = spread * DEVIATIONS**2
     likelihoods = np.array([fit(between)[0] for between in grid])
     weights = np.exp(likelihoods - likelihoods.max())
     weights /= weights.sum()
-    common, first, second = 0.0, np.zeros(len(mean)), np.zeros(len(mean))
+    common = 0.0
+    first = np.zeros(len(mean))
+    second = np.zeros(len(mean))
     for weight, between in zip(weights, grid, strict=True):
         _, at, estimate, left = fit(between)
         common += weight * at
@@ -214,7 +229,9 @@ class _NumberEffects:
         name = self.model.features.name
         if slopes is None:
             varied = self.frequent[self.spread[self.frequent] > 0.0]
-            return varied if len(varied) <= MAX_SLOPES else varied[:0]
+            if len(varied) <= MAX_SLOPES:
+                return varied
+            return varied[:0]
         places = {name(j): j for j in range(len(self.counts))}
         unknown = [slope for slope in slopes if slope not in places]
         if unknown:
@@ -224,12 +241,13 @@ class _NumberEffects:
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
         posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)
-        turn = self.engine.target.turn
-        return [_shrunk(*one, turn) for one in zip(terms, posteriors, strict=True)]
+        sign = self.engine.target.turn
+        return [_shrunk(*one, sign) for one in zip(terms, posteriors, strict=True)]
 
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
         """Return names, columns and counts of the levels of a further grouping."""
-        start, width = f"{grouping}=", len(self.counts)
+        start = f"{grouping}="
+        width = len(self.counts)
         names = {j: self.model.features.name(j) for j in range(width) if self.counts[j] > 0.0}
         at = [j for j, name in names.items() if isinstance(name, str) and name.startswith(start)]
         columns = np.array(at, dtype=np.intp)
@@ -243,11 +261,11 @@ class _NumberEffects:
         return float(self.learner.residual_variance())
 
 
-def _shrunk(name: Any, one: Posterior, turn: float = 1.0) -> Term:
-    """Return the term of levels with these posteriors; of the other class where turn is -1."""
+def _shrunk(name: Any, one: Posterior, sign: float = 1.0) -> Term:
+    """Return the term of levels with these posteriors; of the other class where sign is -1."""
     found = shrink(one.mean, one.variance, one.prior, one.information)
     estimate, error, common, between = found
-    return Term(name, turn * (one.common + common), turn * estimate, error, between)
+    return Term(name, sign * (one.common + common), sign * estimate, error, between)
 
 
 class _ClassEffects(_NumberEffects):
@@ -288,18 +306,23 @@ class _ClassEffects(_NumberEffects):
         self, names: list[Any], column: int = -1, step: float = 0.0, level: Any = None
     ) -> Numbers:
         """Return margins of a row of means, of which one is moved, or with a level of its own."""
-        at = np.union1d(self.frequent, [column]) if column >= 0 else self.frequent
+        at = self.frequent
+        if column >= 0:
+            at = np.union1d(at, [column])
         values = self.mean[at] + np.where(at == column, step, 0.0)
         n = len(names)
-        columns, rows = np.tile(at, (n, 1)), np.tile(values, (n, 1))
+        columns = np.tile(at, (n, 1))
+        rows = np.tile(values, (n, 1))
+        numbers = self.engine.tasks.numbers(names)
         if level is not None:
-            columns, rows = np.column_stack([columns, level]), np.column_stack([rows, np.ones(n)])
+            numbers = np.full(n, -1)
+            columns = np.column_stack([columns, level])
+            rows = np.column_stack([rows, np.ones(n)])
             order = np.argsort(columns, axis=1)
             columns, rows = (np.take_along_axis(part, order, axis=1) for part in (columns, rows))
         starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
         sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
         offset = np.zeros(n) if self.engine.with_offset else None
-        numbers = self.engine.tasks.numbers(names) if level is None else np.full(n, -1)
         return self.engine.target.turn * self.engine.margins_of(sparse, numbers, offset)
 
 
@@ -310,14 +333,21 @@ def _information(middle: Numbers, spread: Numbers) -> Numbers:
     return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
 
 
+def _maximise_likelihood(between: float, estimate: Numbers, precision: Numbers) -> float:
+    """Return the variance between levels, by expectation maximisation from a first guess."""
+    for _ in range(MAX_STEPS):
+        before = between
+        between = float(np.mean(estimate * estimate + before / (1.0 + before * precision)))
+        if abs(between - before) <= TOLERANCE * before:
+            break
+    return between
+
+
 def _term(name: Any, values: Numbers, precision: Numbers) -> Term:
     """Return the term of levels whose posterior means are ``values``."""
     common = float(values.mean())
     estimate = values - common
     between = float(np.mean(estimate * estimate))
-    for _ in range(MAX_STEPS if between > 0.0 else 0):
-        new = float(np.mean(estimate * estimate + between / (1.0 + between * precision)))
-        done, between = abs(new - between) <= TOLERANCE * between, new
-        if done:
-            break
+    if between > 0.0:
+        between = _maximise_likelihood(between, estimate, precision)
     return Term(name, common, estimate, np.sqrt(between / (1.0 + between * precision)), between)

@@ -1,8 +1,12 @@
 """Explanation of a model: levels, effects, shared and personal weights, similar tasks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import nlargest, nsmallest
 from operator import itemgetter
+from threading import Lock, Thread
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,8 @@ from romco.model.names import canonical_name
 Numbers = NDArray[np.float64]
 MAX_GROUPED_TASKS = 1000  # groups cost m^2
 MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
+FEW_TASKS = 1000  # up to these an overview is always made anew
+READING_PAUSE = 10.0  # between two readings, times as long as one took
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
 
 
@@ -268,6 +274,16 @@ class ModelReader:
         column: list[Any] = values.tolist()
         return column
 
+    def first(self, n: int, places: list[int], values: list[Any], descending: bool) -> list[int]:
+        """The first ``n`` places in the order of the values of all tasks; None comes first."""
+
+        def key(i: int) -> tuple[bool, bool, Any]:
+            value = values[i]
+            return value is not None, isinstance(value, str), 0 if value is None else value
+
+        choose = nlargest if descending else nsmallest
+        return choose(n, places, key=key)
+
     def find(self, task: Any) -> int:
         """Place of a task, -1 if it was not known when the model was read."""
         number = -1 if self.model is None else self.model.engine.tasks.find(task)
@@ -354,6 +370,45 @@ class ModelReader:
                 name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
                 features.append((name, self.turn * value))
         return tuple(features)
+
+
+class Overview:
+    """What was read of a model that goes on learning, from any thread.
+
+    A model with many tasks is read in the background, so that what was read may be a moment old.
+    ``version`` gives the number of the last change, and how often a task was forgotten: what was
+    read before that is not used again.
+    """
+
+    def __init__(self, model: Model, version: Callable[[], tuple[int, int]]) -> None:
+        self.reading = Lock()  # one at a time: it may be work
+        self._model, self._version = model, version
+        self._reader: ModelReader | None = None
+        self._at = (-1, 0)  # its version
+        self._again = 0.0  # time at which it may be read again
+
+    def read(self, task: Any = None) -> ModelReader:
+        """Return what was read; it knows ``task``, if the model does."""
+        reader, version, now = self._reader, self._at, self._version()
+        if reader is None or version[1] != now[1]:
+            return self._read()
+        if version == now:
+            return reader
+        if len(reader.names) <= FEW_TASKS or (task is not None and reader.find(task) < 0):
+            return self._read()
+        if monotonic() > self._again and not self.reading.locked():
+            Thread(target=self._read, name="romco-overview").start()
+        return reader
+
+    def _read(self) -> ModelReader:
+        with self.reading:
+            version = self._version()
+            if self._reader is None or self._at != version:
+                begin = monotonic()
+                self._reader = read_model(self._model, findings=False)
+                self._at, end = version, monotonic()
+                self._again = end + READING_PAUSE * (end - begin)
+            return self._reader
 
 
 def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:

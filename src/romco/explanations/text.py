@@ -1,7 +1,7 @@
 """Values of an explanation, and the text, page and figures made of them: levels first."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,14 @@ MEANINGS = {
 MIN_TWIN_COSINE = 0.9  # from which on two tasks are as good as equal
 MAX_NAMES = 8  # of a kind or a group in a sentence
 MAX_ROWS = 20
-MAX_PAGE_TASKS, MAX_NOTEBOOK_TASKS = 1000, 50
+MAX_PAGE_TASKS = 1000
+MAX_NOTEBOOK_TASKS = 50
 MAX_BARS = 200
 BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
 COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
-NEAREST, EFFECT = "{name} ({value:.2f})", "{name} {value:+.2g}"
+NEAREST = "{name} ({value:.2f})"
+EFFECT = "{name} {value:+.2g}"
+CLASS_TEXT = ' class="text"'
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,16 @@ class TaskInsight:
     level: float | None = None  # probability of the positive label, or number, at an average event
 
     @property
+    def title(self) -> str:
+        """Name of the task as text that is safe to print."""
+        return inert(str(self.task))
+
+    @property
     def share(self) -> float:
         """Personal part of the whole, from 0 to 1."""
-        return self.personal / (self.shared + self.personal) if self.personal > 0 else 0.0
+        if self.personal <= 0.0:
+            return 0.0
+        return self.personal / (self.shared + self.personal)
 
 
 @dataclass(frozen=True)
@@ -85,9 +95,8 @@ class Explanation:
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
         counts = Counter(task.kind for task in self.tasks)
-        return {
-            kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts or kind == DIFFERENT
-        }
+        counts[DIFFERENT] += 0
+        return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts}
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
@@ -104,9 +113,10 @@ class Explanation:
 
     def page(self) -> str:
         """Return a self-contained HTML page, with a search and columns that can be sorted."""
-        what = "the label" if self.label is None else inert(self.label)
-        data = "" if self.data is None else f" in {inert(self.data)}"
-        return document(f"What predicts {what}{data}", _content(self, MAX_PAGE_TASKS))
+        title = f"What predicts {label_title(self)}"
+        if self.data is not None:
+            title += f" in {inert(self.data)}"
+        return document(title, _content(self, MAX_PAGE_TASKS))
 
     def _repr_html_(self) -> str:  # without a script
         content = _content(self, MAX_NOTEBOOK_TASKS)
@@ -123,12 +133,11 @@ class Explanation:
         shown = self.tasks[:30][::-1]
         tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
         axes = tasks.subplots()
-        names = [inert(str(task.task)).replace("$", r"\$") for task in shown]  # no formula
-        shared = np.array([task.shared for task in shown])
+        names = [task.title.replace("$", r"\$") for task in shown]  # no formula
+        lengths = np.array([(task.shared, task.personal) for task in shown]).reshape(-1, 2)
+        shared, personal = lengths.T
         axes.barh(names, shared, color=BLUE, label="shared")
-        axes.barh(
-            names, [task.personal for task in shown], left=shared, color=ORANGE, label="personal"
-        )
+        axes.barh(names, personal, left=shared, color=ORANGE, label="personal")
         axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")
         axes.legend()
         return {"spectrum": spectrum, "tasks": tasks}
@@ -140,27 +149,42 @@ def headline(report: Explanation) -> str:
     >>> headline(Explanation("romco-auto", 90, 3, 10, (), (), positive="spam", label="kind"))
     'romco-auto predicts kind (spam or not) from 10 features of 90 events of 3 tasks.'
     """
-    name = "the label" if report.label is None else inert(report.label)
-    label = "" if report.positive is None else f" ({inert(str(report.positive))} or not)"
-    events = "" if report.events is None else f" of {report.events:,} events"
-    data = "" if report.data is None else f", {inert(report.data)}"
-    return (
-        f"{report.learner} predicts {name}{label} from {report.n_features:,} features{events} "
-        f"of {report.n_tasks:,} tasks{data}."
-    )
+    text = f"{report.learner} predicts {label_title(report)}"
+    if report.positive is not None:
+        text += f" ({inert(str(report.positive))} or not)"
+    text += f" from {report.n_features:,} features"
+    if report.events is not None:
+        text += f" of {report.events:,} events"
+    text += f" of {report.n_tasks:,} tasks"
+    if report.data is not None:
+        text += f", {inert(report.data)}"
+    return f"{text}."
+
+
+def label_title(report: Explanation) -> str:
+    """Name of the column that is predicted."""
+    if report.label is None:
+        return "the label"
+    return inert(report.label)
 
 
 def levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    known = sorted(task.level for task in report.tasks if task.level is not None and task.events)
-    if len(known) < 2:
+    values = [level for _, level in _known_levels(report)]
+    if len(values) < 2:
         return []
-    low, first, middle, third, high = np.quantile(known, [0.0, 0.25, 0.5, 0.75, 1.0])
-    form = level_text
+    quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
+    low, first, middle, third, high = (level_text(report, level) for level in quartiles)
     return [
-        f"{level_title(report)}: from {form(report, low)} to {form(report, high)} by task, half of "
-        f"them from {form(report, first)} to {form(report, third)}, in the middle "
-        f"{form(report, middle)}."
+        f"{level_title(report)}: from {low} to {high} by task, half of them from {first} to "
+        f"{third}, in the middle {middle}."
+    ]
+
+
+def _known_levels(report: Explanation) -> list[tuple[str, float]]:
+    """Return names and levels of the tasks that have learned something and have a level."""
+    return [
+        (task.title, task.level) for task in report.tasks if task.level is not None and task.events
     ]
 
 
@@ -175,7 +199,9 @@ def level_text(report: Explanation, level: float | None) -> str:
     """Return a level as people read it."""
     if level is None:
         return "-"
-    return f"{level:.4g}" if report.positive is None else f"{level:.0%}"
+    if report.positive is None:
+        return f"{level:.4g}"
+    return f"{level:.0%}"
 
 
 def effects(report: Explanation) -> list[str]:
@@ -187,33 +213,36 @@ def effects(report: Explanation) -> list[str]:
 
 def unit(report: Explanation) -> str:
     """Return the unit of effects."""
-    what = "change of the prediction"
+    change = "change of the prediction"
     if report.positive is not None:
-        what = f"log-odds of {inert(str(report.positive))}"
-    return f"{what} per {'standard deviation' if report.per_spread else 'unit'} of a column"
+        change = f"log-odds of {inert(str(report.positive))}"
+    if report.per_spread:
+        return f"{change} per standard deviation of a column"
+    return f"{change} per unit of a column"
 
 
 def kinds(report: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
-    alone = report.personal
-    counted = [
-        f"{n:,} {kind}{f' ({members(alone)})' if kind == DIFFERENT and alone else ''}"
-        for kind, n in report.kinds.items()
-    ]
-    return f"Kinds of tasks: {', '.join(counted)}."
+    counts = {kind: f"{n:,} {kind}" for kind, n in report.kinds.items()}
+    if report.personal:
+        counts[DIFFERENT] += f" ({members(report.personal)})"
+    return f"Kinds of tasks: {', '.join(counts.values())}."
 
 
 def groups(report: Explanation, most: int = 5) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
     lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in report.groups]
-    more = [f"And {len(lines) - most:,} smaller groups."] if len(lines) > most else []
-    return lines[:most] + more
+    if len(lines) > most:
+        lines[most:] = [f"And {len(lines) - most:,} smaller groups."]
+    return lines
 
 
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Return the names of some tasks, the first eight."""
-    more = f" and {len(tasks) - MAX_NAMES:,} more" if len(tasks) > MAX_NAMES else ""
-    return ", ".join(inert(str(task.task)) for task in tasks[:MAX_NAMES]) + more
+    names = ", ".join(task.title for task in tasks[:MAX_NAMES])
+    if len(tasks) > MAX_NAMES:
+        names += f" and {len(tasks) - MAX_NAMES:,} more"
+    return names
 
 
 def story(task: TaskInsight, report: Explanation | None = None) -> str:
@@ -225,40 +254,56 @@ def story(task: TaskInsight, report: Explanation | None = None) -> str:
     """
     if task.events == 0:
         return "Has learned nothing yet: is answered as a new task."
-    since = "" if task.since is None else f" since event {task.since:,}"
-    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
-    apart = f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is different"
-    begin = {
-        DIFFERENT: f"{apart}{since}.",
-        ALIKE: "Is like the others.",
-    }.get(task.kind, f"{task.kind}.")
-    level = ""
+    sentences = [_kind_sentence(task)]
     if report is not None and task.level is not None:
-        level = f"{level_title(report)}: {level_text(report, task.level)}. "
-    own = f" Differs most in {pairs(task.features[:3], EFFECT)}." if task.features else ""
-    like = f" Most like {pairs(task.nearest[:2], NEAREST)}." if task.nearest else ""
-    return f"{level}{begin}{own}{like}"
+        sentences.insert(0, f"{level_title(report)}: {level_text(report, task.level)}.")
+    if task.features:
+        sentences.append(f"Differs most in {pairs(task.features[:3], EFFECT)}.")
+    if task.nearest:
+        sentences.append(f"Most like {pairs(task.nearest[:2], NEAREST)}.")
+    return " ".join(sentences)
+
+
+def _kind_sentence(task: TaskInsight) -> str:
+    """Describe how a task relates to the others."""
+    if task.kind == ALIKE:
+        return "Is like the others."
+    if task.kind != DIFFERENT:
+        return f"{task.kind}."
+    text = "Is different"
+    twins = [inert(str(name)) for name, cosine in task.nearest[:2] if cosine >= MIN_TWIN_COSINE]
+    if twins:
+        text = f"Goes with {' and '.join(twins)}, but not with the rest"
+    if task.since is not None:
+        text += f" since event {task.since:,}"
+    return f"{text}."
 
 
 def table(report: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
-    rows = [COLUMNS, *(cells(report, task) for task in report.tasks[:MAX_ROWS])]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    rows = [cells(report, task) for task in report.tasks[:MAX_ROWS]]
+    lines = _aligned([COLUMNS, *rows])
     more = len(report.tasks) - MAX_ROWS
-    rest = [f"... and {more:,} more"] if more > 0 else []
+    if more > 0:
+        lines.append(f"... and {more:,} more")
     head = [headline(report), *levels(report), *effects(report), kinds(report), *groups(report)]
-    return "\n".join([*head, *report.findings, "", *lines, *rest, "", rank(report), *report.notes])
+    return "\n".join([*head, *report.findings, "", *lines, "", rank(report), *report.notes])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def cells(report: Explanation, task: TaskInsight) -> tuple[str, ...]:
     """Return a task's row of the table."""
+    events = "-"
+    if task.events is not None:
+        events = f"{task.events:,}"
     return (
-        inert(str(task.task)),
-        "-" if task.events is None else f"{task.events:,}",
+        task.title,
+        events,
         level_text(report, task.level),
         task.kind,
         pairs(task.features[:3], EFFECT),
@@ -282,58 +327,74 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 def _content(report: Explanation, most: int) -> str:
     sentences = (headline(report), *levels(report), *effects(report), kinds(report))
     parts = [*map(paragraph, sentences), _picture(report), _meanings(report)]
-    parts.append(_list("Groups", [("", group) for group in groups(report)]))
+    parts.append(_list("Groups", map(escape, groups(report))))
     parts += map(paragraph, report.findings)
     different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
-    stories = [(inert(str(task.task)), story(task, report)) for task in different]
+    stories = [_item(task.title, story(task, report)) for task in different]
     parts += [heading("Task by task"), _list("", stories), _tasks(report, most)]
     if len(report.tasks) > most:
         parts.append(f"<p><small>and {len(report.tasks) - most:,} more tasks</small></p>")
-    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(report.spectrum[:40])]
-    drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
-    terms = map(paragraph, (rank(report), *report.notes))
-    return "".join([*parts, fold("In terms of the method", [*terms, drawn])])
+    terms = [*map(paragraph, (rank(report), *report.notes)), _spectrum(report)]
+    return "".join([*parts, fold("In terms of the method", terms)])
+
+
+def _spectrum(report: Explanation) -> str:
+    if not report.spectrum:
+        return "<p>Nothing is shared yet.</p>"
+    values = [(f"dimension {k}", value) for k, value in enumerate(report.spectrum[:40], start=1)]
+    return bars(values, "Singular values of U")
 
 
 def _picture(report: Explanation) -> str:
     """Levels of the tasks as bars; how much is their own where levels are not known."""
-    known = [task for task in report.tasks if task.level is not None and task.events]
-    if len(known) > 1 and report.positive is not None:
-        ordered = sorted(known, key=lambda task: -(task.level or 0.0))
-        title = f"{level_title(report)}, one bar for each task, from 0 to 100 %"
-        values = [(inert(str(task.task)), task.level or 0.0) for task in _thinned(ordered)]
-    else:
+    values = _known_levels(report)
+    title = f"{level_title(report)}, one bar for each task, from 0 to 100 %"
+    if len(values) < 2 or report.positive is None:
+        values = [(task.title, task.share) for task in report.tasks]
         title = "Part of a task's weights that is its own, one bar for each task"
-        ordered = sorted(report.tasks, key=lambda task: -task.share)
-        values = [(inert(str(task.task)), task.share) for task in _thinned(ordered)]
-    return bars(values, title, height=140, top=1.0, percent=True) if len(values) > 1 else ""
-
-
-def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
-    at = np.unique(np.linspace(0, len(tasks) - 1, min(len(tasks), MAX_BARS)).astype(int))
-    return [tasks[k] for k in at.tolist()]
+    if len(values) < 2:
+        return ""
+    ordered = sorted(values, key=lambda item: -item[1])
+    shown = np.linspace(0, len(ordered) - 1, min(len(ordered), MAX_BARS)).astype(int)
+    thinned = [ordered[k] for k in np.unique(shown).tolist()]
+    return bars(thinned, title, height=140, top=1.0, percent=True)
 
 
 def _meanings(report: Explanation) -> str:
-    named = {kind: [t for t in report.tasks if t.kind == kind] for kind in report.kinds}
-    rows = [(kind, f"{MEANINGS.get(kind, '')}. {members(ts)}") for kind, ts in named.items() if ts]
-    return _list("Kinds of tasks", rows)
-
-
-def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
-    """Return a title and a list of texts, each after a name in bold if it has one; "" if empty."""
-    lines = [
-        f"<b>{escape(name)}</b>: {escape(text)}" if name else escape(text) for name, text in items
+    by_kind: dict[str, list[TaskInsight]] = {kind: [] for kind in report.kinds}
+    for task in report.tasks:
+        by_kind[task.kind].append(task)
+    items = [
+        _item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}")
+        for kind, tasks in by_kind.items()
+        if tasks
     ]
-    listed = f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
-    return heading(title) + listed if title and lines else listed
+    return _list("Kinds of tasks", items)
+
+
+def _item(name: str, text: str) -> str:
+    """Return a text after a name in bold."""
+    return f"<b>{escape(name)}</b>: {escape(text)}"
+
+
+def _list(title: str, items: Iterable[str]) -> str:
+    """Return a title, if any, and a list of HTML texts; "" where there are none."""
+    lines = "".join(f"<li>{item}</li>" for item in items)
+    if not lines:
+        return ""
+    listed = f"<ul>{lines}</ul>"
+    if title:
+        return heading(title) + listed
+    return listed
 
 
 def _tasks(report: Explanation, most: int) -> str:
-    longest = max((t.personal + t.shared for t in report.tasks), default=0.0) or 1.0
-    with_level = any(task.level is not None for task in report.tasks)
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS if name != "level" or with_level)
-    rows = "".join(_row(report, task, longest, with_level) for task in report.tasks[:most])
+    longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
+    columns = list(COLUMNS)
+    if all(task.level is None for task in report.tasks):
+        columns.remove("level")
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
     return (
         f"<p>Level: {escape(level_title(report))}. Differs in: {escape(unit(report))}, beyond what "
         "tasks share. Its own: the orange part "
@@ -343,25 +404,23 @@ def _tasks(report: Explanation, most: int) -> str:
     )
 
 
-def _row(report: Explanation, task: TaskInsight, longest: float, with_level: bool) -> str:
+def _row(report: Explanation, task: TaskInsight, longest: float, columns: Sequence[str]) -> str:
+    texts = {name: escape(cell) for name, cell in zip(COLUMNS, cells(report, task), strict=True)}
+    if task.different:
+        texts["kind"] = f"<b>{texts['kind']}</b>"
+    texts["its own"] += _bar(task, longest)
+    attributes = {"task": " data-text", "differs in": CLASS_TEXT, "most like": CLASS_TEXT}
     numbers = {"events": task.events, "level": task.level, "its own": task.share}
-    row = ""
-    for name, cell in zip(COLUMNS, cells(report, task), strict=True):
-        text, attributes = escape(cell), " data-text" if name == "task" else ""
-        if name in numbers:
-            value = "" if numbers[name] is None else numbers[name]
-            attributes = f' data-label="{name}" data-value="{value}"'
-        elif name in ("differs in", "most like"):
-            attributes = ' class="text"'
-        elif name == "kind" and task.different:
-            text = f"<b>{text}</b>"
-        bar = _bar(task, longest) if name == "its own" else ""
-        row += f"<td{attributes}>{text}{bar}</td>" if name != "level" or with_level else ""
+    for name, value in numbers.items():
+        stored = "" if value is None else value
+        attributes[name] = f' data-label="{name}" data-value="{stored}"'
+    row = "".join(f"<td{attributes.get(name, '')}>{texts[name]}</td>" for name in columns)
     return f"<tr>{row}</tr>"
 
 
 def _bar(task: TaskInsight, longest: float, width: int = 120) -> str:
-    shared, personal = (round(width * x / longest, 1) for x in (task.shared, task.personal))
+    shared = round(width * task.shared / longest, 1)
+    personal = round(width * task.personal / longest, 1)
     return (
         f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'
         f'<rect class="shared" y="3" width="{shared}" height="9"/>'

@@ -29,6 +29,8 @@ from romco.plugins import Registry
 PARQUET_BATCH_ROWS = 1024  # held in memory at a time
 CHUNK_BYTES = 2**18  # read at a time
 MAX_ROW_BYTES = 16 * 2**20
+MAX_BATCH_VALUES = 2**20  # of lists in Parquet, on average, held at a time
+MAX_LIST_VALUES = 2**24  # of lists in a row group of Parquet, which may all be in one row
 MAX_TASK_NAMES = 1_000_000  # remembered by a reader
 SEPARATORS = (",", ";", "\t", "|")  # recognised in the first line
 _LINE_END = re.compile(rb"[\r\n]")
@@ -441,7 +443,10 @@ def parquet_rows(
         raise BadFile(f"{name}: Parquet cannot be read from a pipe; save it to a file first")
     line = 0
     try:
-        table = pq.ParquetFile(stream)
+        fields = pq.read_schema(stream)
+        texts = [field.name for field in fields if _is_text(field.type)]
+        stream.seek(0)
+        table = pq.ParquetFile(stream, read_dictionary=texts)  # a long text is held once
         columns = table.schema_arrow.names
         twice = _duplicates(columns)
         if twice:
@@ -449,17 +454,60 @@ def parquet_rows(
                 f"{name}: columns of the same name: {', '.join(map(repr, twice))}; rename"
             )
         _check_columns(name, columns, wanted)
-        for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
+        for batch in table.iter_batches(batch_size=_parquet_batch_rows(table.metadata, name)):
             own = [True] * len(batch)
             if tasks is not None:
                 own = [tasks.owns(cell) for cell in batch.column(*tasks.columns).to_pylist()]
                 batch = batch.filter(pa.array(own, pa.bool_()))
-            cells = iter(batch.to_pylist())
+            cells = _batch_rows(batch)
             for wants in own:
                 line += 1
                 yield (line, next(cells)) if wants else None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _parquet_batch_rows(metadata: Any, name: str) -> int:
+    """Return how many rows to read at a time, fewer where lists in them are long.
+
+    Raises BadFile where the lists of a row group could not be held.
+    """
+    rows = PARQUET_BATCH_ROWS
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        values = max((group.column(k).num_values for k in range(group.num_columns)), default=0)
+        if values - group.num_rows > MAX_LIST_VALUES:
+            raise BadFile(
+                f"{name}: lists of {values:,} values in {group.num_rows:,} rows; at most "
+                f"{MAX_LIST_VALUES:,} fit: write smaller row groups, or leave the column out"
+            )
+        rows = min(rows, max(1, MAX_BATCH_VALUES * group.num_rows // max(1, values)))
+    return rows
+
+
+def _batch_rows(batch: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield rows of a batch as mappings; few at a time where they hold long texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    longest = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    step = max(1, min(len(batch), MAX_ROW_BYTES // max(1, longest)))
+    for begin in range(0, len(batch), step):
+        yield from batch.slice(begin, step).to_pylist()
 
 
 def parquet_kinds(stream: BinaryIO) -> dict[str, str]:
@@ -502,11 +550,18 @@ def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> 
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
-    for line, raw in enumerate(stream, start=1):
+    long = f"longer than {MAX_ROW_BYTES // 2**20} MB"
+    for line, raw in enumerate(iter(lambda: stream.readline(MAX_ROW_BYTES), b""), start=1):
+        if len(raw) == MAX_ROW_BYTES and not raw.endswith(b"\n"):
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(MAX_ROW_BYTES)
+            yield line, BadRow(name, line, None, long)
+            continue
         try:
             text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            yield line, BadRow(name, line, None, f"not UTF-8 text ({error.reason})")
+            why = f"not UTF-8 text (byte {error.start + 1} of the line): save the file as UTF-8"
+            yield line, BadRow(name, line, None, why)
             continue
         if text.strip():
             yield line, text

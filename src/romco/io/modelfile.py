@@ -9,7 +9,7 @@ Format 2, all numbers little-endian::
     32 bytes  SHA-256 of all bytes before
     ...       blocks, one after the other, in the order the header lists them
 
-The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
+The header holds ``library`` (version), ``kind`` ("model", "learner", "chooser", or an estimator's),
 ``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
 CRC-32 of each. The block ``json`` is text: names of tasks and features, notes and session.
 """
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from romco.model import Model
 from romco.model.target import target_from_json
 from romco.version import __version__
 
+if TYPE_CHECKING:
+    from romco.choosing import Chooser
+
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 2
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
@@ -44,6 +47,7 @@ JSON_PARTS = ("tasks", "features", "notes", "session", "history")
 # Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
 TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
 DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
+CHOOSER = "chooser"  # kind of a romco.Chooser, which is imported when a file of it is loaded
 # Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
@@ -77,8 +81,8 @@ class Estimator(Protocol):
         """Return the estimator of that description around a model."""
 
 
-def save(model: Model | Learner | Estimator, path: str | Path) -> None:
-    """Write a model, a bare learner or an estimator; the file is always the old or the new one.
+def save(model: "Model | Learner | Chooser | Estimator", path: str | Path) -> None:
+    """Write a model, learner, chooser or estimator; the file is always the old or the new one.
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
     Raises OSError if it cannot be written, and ValueError if the learner has overflowed: the old
@@ -92,14 +96,17 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     """
     if isinstance(model, Model | Learner):
         save_state(model.state(), path, "model" if isinstance(model, Model) else "learner")
+    elif getattr(model, "file_kind", None) == CHOOSER:
+        chooser: Any = model
+        save_state(chooser.state(), path, CHOOSER)
     elif isinstance(model, Estimator):
         state = {**model.fitted_model().state(), "estimator": model.file_settings()}
         save_state(state, path, model.file_kind)
     else:
         kind = type(model).__name__
         raise TypeError(
-            f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
-            "pipeline save the romco step, pipeline[-1], and the other steps with joblib"
+            f"romco.save takes models, learners, choosers and estimators of romco, not {kind}; "
+            "of a pipeline save the romco step, pipeline[-1], and the other steps with joblib"
         )
 
 
@@ -109,7 +116,7 @@ def save_state(state: dict[str, Any], path: str | Path, kind: str = "model") -> 
 
 
 def load(path: str | Path, limit: int | None = None) -> Any:
-    """Load the model, learner or estimator of a file, which goes on as if it had never stopped.
+    """Load the model, learner, chooser or estimator of a file; it goes on as if never stopped.
 
     Everything is checked before anything is used; no code in the file is ever run. ``limit`` bounds
     the bytes of memory that it may take, 8 GiB and 8 times the file's size by default. Raises
@@ -127,6 +134,8 @@ def load(path: str | Path, limit: int | None = None) -> Any:
             return Model.from_state(state)
         if kind == "learner":
             return restore(state)
+        if kind == CHOOSER:
+            return import_module("romco.choosing").Chooser.from_state(state)
         if kind in ESTIMATORS:
             module, _, name = ESTIMATORS[kind].partition(":")
             estimator: type[Estimator] = vars(import_module(module))[name]

@@ -37,6 +37,8 @@ from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 
 BLOCK_EVENTS = 1000  # read, then learned or predicted, at a time
+MAPPING_ROWS = 16  # mappings that are encoded between two looks at the size of a block
+MAX_BLOCK_ENTRIES = 2**22  # features of a block, from which on it is shorter
 
 
 @dataclass(frozen=True)
@@ -299,6 +301,8 @@ class Reader(Closing):
         while left and trouble is None and not self._ended:
             if live and rows.lines:
                 break
+            if encoder.size > MAX_BLOCK_ENTRIES and not self._filters:
+                break
             try:
                 part, bad, n, more = self._rows.read(left, live)
             except BadFile as error:
@@ -421,7 +425,8 @@ class _MappingRows:
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """As :meth:`_TableRows.read`."""
         part, passed = EncodedRows([], [], [], []), 0
-        for row in islice(self._rows, 1 if live else most):
+        few = live or self.encoder.size > MAX_BLOCK_ENTRIES // 2
+        for row in islice(self._rows, 1 if few else min(most, MAPPING_ROWS)):
             passed += 1
             if isinstance(row, BadRow):
                 return part, row, passed, True

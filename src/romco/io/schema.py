@@ -381,7 +381,8 @@ class Schema:
     def _suspicions(self, sample: "Sample") -> Iterable[str]:
         """Warnings of single columns, of rare labels, and of columns that hold the label itself."""
         yield from (column.warning for column in self.columns.values() if column.warning)
-        label, rows = self.label or "", sample.rows
+        rows = sample.rows
+        label = self.label or ""
         labels = [str(row[label]).strip() for row in rows if label in row]
         if len(set(labels)) < 2:
             return
@@ -499,7 +500,7 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
 
 
 def category_columns(source: Any) -> dict[str, str]:
-    """Return the kind of columns whose type says that they are categories.
+    """Return the kind of columns whose type is one of categories.
 
     These are the category of pandas, the dictionary of Arrow, Categorical and Enum of Polars.
     """

@@ -32,8 +32,15 @@ class Step:
         watch_every: int,
     ) -> None: ...
     def learn_event(
-        self, x: Any, y: Any, task: Any, weight: float = 1.0, offset: Any = None
+        self,
+        x: Any,
+        y: Any,
+        task: Any,
+        weight: float = 1.0,
+        offset: Any = None,
+        context: Any = None,
     ) -> Any: ...
+    def margin_and_context_of_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
     def margin_of_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
     def label_of_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
     def predict_events(

@@ -66,7 +66,7 @@ cdef class Step:
     cdef long long watch_every
 
     cdef object learner  # of which the following is known
-    cdef bint compiled
+    cdef bint compiled, learns_delayed
     cdef Py_ssize_t n_features, n_tasks, answers
 
     cdef object order_of, order_known, below, above  # labels below and above margin 0
@@ -94,6 +94,10 @@ cdef class Step:
         self.target, self.tasks, self.body, self.locks = target, tasks, body, locks
         self.scale, self.base, self.watch_every = Scale(), base, watch_every
         self.numbers = tasks.number
+        self.renew_event()
+
+    cdef renew_event(self):
+        """Make the event anew: a kernel may keep the context of the one that it learned last."""
         self.event = Events.__new__(Events)
         self.event.n = 1
         self.event.tasks, self.event.labels = &self.task, &self.y
@@ -107,15 +111,18 @@ cdef class Step:
 
     # One event
 
-    def learn_event(self, x, y, task, double weight=1.0, offset=None):
-        """Learn one event; return the margin, or scores (K,), predicted just before."""
+    def learn_event(self, x, y, task, double weight=1.0, offset=None, context=None):
+        """Learn one event; return the margin, or scores (K,), predicted just before.
+
+        ``context`` (1, k) is that of its prediction, where the label came late.
+        """
         locks = self.locks
         writing, step = locks.writing, locks.step
         writing.acquire()
         try:
             step.acquire()
             try:
-                return self.learn(x, y, task, weight, offset)
+                return self.learn(x, y, task, weight, offset, context)
             finally:
                 if self.history is not None:
                     self.history.kernel.rollback()  # what was not committed
@@ -126,6 +133,24 @@ cdef class Step:
     def margin_of_event(self, x, task, offset=None):
         """Return the margin of one event, a dictionary, an array or a reader that has read it."""
         return self.answer(x, task, offset, MARGIN)
+
+    def margin_and_context_of_event(self, x, task, offset=None):
+        """Return the margin of one event, and the context to learn it by if its label is late.
+
+        The context is None where the learner has no use for it.
+        """
+        step = self.locks.step
+        step.acquire()
+        try:
+            margin = NotImplemented if self.history is not None else self.margin(x, task, offset)
+            if margin is NotImplemented:
+                return margin
+            context = None
+            if self.learns_delayed:
+                context = self.learner.kernel.prediction_context(self.event)
+            return margin, context
+        finally:
+            step.release()
 
     def label_of_event(self, x, task, offset=None):
         """Return the label or the number that is predicted for one event."""
@@ -172,6 +197,8 @@ cdef class Step:
             if self.reader.unread:
                 return NotImplemented
             self.reader.end_row()
+            if self.reader.too_large:
+                return NotImplemented
             self.round_starts[k + 1] = <int> self.reader.n
             if self.reader.n > self.round_starts[k] \
                     and self.reader.entries[self.reader.n - 1].column >= self.n_features:
@@ -215,7 +242,7 @@ cdef class Step:
             return label
         return label, self.scale.probability_of_one(found), found, self.start[1]
 
-    cdef learn(self, x, y, task, double weight, offset):
+    cdef learn(self, x, y, task, double weight, offset, context):
         cdef Py_ssize_t number
         cdef double margin = 0.0
         cdef double* margins = &margin
@@ -223,6 +250,8 @@ cdef class Step:
         cdef EventCounts counts
         cdef long long before
         if not self.look_at_learner() or not (weight == 1.0 or 0.0 < weight <= HEAVIEST):
+            return NotImplemented
+        if context is not None and (self.history is not None or not self.usable_context(context)):
             return NotImplemented
         number, actions = self.find(task), ()
         if number < 0:
@@ -236,21 +265,32 @@ cdef class Step:
             return NotImplemented
         if self.event.shifted:
             self.y -= self.offset
+        kernel = self.learner.kernel
+        scores = self.make_scores(kernel, &margins)
+        if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
+            return NotImplemented
+        body = self.body
         if number >= self.n_tasks or self.needed_width() > self.n_features:
             self.make_room(self.needed_width(), number + 1)
             self.look_at_learner()
         kernel, counts = self.learner.kernel, self.body[1]
         before = counts.events
-        scores = self.make_scores(kernel, &margins)
-        if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
-            return NotImplemented
         self.task, self.weight = number, weight
         self.event.weights = NULL if weight == 1.0 else &self.weight
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
         if kernel.busy or kernel.torn:
             kernel.check_idle()  # raises
-        kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
+        try:
+            if context is not None:
+                kernel.set_context(self.event, context)
+            kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
+        except BaseException:
+            self.body = body
+            self.renew_event()
+            raise
         counts.count(self.event, 1)
+        if context is not None:
+            self.renew_event()
         if self.answers == 1 and offset is None:  # else margins are log-odds as they are
             self.scale.add(margin, self.y, weight)
         if self.reader is not None:
@@ -265,6 +305,14 @@ cdef class Step:
         if self.answers > 1:
             return scores
         return margin if self.answers == 0 else <double> self.target.turn * margin
+
+    cdef bint usable_context(self, const double[:, ::1] context) except -1:
+        """Return whether the kernel learns by this context, which has numbers only."""
+        cdef Py_ssize_t k
+        for k in range(context.shape[1]):
+            if not isfinite(context[0, k]):
+                return False
+        return self.learns_delayed and context.shape[0] == 1
 
     cdef make_scores(self, Kernel kernel, double** margins):
         """Return an array for the scores of many classes, and let ``margins`` point at it.
@@ -330,6 +378,10 @@ cdef class Step:
             )
             self.n_features, self.n_tasks = learner.n_features, learner.n_tasks
             self.answers = learner.answers
+            self.learns_delayed = (
+                self.compiled and hasattr(learner, "set_context")
+                and hasattr(learner.kernel, "set_context")
+            )
             self.learner = learner
         return self.compiled
 
@@ -410,6 +462,8 @@ cdef class Step:
             if not self.read_by_schema(x, task, growing, found[0], found[1]):
                 return False
         self.reader.end_row()
+        if self.reader.too_large:
+            return False
         return self.take(self.reader) and (not growing or self.reader.adopts())
 
     cdef begin_reading(self, bint growing):

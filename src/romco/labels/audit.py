@@ -80,7 +80,8 @@ class Audit:
         if counts is None:
             return None
         n, wrong = counts[:2]
-        share, z2 = wrong / n, Z_95 * Z_95
+        share = wrong / n
+        z2 = Z_95 * Z_95
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
         half = Z_95 * sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
         low = middle - half if wrong > 0.0 else 0.0  # free of rounding
@@ -108,14 +109,21 @@ class Audit:
     def summary(self) -> dict[str, Any]:
         """Return both estimates as plain numbers, for records and pages."""
         estimates = {"error": self.error(), "log_loss": self.log_loss()}
-        return {name: None if one is None else one._asdict() for name, one in estimates.items()}
+        summary: dict[str, Any] = dict.fromkeys(estimates)
+        for name, estimate in estimates.items():
+            if estimate is not None:
+                summary[name] = estimate._asdict()
+        return summary
 
     def describe(self, policy: Policy) -> str:
         """Describe in one line the labels spent by a policy, and the error of all predictions."""
-        share = f" ({policy.spent / policy.events:.1%} of events)" if policy.events else ""
+        text = f"{policy.spent:,} labels asked for"
+        if policy.events:
+            text += f" ({policy.spent / policy.events:.1%} of events)"
         estimate = self.error()
-        error = "" if estimate is None else f", error of all predictions by audit {estimate}"
-        return f"{policy.spent:,} labels asked for{share}{error}"
+        if estimate is not None:
+            text += f", error of all predictions by audit {estimate}"
+        return text
 
     def state(self) -> list[list[float]]:
         """Return task, labels, errors, sum and sum of squares of losses of each task, for JSON."""
@@ -142,7 +150,11 @@ class Audit:
 
     def _counts(self, task: int | None) -> list[float] | None:
         if task is None:
-            sums = [sum(counts[k] for counts in self._tasks.values()) for k in range(4)]
-            return sums if sums[0] else None
+            sums = [float(sum(column)) for column in zip(*self._tasks.values(), strict=True)]
+            if sums and sums[0]:
+                return sums
+            return None
         counts = self._tasks.get(task)
-        return counts if counts is not None and counts[0] >= MIN_TASK_LABELS else None
+        if counts is not None and counts[0] >= MIN_TASK_LABELS:
+            return counts
+        return None

@@ -125,7 +125,9 @@ class Policy(ABC):
     def limit(self) -> float:
         """Return how many labels may have been asked for by now, spent ones included."""
         allowed = max(float(self.advance), self.share * self.events + 1.0)
-        return allowed if self.total is None else min(allowed, float(self.total))
+        if self.total is None:
+            return allowed
+        return min(allowed, float(self.total))
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON holds it; :func:`romco.labels.restore` continues from it."""
@@ -295,7 +297,9 @@ class Budget(Policy):
         widest = MAX_MARGIN_EARLY[0] + MAX_MARGIN_EARLY[1] * self.share
         narrowest = MAX_MARGIN_SPENT * self.share
         sure = (1.0 + exp(widest + (narrowest - widest) * ahead)) ** -2.0
-        return (weight / sure) ** STEEPNESS if weight < sure else 1.0
+        if weight < sure:
+            return (weight / sure) ** STEEPNESS
+        return 1.0
 
     def _allowed(self) -> float:
         """Labels that the rule may have asked for by now, without those of the audit."""
@@ -308,8 +312,8 @@ class Budget(Policy):
         """Return True for the one event drawn from its period."""
         if not self.period:
             return False
-        period, place = divmod(self.events - 1, self.period)
-        return place == int(uniform(~self.seed, period) * self.period)
+        period, position = divmod(self.events - 1, self.period)
+        return position == int(uniform(~self.seed, period) * self.period)
 
 
 class Random(Policy):
@@ -405,9 +409,12 @@ class VariableUncertainty(Policy):
 
     def _normal(self) -> float:
         """Normal number by the polar method; 0 where the two draws lie outside the circle."""
-        u, v = 2.0 * self.chance(0) - 1.0, 2.0 * self.chance(1) - 1.0
+        u = 2.0 * self.chance(0) - 1.0
+        v = 2.0 * self.chance(1) - 1.0
         square = u * u + v * v
-        return u * sqrt(-2.0 * log(square) / square) if 0.0 < square < 1.0 else 0.0
+        if 0.0 < square < 1.0:
+            return u * sqrt(-2.0 * log(square) / square)
+        return 0.0
 
 
 class Consulting(SelectiveSampling):
@@ -447,7 +454,8 @@ class Consulting(SelectiveSampling):
     def consult(self, peer_margins: PeerMargins, n: int = 1) -> None:
         """Set how margins (m,) of all tasks' models are computed for each of the next n events."""
         self._peer_margins, self._at = peer_margins, -1
-        self.heard, self.given = [None] * n, np.full(n, np.nan)
+        self.heard = [None] * n
+        self.given = np.full(n, np.nan)
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
         self._at += 1
@@ -461,8 +469,8 @@ class Consulting(SelectiveSampling):
 
     def trust(self, task: int, m: int) -> Numbers:
         """Return a task's trust (m,) in each of m tasks; the most trusted and new ones have 1."""
-        known = self._trust.get(task, np.ones(0))
-        return np.concatenate([known, np.ones(max(0, m - len(known)))])
+        trust = self._trust.get(task, np.ones(0))
+        return np.concatenate([trust, np.ones(max(0, m - len(trust)))])
 
     def memory(self) -> dict[str, Any]:
         trust = [[task, *weights.tolist()] for task, weights in sorted(self._trust.items())]
@@ -544,7 +552,9 @@ class Committee(Consulting):
 
 def margin_of(doubt: float) -> float:
     """Return the absolute margin whose probability of error is ``doubt``."""
-    return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
+    if 0.0 < doubt < 1.0:
+        return abs(log(doubt / (1.0 - doubt)))
+    return MAX_MARGIN
 
 
 PUBLISHED = (FixedMargin, SelectiveSampling, VariableUncertainty, Peers, Committee)
@@ -570,11 +580,11 @@ def restore(state: Mapping[str, Any]) -> Policy:
     0.05
     """
     try:
-        made = policy(state["policy"], **state["settings"])
-        made.events = whole("events", state["events"], least=0)
-        made.spent = whole("spent", state["spent"], least=0)
-        made._mean_width = not_negative("width", state["width"])
-        made.remember(state["memory"])
+        restored = policy(state["policy"], **state["settings"])
+        restored.events = whole("events", state["events"], least=0)
+        restored.spent = whole("spent", state["spent"], least=0)
+        restored._mean_width = not_negative("width", state["width"])
+        restored.remember(state["memory"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is not the state of a policy: {error!r}") from None
-    return made
+    return restored

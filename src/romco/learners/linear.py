@@ -60,7 +60,9 @@ class LinearLearner(ModelLearner):
         w = self._arrays["w"]
         if self.one_for_all:
             return None
-        return Start(self._arrays["u"].copy() if "u" in self._arrays else mean_row(w, started))
+        if "u" in self._arrays:
+            return Start(self._arrays["u"].copy())
+        return Start(mean_row(w, started))
 
     def start_task(self, task: int, started: Started) -> None:
         start = self.common(started)
@@ -111,7 +113,9 @@ class Gradient(LinearLearner):
 
     def sharing(self) -> Sharing:
         rounds = Whole("t", Sum())
-        return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)
+        if self.one_for_all:
+            return (PerFeature("w", Steps()), rounds)
+        return (rounds,)
 
 
 class PassiveAggressive(LinearLearner):
@@ -161,7 +165,9 @@ class PassiveAggressive(LinearLearner):
         self.kernel = PassiveAggressiveKernel(self._keep(models), cap, ridge)
 
     def sharing(self) -> Sharing:
-        return (PerFeature("w", Steps()),) if self.one_for_all else ()
+        if self.one_for_all:
+            return (PerFeature("w", Steps()),)
+        return ()
 
 
 class Collaborative(LinearLearner):
@@ -408,7 +414,8 @@ class LearnedRelation(LinearLearner):
             *(refresh == "round", *_rule(C, trigger, step)),
         )
         B = coupling(n_tasks, not_negative("b", b))
-        G, seen = np.zeros((n_tasks, n_tasks)), np.zeros(1, dtype=np.int64)
+        G = np.zeros((n_tasks, n_tasks))
+        seen = np.zeros(1, dtype=np.int64)
         if divergence == "log det":
             w = self._keep(B=B, G=G, seen=seen)
             self.kernel = LogDetKernel(w, B, B, G, seen, *rule)

@@ -72,12 +72,14 @@ def collect_change(learner: Learner, counts: FeatureCounts, events: int) -> Chan
 
 def shared_values(learner: Learner, rows: NDArray[np.int32]) -> Values:
     """Return a copy of the shared state: these rows, and small arrays."""
-    arrays, values = learner.arrays(), _small(learner)
+    arrays = learner.arrays()
+    values = _small(learner)
     for line in learner.sharing():
         if isinstance(line, PerFeature):
             block = np.empty((len(rows), len(line.columns)))
-            for view, own, part in _split(line, line.view(arrays, learner.n_features), block):
-                take_rows(view, rows, own, part)
+            views = line.view(arrays, learner.n_features)
+            for view, columns, part in _split(line, views, block):
+                take_rows(view, rows, columns, part)
             values[line.name] = block
     return values
 
@@ -100,16 +102,16 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     shards; those without events are skipped. The result does not depend on ``ranges``.
     """
     active = [one for one in changes if one.events]
-    rows, seen = [one.rows for one in active], [one.seen for one in active]
-    arrays, start, rules = common.arrays(), _small(common), []
+    arrays = common.arrays()
+    start = _small(common)
+    rules: list[Rule] = []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             blocks = [list(_block(line, one).T) for one in active]
             rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
-    touched = TouchedRows(rows, seen, common.n_features)
+    touched = _touched(active, common.n_features)
     _merge_rows(touched, rules, False, ranges)
-    periods = [(one.events, one.values) for one in active]
-    _put_small(common, _merged_small(common, start, periods))
+    _put_small(common, _merged_small(common, start, active))
     changed = touched.union()
     return Merged(changed, shared_values(common, changed))
 
@@ -119,31 +121,36 @@ class InPlaceMerge:
 
     def __init__(self, common: Learner, shards: Sequence[Learner]) -> None:
         self._learners = [common, *shards]
-        arrays = [learner.arrays() for learner in self._learners]
-        lines = [line for line in common.sharing() if isinstance(line, PerFeature)]
-        self._names = [name for line in lines for name in line.arrays]
-        self._arrays = [[own[name] for name in self._names] for own in arrays]
         self._rules: list[Rule] = []
-        for line in lines:
-            first, *others = (line.merged(own, common.n_features) for own in arrays)
-            self._rules += _rules(line, first, others, True)
+        self._arrays: list[Values] = [{} for _ in self._learners]  # that are merged by feature
+        arrays = [learner.arrays() for learner in self._learners]
+        for line in common.sharing():
+            if isinstance(line, PerFeature):
+                first, *others = (line.merged(own, common.n_features) for own in arrays)
+                self._rules += _rules(line, first, others, True)
+                for own, merged in zip(arrays, self._arrays, strict=True):
+                    merged |= {name: own[name] for name in line.arrays}
 
     def is_current(self, common: Learner, shards: Sequence[Learner]) -> bool:
         """Return whether these are the learners, and their arrays the same as before."""
-        learners = [common, *shards]
-        return learners == self._learners and all(
-            arrays[name] is array
-            for arrays, known in zip((one.arrays() for one in learners), self._arrays, strict=True)
-            for name, array in zip(self._names, known, strict=True)
-        )
+        if [common, *shards] != self._learners:
+            return False
+        for learner, merged in zip(self._learners, self._arrays, strict=True):
+            arrays = learner.arrays()
+            if any(arrays[name] is not array for name, array in merged.items()):
+                return False
+        return True
 
     def run(self, periods: Sequence[Period], ranges: MapRanges) -> NDArray[np.int32]:
         """Merge at a barrier; return the changed rows. Nothing depends on ``ranges``."""
         common, *shards = self._learners
-        rows, seen = [one.rows for one in periods], [one.seen for one in periods]
         start = _small(common)
-        active = [(p.events, _small(s)) for p, s in zip(periods, shards, strict=True) if p.events]
-        touched = TouchedRows(rows, seen, common.n_features)
+        active = [
+            Change(period.events, period.rows, period.seen, _small(shard))
+            for period, shard in zip(periods, shards, strict=True)
+            if period.events
+        ]
+        touched = _touched(periods, common.n_features)
         _merge_rows(touched, self._rules, True, ranges)
         small = _merged_small(common, start, active)
         changed = touched.union()
@@ -159,13 +166,19 @@ def apply_merged(learner: Learner, merged: Merged) -> None:
     for line in learner.sharing():
         if isinstance(line, PerFeature):
             views = line.view(arrays, learner.n_features)
-            for view, own, part in _split(line, views, merged.values[line.name]):
-                put_rows(view, merged.rows, own, part)
+            for view, columns, part in _split(line, views, merged.values[line.name]):
+                put_rows(view, merged.rows, columns, part)
     _put_small(learner, merged.values)
     learner.invalidate_caches(merged.rows)
 
 
 # Arrays with a row per feature
+
+
+def _touched(periods: Sequence[Period], n_features: int) -> TouchedRows:
+    rows = [one.rows for one in periods]
+    seen = [one.seen for one in periods]
+    return TouchedRows(rows, seen, n_features)
 
 
 def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: MapRanges) -> None:
@@ -178,12 +191,16 @@ def _split(
     line: PerFeature, views: list[Floats], block: Floats
 ) -> list[tuple[Floats, NDArray[np.int64], Floats]]:
     """Return each array with its merged columns, and their part of ``block``."""
-    parts, before, done = [], 0, 0
+    parts = []
+    first = 0  # column of the line that is the first of this array
+    used = 0  # columns of the block that belong to the arrays before
     for view in views:
-        width = view.shape[1]
-        own = [c - before for c in line.columns if before <= c < before + width]
-        parts.append((view, np.array(own, dtype=np.int64), block[:, done : done + len(own)]))
-        before, done = before + width, done + len(own)
+        end = first + view.shape[1]
+        columns = [c - first for c in line.columns if first <= c < end]
+        part = block[:, used : used + len(columns)]
+        parts.append((view, np.array(columns, dtype=np.int64), part))
+        first = end
+        used += len(columns)
     return parts
 
 
@@ -201,17 +218,18 @@ def _rules(
 
     ``common`` has the columns of the line in order, ``shards`` those of each shard.
     """
-    columns = {
-        int(column): Column(common[at], [own[at] for own in shards], live)
-        for at, column in enumerate(line.columns)
-    }
-    alone = [c for part in line.parts if not isinstance(part, Steps) for c in part.columns]
-    rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(alone))]
+    columns: dict[int, Column] = {}
+    for column, values, *others in zip(line.columns, common, *shards, strict=True):
+        columns[int(column)] = Column(values, others, live)
+    copied: list[int] = []
+    for part in line.parts:
+        if not isinstance(part, Steps):
+            copied += part.columns
+    rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
         if isinstance(part, Belief):
-            mean, spread = columns[part.mean], columns[part.spread]
             settings = part.prior, part.spent, part.forgetting
-            rules.append(kernel.GaussianRule(mean, spread, *settings))
+            rules.append(kernel.GaussianRule(columns[part.mean], columns[part.spread], *settings))
         elif isinstance(part, Sum):
             rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
@@ -230,22 +248,23 @@ def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Col
 
 def pair_arrays(learner: Learner) -> tuple[str, ...]:
     """Return the names of the arrays of (task, feature) pairs: values, keys; () if none."""
-    return next((line.arrays for line in learner.sharing() if isinstance(line, PerPair)), ())
+    for line in learner.sharing():
+        if isinstance(line, PerPair):
+            return line.arrays
+    return ()
 
 
 def pairs(
-    learner: Learner,
-    arrays: Values,
-    own: NDArray[np.int64],
-    renamed: NDArray[np.int64] | None = None,
+    learner: Learner, arrays: Values, tasks: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> Pairs:
-    """Return the pairs of the tasks ``own``, which get the numbers ``renamed``."""
-    renamed, names = own if renamed is None else renamed, pair_arrays(learner)
+    """Return the pairs of some ``tasks``, which get other ``numbers``."""
+    names = pair_arrays(learner)
     if not names:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
     task, feature, values = stored_pairs(arrays[names[0]], arrays.get(names[1]))
-    number = np.full(max(int(task.max(initial=0)), int(own.max(initial=0))) + 1, -1)
-    number[own] = renamed
+    most = max(int(task.max(initial=0)), int(tasks.max(initial=0)))
+    number = np.full(most + 1, -1)
+    number[tasks] = numbers
     kept = number[task] >= 0
     return (number[task[kept]] << 32) | feature[kept], values[kept]
 
@@ -268,7 +287,8 @@ def store_pairs(learner: Learner, arrays: Values, tables: Sequence[Pairs]) -> Va
 
 
 def _small(learner: Learner) -> Values:
-    arrays, values = learner.arrays(), {}
+    arrays = learner.arrays()
+    values: Values = {}
     for line in learner.sharing():
         if isinstance(line, Whole):
             values[line.name] = line.view(arrays).astype(np.float64)
@@ -291,44 +311,46 @@ def _put_small(learner: Learner, values: Values) -> None:
             line.kernel.put_block(values[line.name])
 
 
-def _merged_small(common: Learner, values: Values, active: Sequence[tuple[int, Values]]) -> Values:
-    """Merge into ``values``; ``active`` are events and small arrays of shards that had any."""
+def _merged_small(common: Learner, values: Values, active: Sequence[Change]) -> Values:
+    """Merge the small arrays of shards that had events into ``values``, those of their start."""
+    if not active:
+        return values
     arrays = common.arrays()
-    for line in common.sharing() if active else ():
+    for line in common.sharing():
         if isinstance(line, Whole):
             _merge_whole(line, values[line.name], active)
         elif isinstance(line, Full):
             values |= _merge_full(line, arrays, active)
         elif isinstance(line, Block):
-            parts = [own[line.name] for _, own in active]
+            parts = [one.values[line.name] for one in active]
             values[line.name] = _merge_block(values[line.name], parts, line.prior)
     return values
 
 
-def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]]) -> None:
-    """Merge a small array as rows that every event touched."""
-    n = len(old)
-    rows = [np.arange(n, dtype=np.int32)] * len(active)
-    seen = [np.full(n, events, dtype=np.int32) for events, _ in active]
-    first, *others = (
-        [values[:, column] for column in line.columns]
-        for values in (old, *(own[line.name] for _, own in active))
-    )
-    rules = _rules(line, first, others, False)
-    _merge_rows(TouchedRows(rows, seen, n), rules, False, run_at_once)
+def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
+    """Merge a small array as rows that every event touched, into ``start``."""
+    n = len(start)
+    rows = np.arange(n, dtype=np.int32)
+    periods = [Period(one.events, rows, np.full(n, one.events, dtype=np.int32)) for one in active]
+    shards = [line.merged(one.values[line.name]) for one in active]
+    rules = _rules(line, line.merged(start), shards, False)
+    _merge_rows(_touched(periods, n), rules, False, run_at_once)
 
 
-def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:
+def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     if len(active) == 1:
-        return {name: active[0][1][name] for name in line.arrays}
+        return {name: active[0].values[name] for name in line.arrays}
     start = {name: arrays[name].copy() for name in line.arrays}
     means, covariances = line.view(start)
-    events, parts = [n for n, _ in active], [line.view(own) for _, own in active]
-    renewals = None if line.renewal is None else arrays[line.renewal].reshape(means.shape)
-    for k in range(len(means)):
-        own = [(mean[k], covariance[k]) for mean, covariance in parts]
-        renewal = None if renewals is None else renewals[k]
-        merged = merge_gaussians(means[k], covariances[k], own, events, renewal, line.ceiling)
+    events = [one.events for one in active]
+    parts = [line.view(one.values) for one in active]
+    renewals: Sequence[Floats | None] = [None] * len(means)
+    if line.renewal is not None:
+        renewals = list(arrays[line.renewal].reshape(means.shape))
+    for k, renewal in enumerate(renewals):
+        gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
+        before = means[k], covariances[k]
+        merged = merge_gaussians(*before, gaussians, events, renewal, line.ceiling)
         means[k], covariances[k] = merged
     return start
 
@@ -337,12 +359,22 @@ def _merge_block(start: Floats, parts: Sequence[Floats], prior: float) -> Floats
     """Merge a block; only its variances where rounding left no covariance matrix."""
     if len(parts) == 1:
         return parts[0]
-    means, before = [one[0] for one in parts], np.diag([1.0] + [prior] * len(start[0, 1:]))
-    first, *others = (before - one[1:] for one in (start, *parts))
+    blocks = [start, *parts]
+    diagonal = np.full(start.shape[1], prior)
+    diagonal[0] = 1.0  # of the intercept
+    before = np.diag(diagonal)
+    means = [block[0] for block in blocks]
+    covariances = [before - block[1:] for block in blocks]
     try:
-        found = merge_gaussians(start[0], first, list(zip(means, others, strict=True)))
+        mean, covariance = _merge_gaussians(means, covariances)
     except np.linalg.LinAlgError:
         least = prior * np.finfo(np.float64).eps
-        first, *others = (np.diag(np.maximum(np.diag(one), least)) for one in (first, *others))
-        found = merge_gaussians(start[0], first, list(zip(means, others, strict=True)))
-    return np.vstack([found[0], before - found[1]])
+        variances = [np.maximum(np.diag(one), least) for one in covariances]
+        mean, covariance = _merge_gaussians(means, list(map(np.diag, variances)))
+    return np.vstack([mean, before - covariance])
+
+
+def _merge_gaussians(means: list[Floats], covariances: list[Floats]) -> tuple[Floats, Floats]:
+    """Merge Gaussians, of which the first is what the others started from."""
+    parts = list(zip(means[1:], covariances[1:], strict=True))
+    return merge_gaussians(means[0], covariances[0], parts)

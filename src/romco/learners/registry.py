@@ -67,7 +67,9 @@ class Method:
     def kind(self) -> type[Learner] | None:
         """The learner's class, None where a function makes it."""
         made = self.make
-        return made if isinstance(made, type) and issubclass(made, Learner) else None
+        if isinstance(made, type) and issubclass(made, Learner):
+            return made
+        return None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -81,7 +83,9 @@ class Method:
     @property
     def space(self) -> Mapping[str, Sequence[Any]]:
         """Grid that tuning searches, by parameter."""
-        return {} if self.kind is None else self.kind.space
+        if self.kind is None:
+            return {}
+        return self.kind.space
 
     @property
     def keeps_events(self) -> bool:
@@ -115,7 +119,8 @@ class Methods(MutableMapping[str, Method]):
 
     def __init__(self, given: Mapping[str, Method]) -> None:
         self._methods = {name: replace(method, name=name) for name, method in given.items()}
-        self._given, self._added = frozenset(given), set[str]()
+        self._given = frozenset(given)
+        self._added = set[str]()
         self._complete = False  # entry points were read
 
     def __getitem__(self, name: str) -> Method:
@@ -160,13 +165,16 @@ class Methods(MutableMapping[str, Method]):
 
 def _named(name: str, method: Method | Callable[..., Learner]) -> Method:
     """Return the method, or that of a learner's class alone, under a name."""
-    return replace(method if isinstance(method, Method) else Method(method, name), name=name)
+    if not isinstance(method, Method):
+        method = Method(method, name)
+    return replace(method, name=name)
 
 
 # What the paper's learners do not leave open.
 NUCLEAR = {"shared": "nuclear", "personal": "task-groups", "rho": "constant"}
 LOGDET = {"shared": "logdet", "personal": "task-groups"}
-UNIQUE, GLOBAL = {"models": "unique"}, {"models": "global"}
+UNIQUE = {"models": "unique"}
+GLOBAL = {"models": "global"}
 
 
 def _of_numbers(kind: str, title: str, **fixed: Any) -> Method:
@@ -279,7 +287,8 @@ def restore(state: State) -> Learner:
     'ogd-unique'
     """
     method = known(state["learner"])
-    d, m = whole("n_features", state["n_features"]), whole("n_tasks", state["n_tasks"])
+    d = whole("n_features", state["n_features"])
+    m = whole("n_tasks", state["n_tasks"])
     kind, arrays = method.kind, state["arrays"]
     if kind is not None:
         _check_version(method.name, "version", state, kind.version)
@@ -287,7 +296,8 @@ def restore(state: State) -> Learner:
     made = method(d, m, **state["parameters"])
     if made.inner_version is not None:
         _check_version(made.parameters["inner"], "inner_version", state, made.inner_version)
-    _check_sizes(made.shapes, arrays, {"k": (1 if made.one_for_all else m,)})
+    models = 1 if made.one_for_all else m
+    _check_sizes(made.shapes, arrays, {"k": (models,)})
     made.load(arrays)
     return made
 

@@ -127,7 +127,8 @@ class Retrained(Learner):
         if fixed["since"][0] < 0 or fixed["curvature"][0] < 0.0:
             raise ValueError("state array 'since' or 'curvature' is negative")
         self._theta, self._kept = theta, (kept,)
-        self._curvature, self._since = fixed["curvature"], fixed["since"]
+        self._curvature = fixed["curvature"]
+        self._since = fixed["since"]
 
     def _kept_events(self, arrays: Arrays) -> Round:
         """Copy the events of a state, if they are events that could have been learned."""
@@ -173,7 +174,8 @@ class FeatureLearning(Retrained):
         window: int | None = None,
     ) -> None:
         super().__init__(n_features, n_tasks, every, window)
-        self._gamma, self._eps = positive("gamma", gamma), positive("eps", eps)
+        self._gamma = positive("gamma", gamma)
+        self._eps = positive("eps", eps)
 
     def _fit(self, events: Round, theta: NDArray[np.float64], curvature: float) -> Solution:
         solution = shared_features(

@@ -125,6 +125,9 @@ class Romco(Decomposed, CompiledLearner):
     ) -> None:
         super().__init__(n_features, n_tasks)
         penalty: SpectralPenalty = penalty_of("shared", PENALTIES, shared, "lambda1", lambda1)
+        limit = -1
+        if max_rank is not None:
+            limit = whole("max_rank", max_rank)
         self._rules = Rules(
             loss=part("loss", LOSSES, loss),
             penalty=penalty,
@@ -137,7 +140,7 @@ class Romco(Decomposed, CompiledLearner):
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
             always_prox=truth("always_prox", always_prox),
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
-            max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
+            max_rank=limit,
             by_share=choice("shrinkage", shrinkage, "round", "share") == "share",
         )
         self._coupling = coupling_of(coupling)
@@ -198,7 +201,8 @@ class Romco(Decomposed, CompiledLearner):
             return csc_array(arrays["personal_values"].T * scale)
         task = np.repeat(np.arange(self.n_tasks), arrays["personal_rooms"])
         used = (arrays["personal_keys"] > 0) & (lengths[task] > 0.0)
-        feature, task = arrays["personal_keys"][used] - 1, task[used]
+        feature = arrays["personal_keys"][used] - 1
+        task = task[used]
         values = arrays["personal_numbers"][used] * scale[task]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
@@ -284,7 +288,9 @@ def as_data(name: str, value: Any) -> Any:
         case Learned():
             return "learned"
     listed = LISTED.get(name)
-    return data(name, listed, value) if listed and is_dataclass(value) else value
+    if listed and is_dataclass(value):
+        return data(name, listed, value)
+    return value
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:

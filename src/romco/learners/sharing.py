@@ -9,7 +9,9 @@ never merged, and lists all others once, a line each::
     )
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,10 @@ class Latest:
 Part = Sum | Belief | Steps | Latest
 
 
+def _sorted_columns(parts: Iterable[Part]) -> tuple[int, ...]:
+    return tuple(sorted(chain.from_iterable(part.columns for part in parts)))
+
+
 class PerFeature:
     """Arrays, side by side, whose rows are features: only those that were touched are merged.
 
@@ -76,7 +82,7 @@ class PerFeature:
         self.arrays = (arrays,) if isinstance(arrays, str) else arrays
         self.parts = parts
         self.name = self.arrays[0]
-        self.columns = tuple(sorted(c for part in parts for c in part.columns))
+        self.columns = _sorted_columns(parts)
 
     def view(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
         """The live arrays with features as rows."""
@@ -84,7 +90,9 @@ class PerFeature:
 
     def merged(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
         """The live columns that parts name, in the order of ``columns``."""
-        every = [column for view in self.view(arrays, n_features) for column in view.T]
+        every: list[Floats] = []
+        for view in self.view(arrays, n_features):
+            every += list(view.T)
         return [every[column] for column in self.columns]
 
 
@@ -96,12 +104,16 @@ class Whole:
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.name, self.arrays, self.parts = array, (array,), parts
-        self.columns = np.array(sorted(c for part in parts for c in part.columns))
+        self.columns = np.array(_sorted_columns(parts))
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The live array as rows."""
         array = arrays[self.name]
         return array.reshape(-1, array.shape[-1])
+
+    def merged(self, rows: Floats) -> list[Floats]:
+        """The columns that parts name, in the order of ``columns``."""
+        return [rows[:, column] for column in self.columns]
 
 
 class Full:

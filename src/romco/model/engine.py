@@ -3,8 +3,8 @@
 :class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -247,9 +247,11 @@ class Engine(Step):
     def intervals(self, x: Any, task: Iterable[Any], level: float, offset: Any = None) -> Dense:
         """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
         with Hold(self.locks.step):
-            round, learner = self._round_with_room(*self._read_rows(x, task, offset)), self.learner
-            if not isinstance(learner, GivesIntervals):
-                raise ValueError(f"{learner.name} predicts no numbers, so it has no intervals")
+            if not isinstance(self.learner, GivesIntervals):
+                raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
+            round = self._round_with_room(*self._read_rows(x, task, offset))
+            learner = self.learner  # perhaps a larger one
+            assert isinstance(learner, GivesIntervals)
             return learner.intervals(round, level)
 
     def probabilities(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
@@ -416,8 +418,9 @@ class Engine(Step):
         weight = None if weight is None else read_weights(weight, self.learner)
         given = GivenRows(x, y, task, weight, offset, context)
         if weight is not None and not weight.all():
-            return self._learn_counted(given.listed(), together)
-        with Hold(self.locks.writing):
+            with self.transaction():
+                return self._learn_counted(given.listed(), together)
+        with self.transaction():
             before, turn, n = self.events, self.target.turn, 0
             try:
                 batch = self._read(given, together)
@@ -434,14 +437,47 @@ class Engine(Step):
                     error.add_note(f"{self.events - before} of {n} rows were learned")
                 raise
             finally:
-                if self.history is not None:
-                    self.history.kernel.rollback()  # what was not committed with a chunk
+                self._rollback_history()  # what was not committed with a chunk
             if offset is not None:  # has the sign of the labels known in the end
                 turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Let one thread change the engine; where nothing is learned and an error leaves, undo all.
+
+        May be nested: what was to be learned within is one transaction.
+        """
+        with Hold(self.locks.writing):
+            events = self.events
+            mark = self._mark()
+            try:
+                yield
+            except BaseException:
+                if self.events == events:
+                    with Hold(self.locks.step):
+                        retry_idempotent(self._restore_mark, mark)
+                raise
+
+    def _mark(self) -> tuple[Any, ...]:
+        """Return what rows change before any of them is learned."""
+        cells = self.features.cells if isinstance(self.features, NamedFeatures) else None
+        columns = None if cells is None else (cells.schema, cells.required)
+        return columns, self.body, self.target, self.history, self.with_offset, self._adds_classes
+
+    def _restore_mark(self, mark: tuple[Any, ...]) -> None:
+        columns, self.body, self.target, self.history, self.with_offset, self._adds_classes = mark
+        if isinstance(self.features, NamedFeatures):
+            self.features.cells.schema, self.features.cells.required = columns
+        self._newcomer = None
+        self._rollback_history()
+
+    def _rollback_history(self) -> None:
+        if self.history is not None:
+            self.history.rollback()
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, offset: float | None = None
@@ -457,8 +493,8 @@ class Engine(Step):
         return float(batch.margins[0]) if batch.margins.ndim == 1 else batch.margins[0]
 
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
-        """Raise ValueError where rows could not be learned; changes nothing."""
-        with Hold(self.locks.writing):
+        """Raise ValueError where rows could not be learned; keeps only how columns are read."""
+        with self.transaction():
             self._read(GivenRows(x, y, task, offset=offset), observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
@@ -473,8 +509,8 @@ class Engine(Step):
         >>> model.tasks, model.features.width, model.events
         (['ann'], 1, 0)
         """
-        with Hold(self.locks.writing):
-            ids = [identity("task", one) for one in check_sequence(task)]
+        with self.transaction():
+            ids = identities("task", check_sequence(task))
             new: dict[Id, int] = {}
             with Hold(self.locks.step):
                 rows = self.with_history(x, ids, new)
@@ -573,18 +609,15 @@ class Engine(Step):
         if y is None or self.history is None:
             margins = self.margins(x, task, offset)
         else:
-            with Hold(self.locks.writing), Hold(self.locks.step):
-                kernel = self.history.kernel
-                kernel.make_classes(len(self.target.known))
+            with self.transaction(), Hold(self.locks.step):
+                self.history = self.history.with_classes(len(self.target.known))
                 labels = self.sides_of(y)
                 known = self.read_offset(offset, self.target.turn, self.events > 0)
-                try:
-                    rows = self.with_history(x, task, None, labels, together=together)
-                    numbers = self.tasks.numbers(task)
-                    margins = self.target.turn * self.margins_of(rows, numbers, known)
-                    kernel.commit(len(task))
-                finally:
-                    kernel.rollback()
+                ids = identities("task", task)
+                rows = self.with_history(x, ids, None, labels, together=together)
+                check_lengths(rows, task=ids, offset=known)
+                margins = self.target.turn * self.margins_of(rows, self.tasks.numbers(ids), known)
+                self.history.commit(len(ids))
         if self.target.kind == "number":
             return Predictions(margins, np.full(len(margins), np.nan))
         return Predictions(margins, self.probability_of(margins))
@@ -605,26 +638,31 @@ class Engine(Step):
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
-        known = None
+        known = then = None
         if offset is not None or self.with_offset:
             turn = self.turn_with(labels, self.events > 0)
             known = self.read_offset(offset, turn, self.events > 0)
-        if self.history is None:
-            rows = self.features.read(x, new)
-        else:
-            then, context = self.history.split_context(context, len(ids))
-            with Hold(self.locks.step):
-                self.history.kernel.make_classes(len(labels))
-                past = answers if observing else None
-                rows = self.with_history(x, ids, new, past, then, together)
-        check_lengths(rows, task=ids, y=answers, weight=weight, offset=known)
         if self._adds_classes and isinstance(self.learner, AddsClasses):
             self.learner.check_classes(len(labels))
+        if self.history is not None:
+            then, context = self.history.split_context(context, len(ids))
+        late = read_context(context, len(ids))
+        lengths = {"task": ids, "y": answers, "weight": weight, "offset": known}
+        if self.history is None:
+            rows = self.features.read(x, new)
+            check_lengths(rows, **lengths)
+        else:
+            assert isinstance(self.features, NamedFeatures)
+            x = self.features.encode(x, True)
+            check_lengths(x, **lengths)
+            past = answers if observing else None
+            with Hold(self.locks.step):
+                self.history = self.history.with_classes(len(labels))
+                rows = self.with_history(x, ids, new, past, then, together)
         needed = needed_widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
         names = list(zip(identities("feature", new), new.values(), strict=True))
         fresh = {label: labels[label] for label in labels.keys() - self.target.known.keys()}
         since = {label: int(np.argmax(answers == number)) for label, number in fresh.items()}
-        late = read_context(context, len(ids))
         return Batch(
             rows, ids, answers, weight, known, needed, names, labels, since, together, late
         )
@@ -718,7 +756,7 @@ class Engine(Step):
         if chunk.body is not self.body:
             actions.append((partial(setattr, self, "body"), chunk.body))
         if self.history is not None:
-            actions.append((self.history.kernel.commit, end))
+            actions += self.history.actions(end)
         if batch.names:
             actions += self.features.actions(batch.names, int(batch.needed[end - 1]))
         if batch.since:
@@ -920,6 +958,8 @@ def learn_in_turn(engine: Any, given: GivenRows) -> Predictions:
     """
     checked = given.select(np.flatnonzero(given.weight))  # all of it, before any is learned
     engine.check(checked.x, checked.y, checked.task, checked.offset)
+    rest = given.select(np.flatnonzero(given.weight == 0.0))
+    engine.predict_and_observe(rest.x, rest.task, rest.offset)
     parts = []
     ends = np.flatnonzero(np.diff(given.weight > 0.0)) + 1
     for part in map(given.select, np.split(np.arange(len(given.weight)), ends)):

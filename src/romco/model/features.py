@@ -5,6 +5,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 """
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -148,29 +149,34 @@ class NamedFeatures(Features):
         self._of_lexicon, self.cells = LexiconColumns(), CellEncoder()
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Return sparse rows; where one is refused, the schema stays as it was."""
+        """Return sparse rows; the schema takes up their columns if they are to be learned."""
         if isinstance(rows, Sparse):
             return rows
-        before, listed = self.cells.schema, isinstance(rows, list | tuple)
-        if before is None and listed and not isinstance(rows, Encoded):  # perhaps plain numbers
-            numbers = self.mappings(new).read(rows)
-            if numbers is not None:
-                return Sparse(*numbers)
-            if new is not None:
+        listed = isinstance(rows, list | tuple) and not isinstance(rows, Encoded)
+        read = None
+        if self.cells.schema is None and listed:  # perhaps plain numbers
+            read = self.mappings(new).read(rows)
+            if read is None and new is not None:
                 new.clear()
-        try:
+        if read is None:
             rows = self.encode(rows, new is not None)
-            _check_numbers(rows, rows.lexicon.names.__getitem__)
-            return Sparse(*self.mappings(new).read_encoded(rows, self._of_lexicon))
-        except BaseException:
-            self.cells.schema = before
-            raise
+            read = self.mappings(new).read_encoded(rows, self._of_lexicon)
+        sums = Sparse(*read)
+        _check_numbers(sums, partial(self._name_with, new or {}))
+        return sums
+
+    def _name_with(self, new: New, column: int) -> Id:
+        """Return the name of a column, which may be among the new ones."""
+        names = {place: name for name, place in new.items()}
+        return names[column] if column in names else self.name(column)
 
     def encode(self, rows: Any, learning: bool) -> Encoded:
         """Return rows by name, as :meth:`read` takes them."""
         if isinstance(rows, Encoded):
             return rows
-        return self.cells.prepare(_check_named(rows), self._column, learning)
+        encoded = self.cells.prepare(_check_named(rows), self._column, learning)
+        _check_numbers(encoded, encoded.lexicon.names.__getitem__)
+        return encoded
 
     def mappings(self, new: New | None = None) -> Mappings:
         """Return a reader of mappings; without ``new`` it drops new names, but sees later ones."""

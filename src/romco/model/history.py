@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from romco.io.schema import Column, Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.history import CODE_COLUMN, EVERYBODY, LABEL_CODES, PREFIX, HistoryFeatures
-from romco.model.names import Id, TaskTable
+from romco.model.names import Action, Id, TaskTable
 from romco.parameters import whole
 
 Dense = NDArray[np.float64]
@@ -29,6 +29,7 @@ class TaskHistory:
         limit = whole("history_limit", limit)
         self.kernel = HistoryFeatures(columns, numeric=numeric, time=time, limit=limit)
         self.tasks = TaskTable()
+        self._offered: dict[Id, int] = {}  # numbers of new tasks whose labels are observed
 
     def expand(
         self,
@@ -82,6 +83,26 @@ class TaskHistory:
             rest[i] = row[1 + size :] if len(row) > 1 + size else None
         return given, rest
 
+    def commit(self, rows: int) -> None:
+        """Make the labels of the first rows final."""
+        for act, argument in self.actions(rows):
+            act(argument)
+        self._offered = {}
+
+    def rollback(self) -> None:
+        """Forget the labels that are not final, and the tasks that only they have."""
+        self.kernel.rollback()
+        self._offered = {}
+
+    def with_classes(self, classes: int) -> "TaskHistory":
+        """Return the same if it has room for so many classes, else a copy that has."""
+        if self.kernel.numeric or classes <= self.kernel.classes:
+            return self
+        self.kernel.rollback()
+        made = TaskHistory.from_state(self.to_json(), self.arrays(), False)
+        made.kernel.make_classes(classes)
+        return made
+
     def forget(self, task: Id) -> None:
         """Drop the history of a task; nothing happens if there is none."""
         if self.tasks.find(task) >= 0:
@@ -95,15 +116,24 @@ class TaskHistory:
         self.kernel, self.tasks = new.kernel, new.tasks
 
     def _find_tasks(self, ids: Sequence[Id], y: Dense | None) -> NDArray[np.int64]:
-        """Return each task's place in the table; new ones get one if labels are observed."""
-        if y is not None:
-            self.kernel.rollback()
-            self._prune()
-            known = self.tasks.number
-            new = [task for task in dict.fromkeys(ids) if task not in known]
-            for act, argument in self.tasks.actions(self.tasks.offered(new)) if new else ():
-                act(argument)
-        return self.tasks.numbers(ids)
+        """Return each task's place in the table; new ones are offered one if labels are observed.
+
+        They have it once the :meth:`actions` are done.
+        """
+        if y is None:
+            return self.tasks.numbers(ids)
+        self.kernel.rollback()
+        self._prune()
+        numbers = self.tasks.numbers(ids)
+        new = np.flatnonzero(numbers < 0)
+        self._offered = self.tasks.offered(ids) if len(new) else {}
+        for at in new.tolist():
+            numbers[at] = self._offered[ids[at]]
+        return numbers
+
+    def actions(self, rows: int) -> list[Action]:
+        """Return the actions that commit the labels of the first rows, and names of their tasks."""
+        return [*self.tasks.actions(self._offered), (self.kernel.commit, rows)]
 
     def _prune(self) -> None:
         """Drop names that have no history, if there are many, so that memory is bounded."""

@@ -20,7 +20,7 @@ from romco.model.engine import (
 from romco.model.features import Dense, Features, NamedFeatures, Names
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
-from romco.model.pending import PendingLabels
+from romco.model.pending import PendingEvent, PendingLabels
 from romco.model.target import TwoClasses, make_target
 from romco.rounds import Round
 
@@ -186,22 +186,31 @@ class Model:
             (x,), (task,) = self._split([x], task)
         if id is None:
             return self.engine.predict_one(x, task, offset)
-        offsets = one_offset(offset)
-        margins, context = self.engine.margins_and_context([x], [task], offsets)
-        self.pending.put_all([id], [x], [task], margins, context, offsets)
-        return self.engine.target.label_of(margins[0])
+        return self.engine.target.label_of(self._predict_one_pending(x, task, id, offset))
 
     def predict_proba_one(
-        self, x: Any, task: Any, *, offset: float | None = None
+        self, x: Any, task: Any, *, id: Any = None, offset: float | None = None
     ) -> dict[Id, float]:
-        """Return the probability of each label that is known; they add up to 1."""
+        """Return the probability of each label that is known; they add up to 1.
+
+        With ``id`` the event waits until :meth:`answer` brings its label.
+        """
         if type(task) is list:
             (x,), (task,) = self._split([x], task)
-        classes = self.classes
-        if not isinstance(self.engine.target, TwoClasses):
-            probabilities = self.engine.probabilities([x], [task], one_offset(offset))[0]
+        engine, classes = self.engine, self.classes
+        two = isinstance(engine.target, TwoClasses)
+        if engine.target.kind == "number":
+            raise ValueError("a number has no probability: use intervals")
+        if id is not None:
+            margin = self._predict_one_pending(x, task, id, offset)
+        elif two:
+            margin = engine.margin_one(x, task, offset)
+        else:
+            margin = engine.margins([x], [task], one_offset(offset))[0]
+        if not two:
+            probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
-        positive = self.engine.probability_one(x, task, offset)
+        positive = engine.scale.probability_of_one(margin)
         both = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
         return dict(zip(classes, both, strict=True))
 
@@ -223,11 +232,28 @@ class Model:
         """
         if id is None:
             return self.engine.target.labels_of(self.margins(x, task, offset=offset))
-        x, task = self._split(x, task)
-        task = list(check_sequence(task))
-        margins, context = self.engine.margins_and_context(x, task, offset)
-        self.pending.put_all(list(id), x, task, margins, context, offset)
+        margins = self._predict_pending(*self._split(x, task), list(id), offset)
         return self.engine.target.labels_of(margins)
+
+    def _predict_one_pending(self, x: Any, task: Any, id: Any, offset: float | None) -> Any:
+        """Return the margin of one event, of many classes all, which then waits for its label."""
+        self.pending.check_ids([id])
+        found = self.engine.margin_and_context_of_event(x, task, offset)
+        if found is NotImplemented:
+            return self._predict_pending([x], [task], [id], one_offset(offset))[0]
+        margin, context = found
+        self.pending.put(id, PendingEvent([x], task, margin, context, offset))
+        return margin
+
+    def _predict_pending(self, x: Any, task: Iterable[Any], ids: list[Any], offset: Any) -> Dense:
+        """Return margins of rows, which then wait for their labels."""
+        task = list(check_sequence(task))
+        if len(ids) != len(task):
+            raise ValueError(f"task has {len(task)} entries but id has {len(ids)}")
+        self.pending.check_ids(ids)
+        margins, context = self.engine.margins_and_context(x, task, offset)
+        self.pending.put_all(ids, x, task, margins, context, offset)
+        return margins
 
     def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
@@ -280,6 +306,7 @@ class Model:
                 "this model has no policy that asks for labels: give it one, "
                 "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
             )
+        x, task = self._split(x, task)
         numbers = self.engine.tasks.numbers(check_sequence(task))
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
@@ -350,13 +377,9 @@ class Model:
             for name, kind in category_columns(x).items():
                 if name not in schema.columns:
                     schema.add(name, Column(kind, kind, "by its type"))
+        with self.engine.transaction():
             self.schema = schema
-        try:
             return self.learn(rows, y, tasks, **how)
-        except BaseException:
-            if not self.events:
-                self.schema = before
-            raise
 
     def _split(self, x: Any, task: Any) -> tuple[Any, Any]:
         """Return rows and tasks, where these may be columns of the rows."""
@@ -378,14 +401,20 @@ class Model:
         event = self.pending.take(id)
         if event is None:
             raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        weights = None if weight == 1.0 else [weight]
-        offset, context = one_offset(event.offset), event.context
+        row = event.x[0] if type(event.x) is list else event.x
+        late = weight, event.offset, event.context
         try:
-            self.learn(event.x, [y], [event.task], weight=weights, offset=offset, context=context)
+            if self.engine.learn_event(row, y, event.task, *late) is NotImplemented:
+                self._learn_late(event, y, weight)
         except BaseException:
             self.pending.put(id, event)  # nothing was learned, so it still waits
             raise
         return event.margin
+
+    def _learn_late(self, event: PendingEvent, y: Any, weight: float) -> None:
+        weights = None if weight == 1.0 else [weight]
+        how: dict[str, Any] = {"weight": weights, "offset": one_offset(event.offset)}
+        self.learn(event.x, [y], [event.task], **how, context=event.context)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history; KeyError where it is not known."""

@@ -68,6 +68,16 @@ class PendingLabels:
             self._events.popitem(last=False)
             self.dropped += 1
 
+    def check_ids(self, ids: Sequence[Any]) -> None:
+        """Raise ValueError where one cannot be an id."""
+        for id in ids:
+            try:
+                hash(id)
+            except TypeError:
+                raise ValueError(
+                    f"id {id!r} cannot be found again: give text or a number"
+                ) from None
+
     def put_all(
         self,
         ids: Sequence[Any],
@@ -78,8 +88,6 @@ class PendingLabels:
         offset: Any = None,
     ) -> None:
         """Keep rows, each with its task, its predicted margin and its prediction context."""
-        if not len(ids) == len(tasks) == len(margins):
-            raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
             row = None if context is None else context[i : i + 1]
             shift = None if offset is None else np.asarray(offset[i], dtype=np.float64).tolist()

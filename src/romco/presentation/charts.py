@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from math import ceil, floor, log2, log10
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
-Place = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
+Position = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
 CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
 
 
@@ -26,21 +27,23 @@ def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
     >>> chart.count("<polyline"), "events" in chart
     (1, True)
     """
-    points = [point for line in lines for point in line.points]
+    points = list(chain.from_iterable(line.points for line in lines))
     if not points:
         return ""
-    right = max(2.0, max(x for x, _ in points))
-    low, high, step = _nice(min(y for _, y in points), max(y for _, y in points))
+    across, heights = zip(*points, strict=True)
+    right = max(2.0, *across)
+    low, high, step = _nice(min(heights), max(heights))
 
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (WIDTH - LEFT - RIGHT) * log2(max(x, 1.0)) / log2(right)
-        up = (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
-        return LEFT + across, HEIGHT - BOTTOM - up
+    def position(x: float, y: float) -> tuple[float, float]:
+        right_by = (WIDTH - LEFT - RIGHT) * log2(max(x, 1.0)) / log2(right)
+        up_by = (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
+        return LEFT + right_by, HEIGHT - BOTTOM - up_by
 
-    parts = [*_y_axis(low, high, step, place), *_x_axis(right, place)]
+    parts = [*_y_axis(low, high, step, position), *_x_axis(right, position)]
     for style, line in zip(CLASSES, lines, strict=False):
-        at = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in line.points))
-        parts.append(f'<polyline class="line {style}" points="{at}"/>')
+        at = [position(x, y) for x, y in line.points]
+        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        parts.append(f'<polyline class="line {style}" points="{drawn}"/>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(_text(middle, HEIGHT - 6, x_title, "middle"))
     legend = "".join(
@@ -86,26 +89,29 @@ def _nice(low: float, high: float) -> tuple[float, float, float]:
     raw = spread / 4
     unit = 10.0 ** floor(log10(raw))
     step = next(unit * k for k in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * k >= raw)
-    first = floor(max(low - 0.02 * spread, 0.0 if low >= 0 else low) / step) * step
+    lowest = min(low, 0.0)
+    first = floor(max(low - 0.02 * spread, lowest) / step) * step
     return first, first + ceil((high - first) / step) * step, step
 
 
-def _y_axis(low: float, high: float, step: float, place: Place) -> list[str]:
+def _y_axis(low: float, high: float, step: float, position: Position) -> list[str]:
     parts = []
     for k in range(round((high - low) / step) + 1):
-        _, y = place(1.0, low + k * step)
+        _, y = position(1.0, low + k * step)
         line = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
         text = _text(LEFT - 8, y + 4, f"{low + k * step:.4g}", "end")
         parts.append(f'<line class="grid" {line}/>{text}')
     return parts
 
 
-def _x_axis(right: float, place: Place) -> list[str]:
+def _x_axis(right: float, position: Position) -> list[str]:
     marks = [10**k for k in range(0, int(log10(right)) + 1)]
-    marks = marks if len(marks) > 2 else [2**k for k in range(0, int(log2(right)) + 1)]
-    parts, bottom = [], HEIGHT - BOTTOM
+    if len(marks) <= 2:
+        marks = [2**k for k in range(0, int(log2(right)) + 1)]
+    parts = []
+    bottom = HEIGHT - BOTTOM
     for mark in marks:
-        x, _ = place(float(mark), 0.0)
+        x, _ = position(float(mark), 0.0)
         line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"'
         parts.append(f'<line class="grid" {line}/>{_text(x, bottom + 20, f"{mark:,}", "middle")}')
     return parts

@@ -51,8 +51,8 @@ def paragraph(text: str) -> str:
 
 def origin(command: str, versions: dict[str, str]) -> str:
     """Return the footer: the command and the versions that made the page."""
-    made = ", ".join(f"{html.escape(name)} {html.escape(v)}" for name, v in versions.items())
-    return f"Made by <code>{html.escape(command)}</code> with {made}."
+    libraries = ", ".join(f"{html.escape(name)} {html.escape(v)}" for name, v in versions.items())
+    return f"Made by <code>{html.escape(command)}</code> with {libraries}."
 
 
 def fold(summary: str, parts: Sequence[str]) -> str:

@@ -37,56 +37,86 @@ def mark_best(
     >>> mark_best([["a", ("1.0", 1.0)], ["b", ("2.0", 2.0)]], (None, -1))[0][1]
     Cell(text='1.0', best=True)
     """
-    rows = [[part if isinstance(part, tuple) else (part, np.nan) for part in row] for row in rows]
-    if not rows:
+    pairs = [list(map(_with_number, row)) for row in rows]
+    if not pairs:
         return []
-    table = np.array([[number for _, number in row] for row in rows], dtype=float)
-    best = []
-    for column, key in zip(table.T, keys or (None,) * len(table.T), strict=True):
-        known = column[np.isfinite(column)]
-        best.append(None if key is None or not len(known) else (known * key).max() * key)
-    return [
-        [
-            Cell(str(text), bool(number == top))
-            for (text, number), top in zip(row, best, strict=True)
-        ]
-        for row in rows
-    ]
+    columns = list(zip(*pairs, strict=True))
+    keys = keys or (None,) * len(columns)
+    marked = [_marked(column, key) for column, key in zip(columns, keys, strict=True)]
+    return list(map(list, zip(*marked, strict=True)))
+
+
+def _with_number(part: Any) -> tuple[Any, float]:
+    if isinstance(part, tuple):
+        text, number = part
+        return text, float(number)
+    return part, np.nan
+
+
+def _marked(column: Sequence[tuple[Any, float]], key: int | None) -> list[Cell]:
+    """Return the cells of a column, the best marked."""
+    best = np.nan
+    numbers = np.array([number for _, number in column])
+    finite = numbers[np.isfinite(numbers)]
+    if key is not None and len(finite):
+        best = (finite * key).max() * key
+    return [Cell(str(text), bool(number == best)) for text, number in column]
 
 
 def markdown(table: Table) -> str:
     """Return the table in Markdown; the best in bold."""
-    rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in table.rows]
-    lines = [list(table.head), ["---"] * len(table.head), *rows]
-    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    notes = "".join(f"\n- {note.removesuffix('.')}." for note in table.notes)
-    return f"**{table.title}**\n\n{text}\n" + (f"{notes}\n" if notes else "")
+    lines = [_markdown_row(table.head), _markdown_row(["---"] * len(table.head))]
+    lines += [_markdown_row(map(_bold, row)) for row in table.rows]
+    text = f"**{table.title}**\n\n" + "\n".join(lines) + "\n"
+    for note in table.notes:
+        text += f"\n- {note.removesuffix('.')}."
+    if table.notes:
+        text += "\n"
+    return text
+
+
+def _markdown_row(texts: Iterable[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _bold(cell: Cell) -> str:
+    if cell.best:
+        return f"**{cell.text}**"
+    return cell.text
 
 
 def as_html(table: Table) -> str:
     """Return an HTML table with its caption; notes below."""
-    first = table.rows[0] if table.rows else [Cell("")] * len(table.head)
-    head = "".join(_th(text, cell) for text, cell in zip(table.head, first, strict=True))
-    rows = "".join(
-        f"<tr>{''.join(map(_td, row, ('', *table.head[1:])))}</tr>\n" for row in table.rows
-    )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    return (
+    first = [Cell("")] * len(table.head)
+    if table.rows:
+        first = list(table.rows[0])
+    head = "".join(map(_th, table.head, first))
+    labels = ("", *table.head[1:])
+    rows = "".join(f"<tr>{''.join(map(_td, row, labels))}</tr>\n" for row in table.rows)
+    text = (
         '<div class="table"><table class="sortable stacked">'
         f"<caption>{html.escape(table.title)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>"
-        + (f'<ul class="notes">{notes}</ul>' if notes else "")
     )
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    if notes:
+        text += f'<ul class="notes">{notes}</ul>'
+    return text
 
 
 def _th(text: str, below: Cell) -> str:
-    kind = ' class="text"' if below.text[:1].isalpha() else ""
-    return f"<th{kind}>{html.escape(text)}</th>"
+    attributes = ' class="text"' if below.text[:1].isalpha() else ""
+    return f"<th{attributes}>{html.escape(text)}</th>"
 
 
 def _td(cell: Cell, label: str) -> str:
     """A cell; its label stands before it where rows are stacked, on a narrow screen."""
-    kind = "best" if cell.best else "text" if cell.text[:1].isalpha() else ""
-    attributes = f' class="{kind}"' if kind else ""
-    attributes += f' data-label="{html.escape(label)}"' if label and kind != "text" else ""
+    attributes = ""
+    is_text = not cell.best and cell.text[:1].isalpha()
+    if cell.best:
+        attributes = ' class="best"'
+    elif is_text:
+        attributes = ' class="text"'
+    if label and not is_text:
+        attributes += f' data-label="{html.escape(label)}"'
     return f"<td{attributes}>{html.escape(cell.text)}</td>"

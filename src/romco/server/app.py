@@ -86,14 +86,17 @@ class Application:
         self.metrics = Metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
         self._served = service.served
-        self._html, self._page_headers = load_page()
         self._streams: Counter[str] = Counter()  # responses under way that take long
         self._snapshot: Snapshot | None = None
         self._snapshot_lock = asyncio.Lock()
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
-        self._description = encode(routes.describe_routes(width))
-        names = (route.name for route in routes.ROUTES)
+        self._constant = {  # responses, by the name of the route
+            "page": Response(200, *load_page()),
+            "healthz": Response(200, b'{"status":"alive"}'),
+            "openapi": Response(200, encode(routes.describe_routes(width))),
+        }
+        names = [route.name for route in routes.ROUTES if route.name not in self._constant]
         self._handlers: dict[str, Any] = {name: getattr(self, f"_{name}") for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +111,9 @@ class Application:
                 given, many = parse(await _read_body(headers, receive), route.body)
             elif route.query is not None:
                 given = parse_query(scope["query_string"], route.query)
-            response = await self._handlers[route.name](given)
+            response = self._constant.get(route.name)
+            if response is None:
+                response = await self._handlers[route.name](given)
             if type(response) is not Response:
                 response = Response(200, encode(response if many else response[0]))
         except Exception as error:
@@ -142,7 +147,17 @@ class Application:
     # and return a response, or what is encoded as JSON
 
     async def _predict(self, events: list[Any]) -> Any:
-        responses, pending = self._served.respond(events)
+        responses, pending = list[Any](), list[Any]()
+        for begin, end in self._served.pieces(events):
+            try:
+                made, kept = self._served.respond(events[begin:end])
+            except RequestError as error:
+                error.index = None if error.index is None else begin + error.index
+                raise
+            responses += made
+            pending += kept
+            if end < len(events):
+                await asyncio.sleep(0)  # others have their turn
         if pending:
             await asyncio.wrap_future(self._service.keep(pending))
         self.metrics.predictions += len(responses)
@@ -228,15 +243,6 @@ class Application:
     async def _metrics(self, given: str) -> Response:
         text = await asyncio.to_thread(generate_latest, self.metrics)
         return Response(200, text, _headers("metrics"))
-
-    async def _openapi(self, given: str) -> Response:
-        return Response(200, self._description)
-
-    async def _page(self, given: str) -> Response:
-        return Response(200, self._html, self._page_headers)
-
-    async def _healthz(self, given: str) -> Any:
-        return {"status": "alive"}
 
     async def _readyz(self, given: str) -> Any:
         self._check_started()
@@ -350,7 +356,8 @@ class Metrics:
     def status(self) -> dict[str, Any]:
         """Return what the page shows."""
         service = self._service
-        scores, counts, overview = service.served.scores, service.counts, service.served.overview()
+        scores, counts = service.served.scores, service.counts
+        overview = service.served.overview.read()
         return {name: value for name, _, value in self._gauges()} | {
             "time": time.time(),
             "learner": service.served.model.engine.learner.name,
@@ -476,13 +483,14 @@ class Server:
                 self.failure, self.uvicorn.should_exit = error, True
 
         if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end
-                signal.signal(each, lambda *_: None)
+            for each in (signal.SIGTERM, signal.SIGINT):  # before uvicorn runs, and at its end
+                signal.signal(each, lambda *_: setattr(self.uvicorn, "should_exit", True))
         starting = threading.Thread(target=start, name="romco-start", daemon=True)
         starting.start()
         try:
             self.uvicorn.run(sockets=[self._listening])
         finally:
+            self.service.interrupted = True
             starting.join()
             for reader in readers:
                 reader.stop(self._grace / 4)

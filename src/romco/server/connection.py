@@ -109,16 +109,14 @@ class Connection(HttpToolsProtocol):
 
     def _close_silent(self) -> bool:
         """Close the connection whose client has been silent longest; False if there is none."""
-        silent = next((each for each in self._by_activity if each.waits_for_client), None)
+        silent = next((each for each in self._by_activity if each._waits_for_client()), None)
         if silent is None:
             return False
         del self._by_activity[silent]
         silent.transport.abort()
         return True
 
-    @property
-    def waits_for_client(self) -> bool:
-        """Whether it is the client's turn: to send a request, or to read a response."""
+    def _waits_for_client(self) -> bool:
         return self._open == 0 or self.cycle.more_body or self.flow.write_paused
 
     def _be_active(self) -> None:

@@ -1,22 +1,20 @@
 """Served model: predicts, learns, explains; a function of the changes applied to it."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from heapq import nlargest, nsmallest
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby, pairwise, repeat
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from romco.evaluation import Score
-from romco.explanations import ModelReader, TaskInsight, read_model, reasons
+from romco.explanations import Overview, TaskInsight, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
 from romco.model import Columns, Model, Names
-from romco.model.target import Predictions
+from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
 from romco.server.store import Change, Event, Forget, Learn, PendingEvent, Prediction
 
@@ -26,8 +24,8 @@ MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 NO_PREDICTION = Prediction(None, None, 0.0)
 NO_TASK = "no such task is known"
-FEW_TASKS = 1000  # up to these an overview is always made anew
-READING_PAUSE = 10.0  # between two, times as long as one took
+PIECE_CELLS = 10_000  # of rows that are predicted at once, about 20 ms
+EVENT_CELLS = 100  # an event counts as these, for texts
 CURVE_POINTS = 48  # beyond, two neighbours are merged into one
 
 
@@ -109,11 +107,18 @@ class ServedModel:
         features = model.features
         self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
-        self._reading = threading.Lock()  # one at a time: it may be work
-        self._reader: ModelReader | None = None  # of the whole model
-        self._read_sequence, self._read_again = -1, 0.0  # its change; when to read it again
+        self._forgotten = 0  # tasks
+        self.overview = Overview(model, lambda: (self.sequence, self._forgotten))
 
     # Predicting
+
+    def pieces(self, events: Sequence[Any]) -> list[tuple[int, int]]:
+        """Return the parts in which events are predicted, so that others wait for one at most."""
+        if len(events) == 1 or self.model.labels is not None:  # a policy decides on all at once
+            return [(0, len(events))]
+        cells = np.cumsum([len(event.x) + EVENT_CELLS for event in events])
+        ends = np.flatnonzero(np.diff(cells // PIECE_CELLS)) + 1
+        return list(pairwise([0, *ends.tolist(), len(events)]))
 
     def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict requests; those with an id are to be kept until their answers come."""
@@ -153,6 +158,7 @@ class ServedModel:
         features are sure to be known.
         """
         engine, version = self.model.engine, self.sequence
+        target = copy(engine.target)  # of many classes, new ones may come at any moment
         try:
             parts = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
             if parts is not NotImplemented:  # without arrays
@@ -166,8 +172,9 @@ class ServedModel:
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        chances = margins if self.target == "number" else engine.probability_of(margins)
-        columns = self._predictions(margins, chances)
+        number = self.target == "number"
+        chances = margins if number else target.probabilities(margins, engine.scale)
+        columns = self._predictions(margins, chances, target)
         return list(map(PredictResponse, *columns, repeat(version))), contexts, False
 
     def with_task(self, event: Any, index: int) -> Any:
@@ -227,9 +234,11 @@ class ServedModel:
                 names.append(name[:MAX_UNKNOWN_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
-    def _predictions(self, margins: Any, probabilities: Any) -> tuple[list[Any], ...]:
+    def _predictions(
+        self, margins: Any, probabilities: Any, target: Target
+    ) -> tuple[list[Any], ...]:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
-        labels = list(map(_plain, self.model.engine.target.labels_of(margins).tolist()))
+        labels = list(map(_plain, target.labels_of(margins).tolist()))
         if self.target == "number":
             return labels, [None] * len(labels), labels
         if self.target == "classes":
@@ -289,7 +298,8 @@ class ServedModel:
                 answers = self.model.engine.predict_and_learn(*given, offset=offsets)
         except (ArithmeticError, TypeError) as error:
             raise ValueError(str(error)) from error
-        made = map(Prediction, *self._predictions(answers.margins, answers.probabilities))
+        target = self.model.engine.target
+        made = map(Prediction, *self._predictions(answers.margins, answers.probabilities, target))
         return [event.prediction or just for event, just in zip(events, made, strict=True)]
 
     def _count(self, events: list[Event], made: list[Prediction]) -> None:
@@ -318,6 +328,7 @@ class ServedModel:
             self.model.forget(change.task)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
+        self._forgotten += 1  # what was read before is not shown again
         return None
 
     def copy(self) -> tuple[int, dict[str, Any], bytes]:
@@ -327,47 +338,25 @@ class ServedModel:
 
     # Views
 
-    def overview(self, task: Task | None = None) -> ModelReader:
-        """Return what was read of the whole model; of one with many tasks, a moment ago.
-
-        It knows ``task``, if the model does.
-        """
-        reader, sequence = self._reader, self._read_sequence
-        if reader is not None and sequence != self.sequence:
-            if len(reader.names) <= FEW_TASKS or (task is not None and reader.find(task) < 0):
-                reader = None
-            elif time.monotonic() > self._read_again and not self._reading.locked():
-                threading.Thread(target=self._read_model, name="romco-overview").start()
-        return reader or self._read_model()
-
-    def _read_model(self) -> ModelReader:
-        with self._reading:
-            if self._reader is None or self._read_sequence != self.sequence:
-                begin, self._read_sequence = time.monotonic(), self.sequence
-                self._reader = read_model(self.model, findings=False)
-                end = time.monotonic()
-                self._read_again = end + READING_PAUSE * (end - begin)
-            return self._reader
-
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""
-        reader = self.overview()
+        reader = self.overview.read()
         if query.order == "error":
             scores = [self.scores.tasks.get(name_key(name)) for name in reader.names]
             values: list[Any] = [None if score is None else score.mean for score in scores]
         else:
             values = reader.column(query.order)
-        places, choose = reader.search(query.search), nlargest if query.descending else nsmallest
-        first = choose(query.offset + query.limit, places, key=lambda i: _sort_key(values[i]))
-        page = [self._task_row(reader.task(i)) for i in first[query.offset :]]
-        return {"total": len(places), "version": self.sequence, "tasks": page}
+        places, last = reader.search(query.search), query.offset + query.limit
+        page = reader.first(last, places, values, query.descending)[query.offset :]
+        rows = [self._task_row(reader.task(i)) for i in page]
+        return {"total": len(places), "version": self.sequence, "tasks": rows}
 
     def describe_task(self, task: Task) -> dict[str, Any]:
         """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
             raise RequestError(NO_TASK, status=404)
         try:
-            insight = self.overview(task).explain_task(task)
+            insight = self.overview.read(task).explain_task(task)
         except KeyError:  # forgotten a moment ago
             raise RequestError(NO_TASK, status=404) from None
         score = self.scores.tasks.get(name_key(task))
@@ -482,7 +471,3 @@ def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:
 def _plain(label: Any) -> Any:
     """Return a label or a name as JSON has it; those of other types come with model files."""
     return label if isinstance(label, PLAIN_LABELS) else str(label)
-
-
-def _sort_key(value: Any) -> tuple[bool, bool, Any]:
-    return value is not None, isinstance(value, str), value if value is not None else 0

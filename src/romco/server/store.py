@@ -266,7 +266,7 @@ class Store(durable.Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
-        self._remove_models(lambda name: name != file)  # left by a kill within a checkpoint
+        self._remove_models(file)  # left by a kill within a checkpoint
         return model, sequence, scores
 
     def changes_after(self, sequence: int) -> list[Change]:
@@ -440,11 +440,11 @@ class Store(durable.Closing):
         row = (sequence, _file(sequence), scores)
         with self.transaction():
             self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)", row)
-        self._remove_models(lambda name: name < _file(sequence))
+        self._remove_models(_file(sequence))
 
-    def _remove_models(self, unwanted: Callable[[str], bool]) -> None:
-        for path in self.folder.glob("model-*.romco"):
-            if unwanted(path.name):
+    def _remove_models(self, kept: str) -> None:
+        for path in self.folder.glob("model-*.romco*"):  # with .bak, if one was written twice
+            if path.name != kept:
                 path.unlink(missing_ok=True)
 
     def trim_log(self) -> bool:

@@ -102,6 +102,7 @@ class Service:
         self.counts: Counter[str] = Counter()  # outcomes
         self.trouble: str | None = None  # why the last write or checkpoint failed
         self.started = False  # whether the log was replayed
+        self.interrupted = False  # whether to stop before it is
         self.broken = False  # whether only a restart helps
         self.failing = False  # whether writes fail, so that nothing can be learned
         self._unsure = False  # whether the log may hold more than the model
@@ -120,8 +121,10 @@ class Service:
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
 
     def start(self) -> Self:
-        """Replay the log, then learn."""
+        """Replay the log, then learn; neither if it is interrupted."""
         self._replay()
+        if self.interrupted:
+            return self
         self.checkpoint_sequence = self.served.sequence
         self._thread.start()
         self.started = True
@@ -148,7 +151,7 @@ class Service:
         return self._put(_Order(Future(), lessons, source, position))
 
     def forget(self, task: Task) -> Future[int]:
-        """Forget a task; RequestError (404) if it is not known."""
+        """Forget a task and write a checkpoint; RequestError (404) if it is not known."""
         return self._put(_Order(Future(), forget=task))
 
     def keep(self, pending: list[PendingEvent]) -> Future[None]:
@@ -364,13 +367,13 @@ class Service:
         if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
         elif order.forget is not None:
-            order.future.set_result(self.served.sequence)
+            self._checkpoints.append(order.future)  # until then files hold the task
         else:
             order.future.set_result(order.done)
 
     def _replay(self) -> None:
         """Apply the changes of the log that the model does not hold yet."""
-        while changes := self.store.changes_after(self.served.sequence):
+        while not self.interrupted and (changes := self.store.changes_after(self.served.sequence)):
             first = self.served.sequence + 1
             for change, reason in zip(changes, self.served.apply(changes), strict=True):
                 if reason is not None:

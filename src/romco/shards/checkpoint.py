@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -70,33 +69,40 @@ def to_model_state(
     updates: Sequence[ShardUpdate],
 ) -> State:
     """Return the state of one model, with a section from which shards resume the same bits."""
-    named = front.state()
     settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
     section = settings | asdict(position)
     if schedule.n == 1:
-        (state,) = states
-        names = ("features", "labels", "notes", "session", "history")
-        state |= {part: named[part] for part in names if part in named}
-        state["arrays"] |= _with_prefix(named["arrays"], PREFIX, keep=True)
-        return {**state, SECTION: section} if position.notes else state  # else a model's bits
-    common, start = restore(front.engine.learner.state()), scale_numbers(front.engine.scale)
-    merge(common, [one.change for one in updates])
-    counts = [one.change.events for one in updates]
-    scale = merge_scales(start, [one.scale for one in updates], counts)
-    learner = {**named["learner"], "n_features": common.n_features}
-    plain = {**named, "learner": learner, "scale": list(scale), "events": position.events}
-    parts = [(one, np.arange(len(one["tasks"]))) for one in states]  # tasks shard by shard
+        state = _add_front(states[0], front.state())
+        if position.notes:  # else it is a plain model's state, bit for bit
+            state[SECTION] = section
+        return state
+    changes = [one.change for one in updates]
+    scales = [one.scale for one in updates]
+    counts = [change.events for change in changes]
+    common = restore(front.engine.learner.state())
+    merge(common, changes)
+    start = scale_numbers(front.engine.scale)
+    plain = front.state()
+    plain["learner"] = {**plain["learner"], "n_features": common.n_features}
+    plain["scale"] = list(merge_scales(start, scales, counts))
+    plain["events"] = position.events
+    sizes = [len(one["tasks"]) for one in states]
+    parts = list(zip(states, map(np.arange, sizes), strict=True))  # tasks shard by shard
     state = _assemble(plain, common.arrays(), parts)
-    section |= {
-        "sizes": [len(one["tasks"]) for one in states],
-        "rooms": [one["learner"]["n_tasks"] for one in states],
-        "start": list(start),
-        "counts": [],
-    }
+    rooms = [one["learner"]["n_tasks"] for one in states]
+    section |= {"sizes": sizes, "rooms": rooms, "start": list(start), "counts": []}
     if any(counts):
-        section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
+        section |= {"counts": counts, "scales": list(map(list, scales))}
         state["arrays"] |= _open_period(front, updates)
     return {**state, SECTION: section}
+
+
+def _add_front(state: State, front: State) -> State:
+    """Return the state of the only shard with the names and the history of the front."""
+    names = ("features", "labels", "notes", "session", "history")
+    parts = {name: front[name] for name in names if name in front}
+    arrays = state["arrays"] | _history_arrays(front)
+    return {**state, **parts, "arrays": arrays}
 
 
 def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
@@ -104,17 +110,29 @@ def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
 
     All get what all tasks share, which they do not change if there are several.
     """
-    stored, arrays = history.to_json(), history.arrays()
-    names, limit = stored["tasks"], max(stored["limit"] // n, 2 + 2 * len(stored["columns"]))
-    owners = np.array([-1 if name is None else task_owner(from_json(name), n) for name in names])
+    stored = history.to_json()
+    arrays = history.arrays()
+    limit = max(stored["limit"] // n, 2 + 2 * len(stored["columns"]))
+    owners = _owners(stored["tasks"], n)
     slot_owners = np.array([*owners, n, -1])[arrays[f"{PREFIX}task"]]  # n: EVERYBODY, -2
     parts = []
     for k in range(n):
-        tasks = [name if owner == k else None for name, owner in zip(names, owners, strict=True)]
+        tasks = list(stored["tasks"])
+        for number in np.flatnonzero(owners != k):
+            tasks[number] = None
         slots = np.flatnonzero((slot_owners == k) | (slot_owners == n))[-limit:]  # the oldest first
         own = {name: array[slots] for name, array in arrays.items()}
         parts.append(({**stored, "tasks": tasks, "limit": limit}, own))
     return parts
+
+
+def _owners(names: Sequence[Any], n: int) -> Numbers:
+    """Return the owner of each task of a state among n shards; -1 where a number is free."""
+    owners = np.full(len(names), -1, dtype=np.int64)
+    for number, name in enumerate(names):
+        if name is not None:
+            owners[number] = task_owner(from_json(name), n)
+    return owners
 
 
 def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
@@ -123,11 +141,15 @@ def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
     categories: dict[str, int] = {}
     arrays: dict[str, list[NDArray[Any]]] = {}
     for stored, own in parts:
-        named = np.array([name is not None for name in stored["tasks"]], dtype=bool)
-        number = np.array([*len(tasks) + np.cumsum(named) - 1, EVERYBODY, -1])
-        tasks += [name for name in stored["tasks"] if name is not None]
+        numbers = np.full(len(stored["tasks"]) + 2, -1)
+        numbers[EVERYBODY] = EVERYBODY
+        for number, name in enumerate(stored["tasks"]):
+            if name is not None:
+                numbers[number] = len(tasks)
+                tasks.append(name)
         index = [categories.setdefault(name, len(categories)) for name in stored["categories"]]
-        renamed = renamed_slots(own, number, np.array([*index, -1]))  # -1: of the task itself
+        index.append(-1)  # of the task itself
+        renamed = renamed_slots(own, numbers, np.array(index))
         kept = np.flatnonzero((renamed[f"{PREFIX}task"] != EVERYBODY) | (own is parts[0][1]))
         for name, array in renamed.items():
             arrays.setdefault(name, []).append(array[kept])
@@ -138,70 +160,65 @@ def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
     """Return the schedule of a state; arguments that are not None replace its settings."""
-    section = state.get(SECTION, {})
-    return Schedule(
-        section.get("shards", 2) if n is None else n,
-        section.get("growth", 0.1) if growth is None else growth,
-        section.get("every", MAX_EVENTS_PER_SHARD) if every is None else every,
-    )
+    settings = {"shards": 2, "growth": 0.1, "every": MAX_EVENTS_PER_SHARD} | state.get(SECTION, {})
+    arguments = {"shards": n, "growth": growth, "every": every}
+    settings |= {name: value for name, value in arguments.items() if value is not None}
+    return Schedule(settings["shards"], settings["growth"], settings["every"])
 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
     """Split the state of a model of two classes, or resume that of as many shards."""
     check_target(target_from_json(state["labels"]).kind)
-    section = state.get(SECTION)
-    plain = {key: value for key, value in state.items() if key != SECTION}
-    arrays = state["arrays"]
-    plain["arrays"] = {name: a for name, a in arrays.items() if not name.startswith(SECTION)}
-    if section is not None and section["shards"] == schedule.n > 1:
-        return _resume(plain, section, arrays)
-    section, events = section or {}, int(state["events"])
+    plain = _without(state, SECTION, SECTION)
+    section = state.get(SECTION, {"shards": None})
+    if section["shards"] == schedule.n > 1:
+        return _resume(plain, section, state["arrays"])
+    events = int(state["events"])
     place = int(section.get("place", events))
     position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
-    starts = [_without_history(plain)] if schedule.n == 1 else _split_state(plain, schedule.n)
+    if schedule.n == 1:
+        starts = [_without(plain, "history", PREFIX)]
+    else:
+        owners = _owners(state["tasks"], schedule.n)
+        starts = [_part(plain, np.flatnonzero(owners == k)) for k in range(schedule.n)]
     return ShardsState(_front(plain), starts, position)
 
 
-def _without_history(state: State) -> State:
-    """Return the state of a shard: the front has the history of all tasks."""
-    rest = {key: value for key, value in state.items() if key != "history"}
-    arrays = {name: a for name, a in state["arrays"].items() if not name.startswith(PREFIX)}
-    return {**rest, "arrays": arrays}
-
-
-def _split_state(state: State, n: int) -> list[State]:
-    """Split a model's state by the owners of its tasks."""
-    own: list[list[int]] = [[] for _ in range(n)]
-    for number, name in enumerate(state["tasks"]):
-        if name is not None:  # else the number is free
-            own[task_owner(from_json(name), n)].append(number)
-    return [_part(state, np.array(part, dtype=np.int64)) for part in own]
+def _without(state: State, key: str, prefix: str) -> State:
+    """Return a state without one of its parts, whose arrays have a prefix."""
+    arrays = {name: a for name, a in state["arrays"].items() if not name.startswith(prefix)}
+    rest = {**state, "arrays": arrays}
+    rest.pop(key, None)
+    return rest
 
 
 def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     """Return as many shards as before, each with the same tasks in the same places."""
-    front, updates = _front({**plain, "scale": section["start"]}), None
+    plain = {**plain, "scale": section["start"]}
+    front = _front(plain)
     learner = front.engine.learner
+    updates = None
     if section["counts"]:
-        start = _with_prefix(arrays, f"{SECTION}.start.")
+        start = _strip_prefix(arrays, f"{SECTION}.start.")
         apply_merged(learner, Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(learner, arrays, section, k) for k in range(section["shards"])]
     shared = {f"{LEARNER}{name}": array for name, array in learner.arrays().items()}
-    own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
-    plain = {**plain, "scale": section["start"], "arrays": {**shared, **own}}
-    ends = np.cumsum([0, *section["sizes"]])
-    starts = [
-        _part(plain, np.arange(begin, end), room)
-        for (begin, end), room in zip(pairwise(ends), section["rooms"], strict=True)
-    ]
-    position = StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
+    for name in _of_tasks(learner):
+        shared.pop(name, None)
+    plain["arrays"] = plain["arrays"] | shared
+    ends = np.cumsum(section["sizes"])
+    tasks = map(np.arange, ends - section["sizes"], ends)
+    starts = [_part(plain, own, room) for own, room in zip(tasks, section["rooms"], strict=True)]
+    position = StreamPosition(
+        section["events"], section["place"], section["next"], section["notes"]
+    )
     return ShardsState(front, starts, position, updates)
 
 
 def _part(state: State, own: Numbers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
-    shared = _with_prefix(state["arrays"], LEARNER)
-    return _assemble(_without_history(state), shared, [(state, own)], room)
+    shared = _strip_prefix(state["arrays"], LEARNER)
+    return _assemble(_without(state, "history", PREFIX), shared, [(state, own)], room)
 
 
 def _assemble(
@@ -209,79 +226,86 @@ def _assemble(
 ) -> State:
     """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
     ends = np.cumsum([0, *(len(own) for _, own in parts)])
-    room = next_double(MIN_TASK_ROOM, int(ends[-1])) if room is None else room
-    name, d = plain["learner"]["learner"], plain["learner"]["n_features"]
-    target = make_learner(name, d, room, **plain["learner"]["parameters"])
-    arrays, tables = target.arrays(), []
-    of_tasks, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
-    for name in arrays.keys() - of_tasks - set(paired):
+    if room is None:
+        room = next_double(MIN_TASK_ROOM, int(ends[-1]))
+    learner = {**plain["learner"], "n_tasks": room}
+    sizes = learner["n_features"], room
+    target = make_learner(learner["learner"], *sizes, **learner["parameters"])
+    arrays = target.arrays()
+    of_tasks = set(target.task_axes or ()) & set(arrays)
+    for name in arrays.keys() - of_tasks - set(pair_arrays(target)):
         arrays[name][...] = shared[name]
     counts = {name: np.full(room, new) for name, new in NEW_TASK_COUNTS.items()}
-    for (state, own), (begin, end) in zip(parts, pairwise(ends), strict=True):
-        inner = _with_prefix(state["arrays"], LEARNER)
+    names: list[Any] = []
+    tables = []
+    for (state, own), begin, end in zip(parts, ends, ends[1:], strict=False):
+        inner = _strip_prefix(state["arrays"], LEARNER)
         tables.append(pairs(target, inner, own, np.arange(begin, end)))
         for name in of_tasks:
             arrays[name][begin:end] = inner[name][own]
         for name, count in counts.items():
             count[begin:end] = state["arrays"][name][own]
+        names += [state["tasks"][number] for number in own]
     arrays |= store_pairs(target, arrays, tables)
-    return {
-        **plain,
-        "learner": {**plain["learner"], "n_tasks": room},
-        "tasks": [state["tasks"][number] for state, own in parts for number in own],
-        "arrays": {
-            **{LEARNER + name: a for name, a in arrays.items()},
-            **counts,
-            **_with_prefix(plain["arrays"], PREFIX, keep=True),  # the history
-        },
-    }
+    stored = {LEARNER + name: array for name, array in arrays.items()}
+    every = {**stored, **counts, **_history_arrays(plain)}
+    return {**plain, "learner": learner, "tasks": names, "arrays": every}
 
 
 def _front(plain: State) -> Model:
     """Return the model without its tasks."""
-    shared = _with_prefix(plain["arrays"], LEARNER)
+    shared = _strip_prefix(plain["arrays"], LEARNER)
     return Model.from_state(_assemble(plain, shared, [(plain, NO_TASK)]))
 
 
-def _of_tasks(front: Model) -> set[str]:
+def _of_tasks(learner: Learner) -> set[str]:
     """Return the names of arrays in a state that have entries per task."""
-    learner = front.engine.learner
-    shared = {name for line in learner.sharing() for name in line.arrays}
-    own = (set(learner.task_axes or ()) - shared) | set(pair_arrays(learner))
+    own = set(learner.task_axes or ())
+    for line in learner.sharing():
+        own -= set(line.arrays)
+    own |= set(pair_arrays(learner))
     return {f"{LEARNER}{name}" for name in own}
 
 
 def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
     """Return the changes since the last barrier, and the values before them."""
-    rows = np.unique(np.concatenate([one.change.rows for one in updates]))
+    changes = [one.change for one in updates]
+    rows = np.unique(np.concatenate([change.rows for change in changes]))
     arrays: Values = {f"{SECTION}.rows": rows}
     for name, array in shared_values(front.engine.learner, rows).items():
         arrays[f"{SECTION}.start.{name}"] = array
-    for k, one in enumerate(updates):
-        arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
-        for name, array in one.change.values.items():
+    for k, change in enumerate(changes):
+        arrays[f"{SECTION}.{k}.rows"] = change.rows
+        arrays[f"{SECTION}.{k}.seen"] = change.seen
+        for name, array in change.values.items():
             arrays[f"{SECTION}.{k}.value.{name}"] = array
     return arrays
 
 
 def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUpdate:
-    values = _with_prefix(arrays, f"{SECTION}.{k}.value.")
-    rows, seen = arrays[f"{SECTION}.{k}.rows"], arrays[f"{SECTION}.{k}.seen"]
-    expected, found = (
-        {name: (array.shape, array.dtype) for name, array in of.items()}
-        for of in (shared_values(learner, rows), values)
-    )
-    if found != {name: expected.get(name) for name in found} or seen.min(initial=1) < 1:
+    values = _strip_prefix(arrays, f"{SECTION}.{k}.value.")
+    rows = arrays[f"{SECTION}.{k}.rows"]
+    seen = arrays[f"{SECTION}.{k}.seen"]
+    expected = shared_values(learner, rows)
+    if _forms(values) != _forms(expected) or seen.min(initial=1) < 1:
         raise ValueError(f"the changes of shard {k} do not fit the learner")
-    count, scale = whole("counts", section["counts"][k], least=0), section["scales"][k]
-    change = Change(count, rows, seen, values)
-    return ShardUpdate(change, scale_numbers(Scale.from_json(scale)), 0)
+    change = Change(whole("counts", section["counts"][k], least=0), rows, seen, values)
+    scale = Scale.from_json(section["scales"][k])
+    return ShardUpdate(change, scale_numbers(scale), 0)
 
 
-def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str, keep: bool = False) -> Values:
-    """Return the arrays whose names have a prefix, without it unless it is kept."""
-    names = (name for name in arrays if name.startswith(prefix))
-    return {name if keep else name.removeprefix(prefix): arrays[name] for name in names}
+def _forms(arrays: Values) -> dict[str, Any]:
+    return {name: (array.shape, array.dtype) for name, array in arrays.items()}
+
+
+def _strip_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
+    """Return the arrays whose names have a prefix, by their names without it."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays[name] for name in names}
+
+
+def _history_arrays(state: State) -> Values:
+    return {name: array for name, array in state["arrays"].items() if name.startswith(PREFIX)}
 
 
 # Validation: nothing in a file is trusted
@@ -301,14 +325,11 @@ def check_section(state: Mapping[str, Any]) -> None:
     section = state[SECTION]
     n = whole("shards", section["shards"])
     Schedule(n, section["growth"], section["every"])
-    events, place, barrier = (
-        whole(part, section[part], least=0) for part in ("events", "place", "next")
-    )
-    if (
-        n > MAX_SHARDS
-        or section["every"] > MAX_EVENTS
-        or not events <= place < barrier <= MAX_EVENTS
-    ):
+    events = whole("events", section["events"], least=0)
+    place = whole("place", section["place"], least=0)
+    barrier = whole("next", section["next"], least=0)
+    too_large = n > MAX_SHARDS or section["every"] > MAX_EVENTS
+    if too_large or not events <= place < barrier <= MAX_EVENTS:
         raise ValueError(f"no {n} shards are at {place} after {events} events")
     if not isinstance(section["notes"], dict):
         raise ValueError("expected notes by name")
@@ -331,19 +352,33 @@ def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
 
 def check_settings(path: Path, stored: State, wanted: State, given: Mapping[str, Any]) -> None:
     """Raise ValueError where settings, or ``given`` parameters, are not those of a checkpoint."""
-    mine, other = ({**state, **state["learner"]} for state in (stored, wanted))
-    for state in (mine, other):
-        if state["features"]["kind"] == "names":  # which grow
-            state["features"] = {"kind": "names"}
-        state["classes"] = target_from_json(state["labels"]).classes
-        state |= state["parameters"]
-    names = ["learner", "features", "new_task", *(["classes"] if other["classes"] else [])]
-    for name in (*names, *(name for name in other["parameters"] if name in given)):
+    mine = _settings(stored)
+    other = _settings(wanted)
+    names = ["learner", "features", "new_task"]
+    if other["classes"]:
+        names.append("classes")
+    names += [name for name in wanted["learner"]["parameters"] if name in given]
+    for name in names:
         if mine[name] != other[name]:
             raise ValueError(
                 f"{path} holds shards with {name} {mine[name]!r}, not {other[name]!r}: use the "
                 "same settings, or another folder or model file"
             )
+
+
+def _settings(state: State) -> dict[str, Any]:
+    """Return what must not change between runs, with the learner's parameters by name."""
+    learner = state["learner"]
+    features = state["features"]
+    if features["kind"] == "names":  # which grow
+        features = {"kind": "names"}
+    return {
+        **learner["parameters"],
+        "learner": learner["learner"],
+        "features": features,
+        "new_task": state["new_task"],
+        "classes": target_from_json(state["labels"]).classes,
+    }
 
 
 class Checkpoint(durable.Closing):
@@ -376,7 +411,8 @@ class Checkpoint(durable.Closing):
 
     def close(self) -> None:
         """Release the file."""
-        lock, self._lock = self._lock, None
+        lock = self._lock
+        self._lock = None
         if lock is not None:
             lock.close()
 

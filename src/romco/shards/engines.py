@@ -48,7 +48,9 @@ class Engine:
         """Call a method of one shard."""
         if self.local_shards is not None:
             return method(self._shards[k], *arguments)
-        return self.call_each(method, [arguments if i == k else None for i in range(self._n)])[k]
+        every: list[tuple[Any, ...] | None] = [None] * self._n
+        every[k] = arguments
+        return self.call_each(method, every)[k]
 
     def post(self, method: Method, *arguments: Any) -> None:
         """Call a method of every shard, at the latest before any other call."""
@@ -62,10 +64,14 @@ class Engine:
         """Drop the log of calls, which engines of this process do not need."""
 
     def _answers(self, k: int, calls: Sequence[tuple[Method, Arguments]]) -> list[Any]:
-        return [
-            None if (own := arguments[k]) is None else method(self._shards[k], *own)
-            for method, arguments in calls
-        ]
+        answers = []
+        for method, arguments in calls:
+            own = arguments[k]
+            answer = None
+            if own is not None:
+                answer = method(self._shards[k], *own)
+            answers.append(answer)
+        return answers
 
 
 class Threads(Engine):

@@ -11,7 +11,7 @@ import numpy as np
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
 from romco.model.engine import read_weights
-from romco.model.features import features_from_json
+from romco.model.features import Dense, features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
@@ -83,8 +83,12 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
     files, front = replace(files, source=source), coordinator.front.engine
     if source.schema.weight is not None:
         read_weights(np.empty(0), front.learner)  # ValueError where it takes none
-    given = source.schema.offset  # of two classes
-    offset = None if given is None else np.empty(0 if isinstance(given, str) else (0, len(given)))
+    column = source.schema.offset
+    offset: Dense | None = None
+    if isinstance(column, str):
+        offset = np.empty(0)
+    elif column is not None:  # one for each class
+        offset = np.empty((0, len(column)))
     front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
     progress = replace(_resume(coordinator, files), resumed=coordinator.place)
     warm = warm_up(coordinator, files)
@@ -121,6 +125,9 @@ def periods(
         }
         coordinator.reading = [(files, k, position) for k in range(n)]
         coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
+        staleness = 0
+        if n > 1:
+            staleness = coordinator.next - coordinator.place
         progress = replace(
             progress,
             position=position,
@@ -130,7 +137,7 @@ def periods(
             rows=coordinator.place,
             events=coordinator.events,
             merging=coordinator.merge_seconds,
-            staleness=coordinator.next - coordinator.place if n > 1 else 0,
+            staleness=staleness,
             lost=coordinator.engine.lost_workers,
         )
         yield progress
@@ -190,7 +197,8 @@ def _resume(coordinator: Coordinator, files: EventFiles) -> ShardsProgress:
         )
     for k, (path, seen) in enumerate(zip(before, note.get("contents", []), strict=False)):
         length, head = Path(path).stat().st_size, content_of(path, seen["size"])
-        shorter, longer = length < seen["bytes"], length > seen["bytes"] and k < file
+        shorter = length < seen["bytes"]
+        longer = length > seen["bytes"] and k < file
         if shorter or longer or head is None or head["digest"] != seen["digest"]:
             raise ValueError(
                 f"{path} is not the file that was read before: what was read of it has changed. "

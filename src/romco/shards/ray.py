@@ -46,10 +46,14 @@ class _Worker:
         Arguments come pickled with the calls; where None, they are the next of ``stored``.
         """
         answers: list[Any] = []
-        failure, references = None, iter(stored)
+        failure = None
+        references = iter(stored)
         try:
             for name, one in pickle.loads(packed):
-                arguments = next(references) if one is None else pickle.loads(one)
+                if one is None:
+                    arguments = next(references)
+                else:
+                    arguments = pickle.loads(one)
                 answers.append(getattr(self._shard, name)(*arguments))
         except Exception as error:
             failure = error
@@ -86,10 +90,11 @@ class Ray(Engine):
                     if id(one) not in packed:
                         packed[id(one)] = self._pack(method.__name__, tuple(one))
                     own.append((method.__name__, packed[id(one)]))
-        return [
-            [None if arguments[k] is None else next(answers) for _, arguments in calls]
-            for k, answers in enumerate(map(iter, self._send_all(requests)))
-        ]
+        every: list[list[Any]] = []
+        for k, answers in enumerate(map(iter, self._send_all(requests))):
+            asked = [arguments[k] is not None for _, arguments in calls]
+            every.append([next(answers) if one else None for one in asked])
+        return every
 
     def post(self, method: Method, *arguments: Any) -> None:
         """Send with the next call of each shard; the arguments are sent once."""
@@ -117,7 +122,9 @@ class Ray(Engine):
         """Pickle arguments once for all, or put large ones into the object store."""
         limit = MAX_MESSAGE_BYTES if name in LARGE_ARGUMENTS else None
         small = _pickle_small(arguments, limit)
-        return self._put(arguments) if small is None else small
+        if small is None:
+            return self._put(arguments)
+        return small
 
     def _put(self, value: Any) -> Any:
         errors = self._ray.exceptions
@@ -133,18 +140,14 @@ class Ray(Engine):
 
     def _send_all(self, requests: Sequence[list[Call]]) -> list[list[Any]]:
         """Return the answers of each shard to its calls; wait for all before raising an error."""
-        messages = [
-            [*posted, *own] if own else []
-            for posted, own in zip(self._posted, requests, strict=True)
-        ]
-        pending = [self._send(k, calls) if calls else None for k, calls in enumerate(messages)]
-        arrived = self._get_all([ref for ref in pending if ref is not None])
-        answers: list[list[Any]] = []
+        messages = {k: [*self._posted[k], *own] for k, own in enumerate(requests) if own}
+        pending = {k: self._send(k, calls) for k, calls in messages.items()}
+        arrived = self._get_all(list(pending.values()))
+        answers: list[list[Any]] = [[] for _ in requests]
         failures = []
-        for k, (calls, ref) in enumerate(zip(messages, pending, strict=True)):
+        for k, calls in messages.items():
             try:
-                answer = next(arrived, None) if ref is not None else None
-                answers.append([] if ref is None else self._receive(k, ref, calls, answer))
+                answers[k] = self._receive(k, pending[k], calls, next(arrived, None))
             except Exception as failure:  # the others are waited for, so that none runs ahead
                 failures.append(failure)
         if failures:
@@ -153,8 +156,14 @@ class Ray(Engine):
 
     def _send(self, k: int, calls: list[Call]) -> Any:
         """Send calls; small arguments go in one piece, as each object costs the driver."""
-        small = [(name, one if isinstance(one, bytes) else None) for name, one in calls]
-        stored = [one for _, one in calls if not isinstance(one, bytes)]
+        small: list[Call] = []
+        stored = []
+        for name, one in calls:
+            if isinstance(one, bytes):
+                small.append((name, one))
+            else:
+                small.append((name, None))
+                stored.append(one)
         return self._actors[k].call.remote(pickle.dumps(small), *stored)
 
     def _get_all(self, pending: list[Any]) -> Iterator[Any]:
@@ -169,7 +178,8 @@ class Ray(Engine):
         if answer is None:
             answer = self._wait(k, ref, partial(self._send, k, calls))
         answers, failure = _unpickle(answer)
-        posted, self._posted[k] = len(self._posted[k]), []
+        posted = len(self._posted[k])
+        self._posted[k] = []
         done = calls[: len(answers)]
         self._logs[k] += [call for call in done if call[0] in CHANGES_STATE]
         if failure is not None:
@@ -217,11 +227,15 @@ def _pickle_small(value: Any, limit: int | None = MAX_MESSAGE_BYTES) -> bytes | 
     head = pickle.dumps(value, protocol=5, buffer_callback=parts.append)
     if limit is not None and len(head) + sum(part.raw().nbytes for part in parts) > limit:
         return None
-    return pickle.dumps(value, protocol=5) if parts else head
+    if parts:
+        return pickle.dumps(value, protocol=5)
+    return head
 
 
 def _unpickle(answer: Any) -> Any:
-    return pickle.loads(answer) if isinstance(answer, bytes) else answer
+    if isinstance(answer, bytes):
+        return pickle.loads(answer)
+    return answer
 
 
 def _first_line(error: Any) -> str:

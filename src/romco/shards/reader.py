@@ -23,6 +23,7 @@ from romco.model.features import Dense, Rows, features_from_json
 from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
 from romco.model.target import TwoClasses
+from romco.rounds import select
 from romco.runs import Source
 
 HASH_MULTIPLIER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
@@ -60,7 +61,9 @@ class TaskCodes:
         """Return the code (k,) of each task; ValueError where one is no name."""
         names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
         if len(self.names) > MAX_CACHED_TASKS:
-            self.names, self._codes, self.version = [], {}, self.version + 1
+            self.names = []
+            self._codes = {}
+            self.version += 1
         return encode(self._codes, names, self._add)
 
     def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
@@ -206,19 +209,25 @@ class ShardReader:
             (source.weight, block.weights, 0.0, LARGEST_WEIGHT),
             (str(source.offset), block.offsets, -LARGEST_FEATURE, LARGEST_FEATURE),
         ):
-            for i, number in enumerate([] if numbers is None else numbers):
+            if numbers is None:
+                continue
+            for i, number in enumerate(numbers):
                 if y[i] and not least <= number <= largest:
                     why = f"{number} is missing, or not from {least:g} to {largest:g}"
                     self._skip_or_raise(block.lines[i], column, why)
                     y[i] = 0.0
         kept = np.flatnonzero(y)
-        rows = block.features if len(kept) == len(block) else block.features.at(kept)
-        y, tasks = y[kept], [block.tasks[i] for i in kept]
+        rows = block.features
+        if len(kept) < len(block):
+            rows = rows.at(kept)
+        y = y[kept]
+        tasks = [block.tasks[i] for i in kept]
         if self.history is not None:
             rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
-            self.history.kernel.commit(len(tasks))
-        more = (None if one is None else one[kept] for one in (block.weights, block.offsets))
-        return ParsedRows(self._features.read(rows), y, tasks, *more)
+            self.history.commit(len(tasks))
+        weights = select(block.weights, kept)
+        offsets = select(block.offsets, kept)
+        return ParsedRows(self._features.read(rows), y, tasks, weights, offsets)
 
     def _side(self, label: str | None, line: int) -> float:
         try:
@@ -234,4 +243,6 @@ class ShardReader:
 
     def _owns(self, task: str | None) -> bool:
         """Rows whose task cannot be read belong to the first shard."""
-        return (0 if task is None else task_owner(task, self._n)) == self._k
+        if task is None:
+            return self._k == 0
+        return task_owner(task, self._n) == self._k

@@ -20,7 +20,7 @@ from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_w
 from romco.model.history import TaskHistory
 from romco.model.names import Id
 from romco.model.target import Predictions, TwoClasses, logistic
-from romco.rounds import Round
+from romco.rounds import Round, select
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
 CHUNK_ROWS = 2000  # read before they are learned
@@ -66,19 +66,26 @@ class SharedBatch:
     with_probabilities: InitVar[bool]
 
     def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
-        self.widths = row_widths(self.rows) if grows and isinstance(self.rows, Sparse) else None
+        self.widths = None
+        if grows and isinstance(self.rows, Sparse):
+            self.widths = row_widths(self.rows)
         self.margins = np.empty(len(self.codes))
-        self.probabilities = np.empty(len(self.codes) if with_probabilities else 0)
+        self.probabilities = np.empty(0)
+        if with_probabilities:
+            self.probabilities = np.empty(len(self.codes))
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
-        return LightMatrix(self.rows, width) if isinstance(self.rows, Sparse) else self.rows
+        if isinstance(self.rows, Sparse):
+            return LightMatrix(self.rows, width)
+        return self.rows
 
     def copy(self, index: NDArray[np.int64]) -> tuple[Any, ...]:
         """Return the rows at ``index`` as arguments of :meth:`Shard.learn`."""
         names = [self.names[code] for code in self.codes[index]]
-        more = (None if part is None else part[index] for part in (self.weight, self.offset))
-        return take_rows(self.rows, index), self.y[index], names, *more
+        weight = select(self.weight, index)
+        offset = select(self.offset, index)
+        return take_rows(self.rows, index), self.y[index], names, weight, offset
 
     def put_all(
         self, indices: Sequence[NDArray[np.int64]], answers: Sequence[Predictions | None]
@@ -121,11 +128,13 @@ class Shard:
         self._features = NumberedFeatures(self.model.engine.learner.n_features)
         self.model.features = self.model.engine.features = self._features
         learner = self.model.engine.learner
-        keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
+        tasks = np.arange(learner.n_tasks)
+        keys, _ = pairs(learner, learner.arrays(), tasks, tasks)
         self._counts = FeatureCounts(learner.n_features)
         self._counts.add_earlier(np.unique(keys & 0xFFFFFFFF))  # tasks have weights for them
         self._events = 0  # since the last barrier
-        self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
+        self._numbers = np.empty(0, dtype=np.int64)  # of tasks, by code
+        self._version = -1
         self._reader: ShardReader | None = None
         if n > 1:
             learner.become_shard()
@@ -188,7 +197,9 @@ class Shard:
             numbers = self._numbers[codes]
         if batch.widths is not None:
             numbers[batch.widths[index] > engine.learner.n_features] = -1
-        return numbers if is_compiled(engine.learner) else np.full(len(index), -1)
+        if is_compiled(engine.learner):
+            return numbers
+        return np.full(len(index), -1)
 
     def _learn_known(
         self, batch: SharedBatch, index: NDArray[np.int64], numbers: NDArray[np.int64]
@@ -197,10 +208,12 @@ class Shard:
         engine, begin = self.model.engine, 0
         while begin < len(index):
             end = begin + PERSONAL_CHECK_EVENTS - engine.events % PERSONAL_CHECK_EVENTS
-            part, task = index[begin:end], numbers[begin:end]
-            weight = None if batch.weight is None else batch.weight[part]
-            offset = None if batch.offset is None else batch.offset[part]
-            log_a, starts = np.empty(len(part)), np.arange(len(part) + 1)
+            part = index[begin:end]
+            task = numbers[begin:end]
+            weight = select(batch.weight, part)
+            offset = select(batch.offset, part)
+            log_a = np.empty(len(part))
+            starts = np.arange(len(part) + 1)
             with engine.at_rest() as learner:
                 x = batch.matrix(learner.n_features)
                 round = Round(task, x, batch.y[part], weight, offset)
@@ -213,8 +226,9 @@ class Shard:
             if self.n > 1:
                 self._counts.add(events)
             self._events += len(part)
-            wanted = len(batch.probabilities) > 0
-            probabilities = logistic(np.exp(log_a) * margins) if wanted else batch.probabilities
+            probabilities = batch.probabilities
+            if len(probabilities):
+                probabilities = logistic(np.exp(log_a) * margins)
             batch.put(part, Predictions(margins, probabilities))
             begin = end
 
@@ -347,7 +361,8 @@ def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
     """Return the rows at ``index``."""
     if not isinstance(rows, Sparse):
         return rows[index]
-    begins, sizes = rows.starts[index], rows.starts[index + 1] - rows.starts[index]
+    begins = rows.starts[index]
+    sizes = rows.starts[index + 1] - rows.starts[index]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
     return Sparse(rows.values[entries], rows.columns[entries], starts)
@@ -370,7 +385,9 @@ def merge_scales(
     """
     active = [(part, n) for part, n in zip(parts, events, strict=True) if n]
     if len(active) < 2:
-        return active[0][0] if active else start
+        if active:
+            return active[0][0]
+        return start
     log_a, curvature = start
     total = max(1.0, curvature * MEMORY ** sum(n for _, n in active))
     step = 0.0

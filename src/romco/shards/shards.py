@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -99,21 +100,24 @@ class Coordinator:
         """
         self._arrived = None
         if self.engine.local_shards is not None and places < MIN_PARALLEL_EVENTS:
-            return [
-                None if own is None else self.engine.call_one(k, method, *own)
-                for k, own in enumerate(arguments)
-            ]
+            alone: list[Any] = [None] * self.n
+            for k, own in enumerate(arguments):
+                if own is not None:
+                    alone[k] = self.engine.call_one(k, method, *own)
+            return alone
         calls = [(method, arguments)]
         if self.n > 1 and self.place + places == self.next:
             update = Shard.update if self.engine.local_shards is None else Shard.period
             calls.append((update, [()] * self.n))
         answers = self.engine.call(*calls)
-        self._arrived = [own[1] for own in answers] if len(calls) > 1 else None
+        if len(calls) > 1:
+            self._arrived = [own[1] for own in answers]
         return [own[0] for own in answers]
 
     def advance(self, places: int, learned: int) -> None:
         """Pass places, all before the next barrier or up to it."""
-        self.place, self.events = self.place + places, self.events + learned
+        self.place += places
+        self.events += learned
         if self.place == self.next:
             self._barrier()
 
@@ -144,14 +148,15 @@ class Coordinator:
         empty = [()] * self.n
         self._collect_history()
         answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
-        states, updates = ([own[i] for own in answers] for i in (0, 1))
+        states, updates = zip(*answers, strict=True)
         position = StreamPosition(self.events, self.place, self.next, self.notes)
         return to_model_state(self.front, self.schedule, position, states, updates)
 
     def save(self) -> None:
         """Save all shards to their checkpoint; only at a barrier."""
         assert self._checkpoint is not None
-        began, state = time.perf_counter(), self.state()
+        began = time.perf_counter()
+        state = self.state()
         self._checkpoint.save(state)
         now = time.perf_counter()
         self._next_save = now + SAVE_TIME_RATIO * (now - began)
@@ -210,7 +215,7 @@ class Coordinator:
         width = self._widen(one.width for one in updates)
         changes = [one.change for one in updates]
         merged = merge(self.front.engine.learner, changes, self.engine.map_ranges)
-        scale = self._merge_scale([one.scale for one in updates], [one.events for one in changes])
+        scale = self._merge_scale([one.scale for one in updates], changes)
         self.engine.post(Shard.apply, merged, scale, self.events, width)
         return merged.rows
 
@@ -226,7 +231,7 @@ class Coordinator:
             if self._merge is None or not self._merge.is_current(common, learners):
                 self._merge = InPlaceMerge(common, learners)
             rows = self._merge.run(periods, self.engine.map_ranges)
-        scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
+        scale = self._merge_scale([one.scale for one in shards], periods)
         for shard in shards:
             shard.begin_period(scale, self.events)
         return rows
@@ -236,7 +241,10 @@ class Coordinator:
         self.front.engine.make_room(max(self.front.features.width, *widths))
         return self.front.engine.learner.n_features
 
-    def _merge_scale(self, parts: Sequence[ScaleNumbers], events: Sequence[int]) -> ScaleNumbers:
+    def _merge_scale(
+        self, parts: Sequence[ScaleNumbers], periods: Sequence[Period]
+    ) -> ScaleNumbers:
+        events = [one.events for one in periods]
         scale = merge_scales(scale_numbers(self.front.engine.scale), parts, events)
         self.front.engine.adopt(Scale(*scale), self.events)
         return scale
@@ -258,7 +266,9 @@ def _make_engine(name: str, state: ShardsState, address: str | None) -> Engine:
         return Ray(state.starts, address)
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
-    return (Engine if name == "serial" else Threads)(state.starts)
+    if name == "serial":
+        return Engine(state.starts)
+    return Threads(state.starts)
 
 
 class Shards(Closing):
@@ -348,8 +358,10 @@ class Shards(Closing):
                     stored = _load_state(file.path)
                     check_settings(file.path, stored, state, resume)
                     state = stored
-            auto, known = n == "auto", state.get(SECTION, {}).get("shards", 1)
-            schedule = schedule_of(state, known if isinstance(n, str) else n, growth, every)
+            auto = n == "auto"
+            if isinstance(n, str):
+                n = int(state.get(SECTION, {}).get("shards", 1))
+            schedule = schedule_of(state, n, growth, every)
             start = from_model_state(state, schedule)
             self.coordinator = Coordinator(schedule, start, engine, address, file, checkpoint_every)
             opened.pop_all()
@@ -393,7 +405,7 @@ class Shards(Closing):
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._locks.step:
-            return [task for own in self.coordinator.engine.call_all(Shard.tasks) for task in own]
+            return list(chain.from_iterable(self.coordinator.engine.call_all(Shard.tasks)))
 
     def events_of(self, task: Any) -> int:
         """Count the learned events of a task; 0 if it is unknown."""
@@ -481,7 +493,7 @@ class Shards(Closing):
                 try:
                     parts.append(self._learn_all(part, True, observing=True))
                 finally:
-                    history.kernel.rollback()  # what was not committed
+                    history.rollback()  # what was not committed
                 begin = end
         return join_predictions(parts)
 
@@ -553,9 +565,10 @@ class Shards(Closing):
         as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if the
         model is not of two classes, or its learner cannot be sharded.
         """
-        state = model.state() if isinstance(model, Model) else model
+        if isinstance(model, Model):
+            model = model.state()
         shards = cls.__new__(cls)
-        shards._start(state, n, (growth, every, engine, address, checkpoint, checkpoint_every))
+        shards._start(model, n, (growth, every, engine, address, checkpoint, checkpoint_every))
         return shards
 
     def close(self) -> None:
@@ -576,7 +589,8 @@ class Shards(Closing):
             rows = self.features.read(x, new)
         else:
             with self._locks.step:
-                rows = front.with_history(x, list(task), new, signs if observing else None)
+                observed = signs if observing else None
+                rows = front.with_history(x, list(task), new, observed)
         turn = front.turn_with(sides, learned and front.with_offset)
         known = front.read_offset(offset, turn, learned)
         check_lengths(rows, task=codes, y=signs, weight=weights, offset=known)
@@ -610,7 +624,7 @@ class Shards(Closing):
                     copies = [batch.copy(own) if len(own) else None for own in indices]
                     batch.put_all(indices, self.coordinator.run(Shard.learn, copies, end - begin))
                 if self._front.engine.history is not None:
-                    self._front.engine.history.kernel.commit(end)
+                    self._front.engine.history.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
                 if self._split_after and self._split(count_entries(rows, begin, end), end - begin):
                     owners = self._tasks.owners(codes)
@@ -619,7 +633,8 @@ class Shards(Closing):
 
     def _split(self, entries: int, events: int) -> bool:
         """Count events of "auto"; True where the tasks were spread over threads after them."""
-        self._entries, self._split_after = self._entries + entries, self._split_after - events
+        self._entries += entries
+        self._split_after -= events
         n = 1 if self._split_after else choose_threads(self._entries / SPLIT_EVENTS)
         if n > 1:
             self.coordinator.spread(n)
@@ -636,8 +651,11 @@ class Shards(Closing):
             if front.history is None:
                 rows = self.features.read(x)
             else:
-                rows = front.with_history(x, task, None, None if y is None else front.sides_of(y))
-                front.history.kernel.commit(len(task))
+                signs = None
+                if y is not None:
+                    signs = front.sides_of(y)
+                rows = front.with_history(x, task, None, signs)
+                front.history.commit(len(task))
             known = front.read_offset(offset, front.target.turn, self.events > 0)
             check_lengths(rows, task=codes, offset=known)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)

@@ -103,8 +103,8 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
         parameters = (setting(part, "parameter=value") for part in variant.split(","))
         return simulated(**dict(parameters), name=name)
     if variant not in dataset.variants:
-        known = ", ".join(dataset.variants) or "none"
-        raise ValueError(f"data set {first!r} has no variant {variant!r}; there are: {known}")
+        variants = ", ".join(dataset.variants) or "none"
+        raise ValueError(f"data set {first!r} has no variant {variant!r}; there are: {variants}")
     return dataset.variants[variant](data_directory(data_dir))
 
 
@@ -119,7 +119,9 @@ def describe(
 ) -> Iterator[Description]:
     """Describe each data set (all if no names are given); loads those that are present."""
     folder = data_directory(data_dir)
-    for dataset in map(find, DATASETS if names is None else names):
+    if names is None:
+        names = DATASETS
+    for dataset in map(find, names):
         if not present(dataset.name, folder):
             places = " or ".join(str(folder / place) for place in dataset.places)
             problem = f"missing: get it from {dataset.origin}; put it at {places}"

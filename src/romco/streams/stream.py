@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.rounds import Features, Rounds
+from romco.rounds import Features, Rounds, select
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
     5
     """
     shuffled = _shuffle(stream.n_events, seed)
-    turn = count_earlier(stream.task[shuffled])
-    order = shuffled[np.lexsort((stream.task[shuffled], turn))]
-    sizes = np.bincount(turn)
+    earlier = count_earlier(stream.task[shuffled])
+    order = shuffled[np.lexsort((stream.task[shuffled], earlier))]
+    sizes = np.bincount(earlier)
     return _arrange(stream, order, np.concatenate([[0], np.cumsum(sizes)]))
 
 
@@ -124,5 +124,5 @@ def count_earlier(task: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _arrange(stream: Stream, order: NDArray[np.int64], starts: NDArray[np.int64]) -> Rounds:
-    offset = None if stream.offset is None else stream.offset[order]
+    offset = select(stream.offset, order)
     return Rounds(stream.task[order], stream.x[order], stream.y[order], starts, offset=offset)

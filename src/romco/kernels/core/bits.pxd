@@ -6,7 +6,7 @@ cdef extern from *:
     #define ROMCO_LOWEST(word) __builtin_ctzll(word)
     #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_ARM64))
     #include <intrin.h>
-    static __forceinline int ROMCO_LOWEST(unsigned long long word) {
+    static inline int ROMCO_LOWEST(unsigned long long word) {
         unsigned long place;
         _BitScanForward64(&place, word);
         return (int) place;

@@ -12,6 +12,8 @@ KINDS: tuple[str, ...]
 class Encoder:
     lexicon: Lexicon
     @property
+    def size(self) -> int: ...
+    @property
     def skipped(self) -> dict[str, None]: ...
     def __init__(
         self,

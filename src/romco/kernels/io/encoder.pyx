@@ -144,6 +144,11 @@ cdef class Encoder:
             self.skipped[name] = None
         return False
 
+    @property
+    def size(self):
+        """Number of entries that wait to be taken."""
+        return self.n
+
     def take(self):
         """Values and names (n,) of all entries, which are then forgotten here."""
         values, ids = np.empty(self.n), np.empty(self.n, dtype=np.int32)

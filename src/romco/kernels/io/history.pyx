@@ -115,6 +115,7 @@ cdef class HistoryFeatures:
     cdef readonly bint numeric
     cdef readonly Py_ssize_t limit, used, classes
     cdef readonly list categories      # names
+    cdef Py_ssize_t n_final            # names of them that were committed
     cdef readonly dict features        # by name, as `feature_of` returns them; without slopes
     cdef dict category_of              # index in `categories` by name
     cdef object lexicon, source        # names of expanded rows; the lexicon of the rows last read
@@ -317,12 +318,13 @@ cdef class HistoryFeatures:
         learned:
             Whether labels count for all tasks, not only for their own.
         """
-        cdef Py_ssize_t i, k, n = self.read(rows), width = self.places + len(self.features)
+        cdef Py_ssize_t i, k, n, width = self.places + len(self.features)
         cdef const double[::1] labels
         cdef const double[:, ::1] known
         if y is not None:
             labels = y
             self.rollback()
+        n = self.read(rows)
         if given is not None:
             known = given
         ends = np.zeros(n + 1, dtype=np.int64)
@@ -620,6 +622,7 @@ cdef class HistoryFeatures:
     def commit(self, Py_ssize_t rows):
         """Make the observations of the first ``rows`` rows final."""
         self.kept_rows = min(rows, self.n_rows)
+        self.n_final = len(self.categories)
         if self.kept_rows == self.n_rows:
             self.n_rows = self.kept_rows = self.n_undo = 0
 
@@ -646,6 +649,11 @@ cdef class HistoryFeatures:
                 memcpy(self.table + slot * self.width, last - self.width, self.width * sizeof(double))
             self.n_undo -= self.width + 4
         self.n_rows = self.kept_rows = self.n_undo = 0
+        if len(self.categories) > self.n_final:
+            for name in self.categories[self.n_final:]:
+                del self.category_of[name]
+            del self.categories[self.n_final:]
+            self.renew_names()
 
     # Slots
 
@@ -812,6 +820,7 @@ cdef class HistoryFeatures:
             raise ValueError("a category of the history is named twice, or of no history column")
         for name, place in zip(categories, places):
             self.category(name, place)
+        self.n_final = len(self.categories)
         lowest = np.where(tasks == EVERYBODY, 0, NOBODY)
         if ((tasks < 0) > (tasks == EVERYBODY)).any() or ((indices < lowest) | (indices >= len(places))).any():
             raise ValueError("the history has a task or category without a name")
@@ -851,6 +860,7 @@ cdef class HistoryFeatures:
             k = self.links[slot].category
             if k >= 0:
                 self.links[slot].category = self.category(old[k], places[k])
+        self.n_final = len(self.categories)
         for slot in slots:  # the category before it, of a task
             code = <long long> self.table[slot * self.width + RECENT]
             before = 1 + self.category_of.get(old[(code >> 6) - 1], NOBODY) if code >> 6 else 0

@@ -17,6 +17,7 @@ cdef class Mappings:
     cdef Py_ssize_t width  # columns that are final: those of known names
     cdef bint raw  # cells as users give them: NaN is absent, and what is no number is left unread
     cdef bint unread  # something was
+    cdef bint too_large  # entries of one column were added up to more than a feature may be
     cdef dict kinds  # of one raw event: a tuple for each column, its kind first; None: all are numbers
 
     # Begin anew; then entries of a row; then its end, where they are sorted, those of the same

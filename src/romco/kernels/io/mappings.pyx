@@ -120,7 +120,7 @@ cdef class Mappings:
 
     cdef void clear(self) noexcept:
         self.n = self.rows = 0
-        self.unread = False
+        self.unread = self.too_large = False
 
     cdef int end_row(self) except -1:
         cdef Py_ssize_t begin = self.ends[self.rows - 1] if self.rows else 0
@@ -197,6 +197,8 @@ cdef class Mappings:
         for i in range(begin, end):
             if to > first and self.entries[to - 1].column == self.entries[i].column:
                 self.entries[to - 1].value += self.entries[i].value
+                if not fabs(self.entries[to - 1].value) <= LARGEST:
+                    self.too_large = True
             else:
                 self.entries[to] = self.entries[i]
                 to += 1

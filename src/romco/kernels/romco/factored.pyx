@@ -13,7 +13,7 @@ and a round goes through three moves:
     turn      L <- L Y, R <- R Z
 
 With few tasks R is the identity and K has a column for every task (`one_sided`); with many, R is
-lazy like L (`two_sided`).
+lazy like L (`two_sided`). docs/decisions/factored-core.md has the algorithm and its invariants.
 """
 
 import numpy as np
@@ -305,13 +305,13 @@ cdef class Factored(Kernel):
         if self.left.rank != core.shape[0]:
             raise ValueError(DAMAGED)
         self.rounds, self.truncations = map(int, arrays["counts"])
-        self.load_seen(arrays.get("last_round", np.zeros(0, dtype=np.int64)))
+        self.load_seen(arrays["last_round"])
         self.fit(core.shape[0], core.shape[1])
         self.height = core.shape[0]
         self.take(core)
 
     def load_seen(self, last):
-        """In which round each task last took part; files of old do not tell."""
+        """Take over in which round each task last took part."""
         if len(last) > len(self.last_round) or not ((last >= 0) & (last <= self.rounds)).all():
             raise ValueError(DAMAGED)
         np.asarray(self.last_round)[: len(last)] = last

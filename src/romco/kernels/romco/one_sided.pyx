@@ -87,7 +87,7 @@ cdef class OneSided(Factored):
 
     def load(self, arrays):
         """Take over the arrays of a kernel of this kind, of the same size or smaller."""
-        check_names(arrays, self.arrays(), {"last_round"})
+        check_names(arrays, self.arrays(), set())
         found = checked_core(arrays, self.width)
         core = np.zeros((len(found), self.width))
         core[:, : found.shape[1]] = found

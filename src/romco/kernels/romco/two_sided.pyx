@@ -134,18 +134,19 @@ cdef class TwoSided(Factored):
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
         own = self.arrays()
-        check_names(arrays, own, {name for name in own if name[:6] == "right_"} | {"last_round"})
+        two_sided = "right_counts" in arrays
+        check_names(arrays, own, {name for name in own if name[:6] == "right_" and not two_sided})
         core = checked_core(arrays, self.right.store.size)
-        if "right_counts" in arrays:
+        if two_sided:
             right = part(arrays, "right_")
-            right.pop("ones", None)  # files of old do not have it
+            ones = right.pop("ones")
             basis_state.load(self.right, right)
         else:  # few tasks have become many: K = (K Z) Z' with Z the directions of its rows
             values, vectors = np.linalg.svd(core, full_matrices=False)[1:]
             vectors = vectors[values > 0.0]
             basis_state.take(self.right, np.ascontiguousarray(vectors.T))
             core = core @ vectors.T
-        ones = arrays.get("right_ones", basis_state.vectors(self.right).sum(axis=0))
+            ones = basis_state.vectors(self.right).sum(axis=0)
         if self.right.rank != core.shape[1] or len(ones) < core.shape[1]:
             raise ValueError(DAMAGED)
         self.load_shared(arrays, core)

@@ -1,0 +1,394 @@
+"""The chooser: an action for a person in a context, learned from rewards that come later."""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from math import isfinite, sqrt
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from romco.choosing.recentring import LEVEL_VARIANCE, recentre
+from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
+from romco.kernels.choosing import (
+    FIRST_TRUST,
+    LEVEL_CURIOSITY,
+    MAX_TRUST,
+    OPTIMISM,
+    ChooserKernel,
+    Offer,
+)
+from romco.model.lock import Hold, Locks
+from romco.model.names import Id, identity, to_json
+from romco.parameters import choice, not_negative, whole
+
+Numbers = NDArray[np.float64]
+MAX_ACTIONS = 10_000  # of one choice
+MAX_STORED_CHOICES = 100_000
+LARGEST_REWARD = 1e60
+
+
+class Choice(NamedTuple):
+    """An action, the probability with which it was drawn, and those of all that were offered."""
+
+    action: Id
+    probability: float
+    probabilities: dict[Id, float]
+
+
+@dataclass(frozen=True)
+class ActionReasons:
+    """Parts of the index by which an action is ranked; they add up to it.
+
+    Log-odds of a reward for "yes/no"; in the unit of the rewards for "number".
+    """
+
+    shared: float  # through the features of actions, and the mean of numeric rewards
+    own: float  # through the action's own weights
+    personal: float  # the person's level for this action
+    curiosity: float  # what is added because little is known
+    features: dict[str, float]  # parts of ``own`` by feature, the largest first
+
+    @property
+    def score(self) -> float:
+        """Expected score, without curiosity."""
+        return self.shared + self.own + self.personal
+
+    @property
+    def index(self) -> float:
+        """Number by which actions are ranked."""
+        return self.score + self.curiosity
+
+
+class Chooser:
+    """Choose an action for a person, and learn from the rewards of what was chosen.
+
+    Actions, persons and features may appear at any time. Nothing needs to be scaled: numbers are
+    standardised as they come, and a text is a feature of its own. A person has a level for each
+    action; all else is shared. docs/choosing.md says how a choice is drawn.
+
+    >>> chooser = Chooser()
+    >>> for k in range(200):
+    ...     hour = k % 24
+    ...     drawn = chooser.choose({"hour": hour}, task="ann", actions=["news", "music"], id=k)
+    ...     chooser.reward(k, drawn.action == ("news" if hour < 12 else "music"))
+    >>> choice = chooser.choose({"hour": 9}, task="ann", actions=["news", "music"], id="next")
+    >>> choice.action, choice.probability > 0.9
+    ('news', True)
+    >>> chooser
+    <romco.Chooser: yes/no, 2 actions, 1 person, 1 feature, 200 rewards, 1 pending>
+
+    Parameters
+    ----------
+    reward:
+        "yes/no" for rewards of 0 or 1, "number" for any finite ones; a * reward + b with a > 0
+        leads to the same choices.
+    floor:
+        Part of the choices that is drawn uniformly, so that each of K actions has a probability of
+        at least floor / K. It costs reward, and makes :func:`romco.policies.evaluate` more exact.
+    seed:
+        Seed of all draws: the same seed and id give the same draw.
+    pending:
+        Number of choices that are kept, with or without their reward. The oldest is dropped
+        first; one that had no reward by then is counted in ``dropped`` and never learned.
+    """
+
+    file_kind = "chooser"
+
+    def __init__(
+        self,
+        reward: Literal["yes/no", "number"] = "yes/no",
+        *,
+        floor: float = 0.0,
+        seed: int = 0,
+        pending: int = MAX_STORED_CHOICES,
+    ) -> None:
+        self.kind = choice("reward", reward, "yes/no", "number")
+        self.floor = not_negative("floor", floor)
+        if self.floor > 1.0:
+            raise ValueError(f"floor must be at most 1; got {floor!r}")
+        self.seed = whole("seed", seed, 0)
+        self.limit = whole("pending", pending)
+        self.dropped = 0  # choices that never had a reward
+        self._kernel = ChooserKernel(self.kind == "number", identity)
+        self._kernel.levels = LEVEL_VARIANCE
+        self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
+        self._trust: dict[Id | None, float] = {}  # log-odds that a person reports no opposites
+        self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
+        self._lock = Locks().step
+
+    # What is known
+
+    @property
+    def actions(self) -> list[Id]:
+        """Names of the actions, in the order in which they came."""
+        return list(self._kernel.names)
+
+    @property
+    def tasks(self) -> list[Id]:
+        """Names of the persons of whom a reward was learned."""
+        return list(self._levels)
+
+    @property
+    def rewards(self) -> int:
+        """Number of rewards learned."""
+        return self._kernel.rewards
+
+    @property
+    def pending(self) -> list[Id]:
+        """Ids of the choices that wait for their reward, the oldest first."""
+        with Hold(self._lock, self._choices.copy) as choices:
+            return [id for id, stored in choices.items() if stored.context is not None]
+
+    def __repr__(self) -> str:
+        counts = {
+            "action": len(self.actions),
+            "person": len(self._levels),
+            "feature": self._kernel.context.width - 1,
+            "reward": self.rewards,
+        }
+        plural = {"person": "people"}
+        words = [
+            f"{n} {what}" if n == 1 else f"{n} {plural.get(what, what + 's')}"
+            for what, n in counts.items()
+        ]
+        return f"<romco.Chooser: {self.kind}, {', '.join(words)}, {len(self.pending)} pending>"
+
+    # Choosing and learning
+
+    def choose(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None
+    ) -> Choice:
+        """Draw one of the actions; the same id gets the same choice again.
+
+        ``x`` maps names of the context to numbers or texts; None is left out. An action is a name,
+        or a mapping with a "name" and its features: ``{"name": "c", "price": 3}``. ``task`` is the
+        person, None where there is none. Raises ValueError where anything is bad; nothing changes
+        then.
+        """
+        id = identity("id", id)
+        person = None if task is None else identity("task", task)
+        uniform = self._uniform(id)
+        with Hold(self._lock):
+            stored = self._choices.get(id)
+            if stored is None:
+                stored = self._draw(x, actions, id, person, uniform)
+            else:
+                self._check_repeated(stored, actions, id)
+            return self._as_choice(stored)
+
+    def reward(self, id: Any, value: float) -> None:
+        """Learn the reward of a choice, at any time after it, once.
+
+        Raises KeyError where no choice of this id waits, ValueError where the value is bad.
+        """
+        id = identity("id", id)
+        number = self._checked_reward(value)
+        with Hold(self._lock):
+            stored = self._choices.get(id)
+            if stored is None:
+                raise KeyError(f"no choice {id!r} is known: it was dropped, or never made")
+            if stored.context is None:
+                raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
+            learned = self._kernel.rewards
+            if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
+                recentre(self._kernel, number)
+            levels = None if stored.task is None else self._levels.setdefault(stored.task, {})
+            trust = self._trust.get(stored.task, FIRST_TRUST)
+            action = stored.offered[stored.place]
+            rewarded = stored._replace(context=None, features=None)
+            how = levels, number, trust, self._choices, id, rewarded
+            trust = self._kernel.learn(stored.context, action, stored.features, *how)
+            if levels is not None:
+                self._trust[stored.task] = trust
+
+    def forget(self, task: Any) -> None:
+        """Forget a person: name, levels, and choices; KeyError where the person is not known."""
+        person = identity("task", task)
+        with Hold(self._lock):
+            ids = [id for id, stored in self._choices.items() if stored.task == person]
+            if person not in self._levels and not ids:
+                raise KeyError(f"no person {task!r} is known")
+            for id in ids:
+                del self._choices[id]
+            self._kernel.free_levels(self._levels.get(person, {}))
+            self._levels.pop(person, None)
+            self._trust.pop(person, None)
+
+    def reasons(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
+    ) -> dict[Id, ActionReasons]:
+        """Return for each action why it is ranked as it is; draws and changes nothing.
+
+        >>> chooser = Chooser()
+        >>> for k in range(50):
+        ...     drawn = chooser.choose({}, actions=["a", "b"], id=k)
+        ...     chooser.reward(k, drawn.action == "a")
+        >>> found = chooser.reasons({}, actions=["a", "b"])
+        >>> found["a"].own > 0 > found["b"].own, found["b"].curiosity > found["a"].curiosity
+        (True, True)
+        """
+        with Hold(self._lock):
+            kernel = self._kernel
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
+            row = kernel.standardise(offer.context)
+            found: dict[Id, ActionReasons] = {}
+            for k, (number, _) in enumerate(offer.actions):
+                shared, own, personal = means[k].tolist()
+                doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
+                curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
+                features = self._parts_by_feature(number, row)
+                parts = ActionReasons(shared + kernel.centre, own, personal, curiosity, features)
+                found[offer.names[k]] = parts
+            return found
+
+    def expect(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
+    ) -> dict[Id, float]:
+        """Return the expected reward of each action; changes nothing."""
+        with Hold(self._lock):
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
+            expected = means.sum(axis=1) + self._kernel.centre
+            if self.kind == "yes/no":
+                moderated = expected / np.sqrt(1.0 + np.pi / 8.0 * variances.sum(axis=1))
+                expected = expit(moderated)
+            return dict(zip(offer.names, expected.tolist(), strict=True))
+
+    def probabilities(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
+    ) -> dict[Id, float]:
+        """Return the probabilities with which :meth:`choose` would draw now; changes nothing."""
+        with Hold(self._lock):
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            _, probabilities = self._kernel.draw(
+                offer.context, offer.actions, levels, self.floor, 0.0, False
+            )
+            return dict(zip(offer.names, probabilities, strict=True))
+
+    # Files and states
+
+    def save(self, path: str | Path) -> None:
+        """Write the chooser with its pending choices to a file that ``romco.load`` opens."""
+        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
+
+    def state(self) -> dict[str, Any]:
+        """Return JSON-able values, and NumPy arrays ``"arrays"``."""
+        settings = {"reward": self.kind, "floor": self.floor, "seed": self.seed}
+        settings |= {"pending": self.limit}
+        with Hold(self._lock):
+            trust = [self._trust.get(task, FIRST_TRUST) for task in self._levels]
+            state = chooser_state(self._kernel, self._levels, self._choices)
+            state["arrays"]["trust"] = np.array(trust)
+            return {**state, "settings": settings, "dropped": self.dropped}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the chooser that gave a state, which goes on as if it had never stopped.
+
+        Raises ValueError where the state does not hold together.
+        """
+        made = cls(**state["settings"])
+        made.dropped = whole("dropped", state["dropped"], 0)
+        made._levels = restore_kernel(made._kernel, state)
+        trust = np.clip(state["arrays"]["trust"], -MAX_TRUST, MAX_TRUST).tolist()
+        made._trust = dict(zip(made._levels, trust, strict=True))
+        made._choices = restore_choices(made._kernel, state)
+        return made
+
+    # Within the lock
+
+    def _draw(
+        self,
+        x: Mapping[str, Any],
+        actions: Iterable[Any],
+        id: Id,
+        person: Id | None,
+        uniform: float,
+    ) -> StoredChoice:
+        """Read the offer, draw, and keep the choice."""
+        kernel = self._kernel
+        offer = self._kernel.read(x, actions, MAX_ACTIONS)
+        if offer.new_actions or offer.new_context or offer.new_features:
+            kernel.adopt(offer.new_actions, offer.new_context, offer.new_features)
+        levels = None if person is None else self._levels.get(person, {})
+        place, probabilities = kernel.draw(
+            offer.context, offer.actions, levels, self.floor, uniform, True
+        )
+        numbers = [number for number, _ in offer.actions]
+        chosen = offer.actions[place][1]
+        stored = StoredChoice(numbers, probabilities, place, person, offer.context, chosen)
+        self._choices[id] = stored
+        if len(self._choices) > self.limit:
+            _, oldest = self._choices.popitem(last=False)
+            self.dropped += oldest.context is not None
+        return stored
+
+    def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
+        """Return an offer to score without learning its names: new actions are -1."""
+        offer = self._kernel.read(x, actions, MAX_ACTIONS)
+        count = len(self._kernel.own)
+        offer.actions = [(n if n < count else -1, row) for n, row in offer.actions]
+        return offer
+
+    def _levels_of(self, task: Any) -> dict[int, int] | None:
+        """Return the slots of a person, None where there is none."""
+        return None if task is None else self._levels.get(identity("task", task), {})
+
+    def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
+        """Raise ValueError where the action chosen before is not offered now."""
+        chosen = self._kernel.names[stored.offered[stored.place]]
+        names = [one["name"] if isinstance(one, Mapping) else one for one in actions]
+        if chosen not in names:
+            raise ValueError(
+                f"id {id!r} was used for a choice among other actions, {chosen!r} was chosen: "
+                "give each choice an id of its own"
+            )
+
+    def _as_choice(self, stored: StoredChoice) -> Choice:
+        names = self._kernel.names
+        offered = [names[number] for number in stored.offered]
+        probabilities = dict(zip(offered, stored.probabilities, strict=True))
+        return Choice(offered[stored.place], stored.probabilities[stored.place], probabilities)
+
+    def _parts_by_feature(self, number: int, row: Numbers) -> dict[str, float]:
+        """Return parts of an action's own score by name, the largest first."""
+        own = None if number < 0 else self._kernel.own[number]
+        if own is None:
+            return {}
+        known = list(self._kernel.context.number)[: own.width - 1]
+        parts = own.mean[1 : len(known) + 1] * row[1 : len(known) + 1]
+        order = np.argsort(-np.abs(parts), kind="stable")
+        return {known[k]: float(parts[k]) for k in order if parts[k] != 0.0}
+
+    # Without the lock
+
+    def _uniform(self, id: Id) -> float:
+        """Return a number in [0, 1) that follows from seed and id."""
+        name = id if type(id) is str else json.dumps(to_json(id))
+        text = f"{self.seed}:{name}"
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return (int.from_bytes(digest, "little") >> 11) / 2**53
+
+    def _checked_reward(self, value: Any) -> float:
+        if not isinstance(value, int | float | np.number | np.bool_):
+            raise ValueError(f"a reward is a number; got {value!r:.60}")
+        number = float(value)
+        if self.kind == "yes/no" and number not in (0.0, 1.0):
+            raise ValueError(
+                f"a reward is 0 or 1; got {value!r}: for other numbers make "
+                'romco.Chooser(reward="number")'
+            )
+        if not (isfinite(number) and abs(number) <= LARGEST_REWARD):
+            raise ValueError(f"a reward is a finite number up to {LARGEST_REWARD:g}; got {value!r}")
+        return number

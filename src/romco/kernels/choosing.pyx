@@ -1,0 +1,719 @@
+"""Gaussian posteriors of the reward of each action, and the law that choices are drawn from.
+
+The score of action a for person i in context x is u'z + v_a'x + b_ia. The three parts have
+independent posteriors: u is shared by the actions that have features z, v_a is the action's own,
+b_ia is the level of one person and one action. Context and features are standardised; column 0 of
+x and z is 1. docs/choosing.md has the mathematics.
+"""
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import numpy as np
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.math cimport M_PI, exp, fabs, sqrt
+from libc.string cimport memset
+
+from romco.kernels.core.events import LARGEST_FEATURE
+
+Row = tuple[bytes, bytes]
+
+OPTIMISM = 1.5  # standard deviations that an index lies above the mean
+LEVEL_CURIOSITY = 0.3  # part of a level's variance that counts as curiosity
+GREED = 200.0  # times the root of the number of rewards: how fast choices become greedy
+LARGEST_UNITS = 5.0  # standardised values are clipped here
+FIRST_TRUST = 1.0  # log-odds that a person does not report the opposite
+TRUST_STEP = 1.0  # largest change by one reward
+MAX_TRUST = 6.0
+MAX_NAMES = 384  # columns with one name each; further names share columns by hash
+MAX_COLUMNS = 512
+MAX_ACTION_NAMES = 48
+MAX_ACTION_COLUMNS = 64
+MAX_CROSSES = 192  # columns of z ⊗ x with both parts not 1
+
+cdef double CURIOUS = OPTIMISM, LEVEL_PART = LEVEL_CURIOSITY, GREEDY = GREED
+cdef double CLIP = LARGEST_UNITS, LARGEST = LARGEST_FEATURE
+cdef double FIRST = FIRST_TRUST, MAX_STEP_OF_TRUST = TRUST_STEP, LARGEST_TRUST = MAX_TRUST
+cdef Py_ssize_t CROSSES = MAX_CROSSES
+cdef enum:
+    MAX_WIDTH = 513  # 1 and the columns of the context
+    MAX_PAIRS = 769  # room for columns of z ⊗ x
+    MAX_NEWTON_STEPS = 60
+
+
+cdef inline double logistic(double t) noexcept nogil:
+    if t >= 0.0:
+        return 1.0 / (1.0 + exp(-t))
+    return exp(t) / (1.0 + exp(t))
+
+
+cdef class FeatureTable:
+    """Columns of named features with their running statistics and units.
+
+    A row is two ``bytes``: columns (int32) and values (float64); other columns are 0.
+    """
+
+    cdef readonly dict number  # column of each name, from 1
+    cdef readonly Py_ssize_t max_names, max_columns
+    cdef public Py_ssize_t width  # columns in use, with column 0
+    cdef public double rows  # observed
+    # Per column: running mean, sum of squared deviations, rows that are not 0; origin and unit.
+    cdef readonly object mean, deviations, nonzero, origin, unit
+    cdef double[::1] _mean, _deviations, _nonzero, _origin, _unit
+    cdef double raw[MAX_WIDTH]
+
+    def __init__(self, max_names, max_columns):
+        self.number = {}
+        self.max_names = max_names
+        self.max_columns = max_columns
+        self.width = 1
+        self.mean = self._mean = np.zeros(max_columns + 1)
+        self.deviations = self._deviations = np.zeros(max_columns + 1)
+        self.nonzero = self._nonzero = np.zeros(max_columns + 1)
+        self.origin = self._origin = np.zeros(max_columns + 1)
+        self.unit = self._unit = np.ones(max_columns + 1)
+
+    def read(self, row, dict new, skip=None):
+        """Return the row of a mapping; names not known get columns in ``new``.
+
+        ``skip`` is a name that is no feature. Changes nothing here.
+        """
+        cdef double value
+        cdef int column
+        cdef int columns[MAX_WIDTH]
+        cdef double values[MAX_WIDTH]
+        cdef Py_ssize_t n = 0
+        cdef dict cells
+        if type(row) is dict:
+            cells = row
+        elif hasattr(row, "items"):
+            cells = dict(row.items())
+        else:
+            raise ValueError(f"expected a mapping of names to values; got {row!r:.60}")
+        for name, cell in cells.items():
+            if cell is None or (skip is not None and name == skip):
+                continue
+            if type(name) is not str and not isinstance(name, str):
+                raise ValueError(f"names of features are text; got {name!r:.60}")
+            if type(cell) is float:
+                value = cell
+            elif isinstance(cell, str):
+                name = f"{name}={cell}"
+                value = 1.0
+            else:
+                value = as_number(name, cell)
+            if not (fabs(value) <= LARGEST):
+                raise ValueError(
+                    f"feature {name!r:.60} is {value}: give a finite number up to {LARGEST:g}, "
+                    "or leave it out"
+                )
+            if n == MAX_WIDTH:
+                raise ValueError(f"a row has at most {MAX_WIDTH} features: leave some out")
+            found = self.number.get(name)
+            if found is None:
+                found = self.column_of_new(name, new)
+            column = found
+            columns[n] = column
+            values[n] = value
+            n += 1
+        return (
+            PyBytes_FromStringAndSize(<char*> columns, n * sizeof(int)),
+            PyBytes_FromStringAndSize(<char*> values, n * sizeof(double)),
+        )
+
+    cdef column_of_new(self, name, dict new):
+        column = new.get(name)
+        if column is None:
+            known = len(self.number) + len(new)
+            if known < self.max_names:
+                column = new[name] = known + 1
+            else:
+                shared = self.max_columns - self.max_names
+                column = self.max_names + 1 + crc32(name.encode()) % shared
+        return column
+
+    def adopt(self, dict new):
+        """Take up new names; where there are no more columns for names, all are in use."""
+        self.number.update(new)
+        self.width = len(self.number) + 1
+        if len(self.number) == self.max_names:
+            self.width = self.max_columns + 1
+
+    def set_units(self, origin, unit):
+        """Set origins and units of the columns in use."""
+        self.origin[: self.width] = origin
+        self.unit[: self.width] = unit
+
+    cdef void spread(self, tuple row) noexcept:
+        """Write a row to ``raw``, with zeros in columns that it lacks."""
+        cdef const int* columns = <const int*> PyBytes_AS_STRING(<bytes> row[0])
+        cdef const double* values = <const double*> PyBytes_AS_STRING(<bytes> row[1])
+        cdef Py_ssize_t k, n = PyBytes_GET_SIZE(<bytes> row[0]) // sizeof(int)
+        memset(self.raw, 0, self.width * sizeof(double))
+        for k in range(n):
+            self.raw[columns[k]] += values[k]
+
+    cdef void observe(self) noexcept:
+        """Add ``raw`` to the statistics; the first value of a column is its unit for now."""
+        cdef Py_ssize_t j
+        cdef double step
+        self.rows += 1.0
+        for j in range(1, self.width):
+            step = self.raw[j] - self._mean[j]
+            self._mean[j] += step / self.rows
+            self._deviations[j] += step * (self.raw[j] - self._mean[j])
+            if self.raw[j] != 0.0:
+                if self._nonzero[j] == 0.0:
+                    self._unit[j] = fabs(self.raw[j])
+                self._nonzero[j] += 1.0
+
+    cdef void standardise(self, double* x) noexcept:
+        cdef Py_ssize_t j
+        cdef double value
+        x[0] = 1.0
+        for j in range(1, self.width):
+            value = (self.raw[j] - self._origin[j]) / self._unit[j]
+            x[j] = min(max(value, -CLIP), CLIP)
+
+
+cdef double as_number(name, cell) except? -1.0:
+    if isinstance(cell, (int, float, np.number, np.bool_)):
+        try:
+            return float(cell)
+        except OverflowError:
+            return float("inf")
+    raise ValueError(
+        f"feature {name!r:.60} is {cell!r:.60}: give a number or text, or leave it out"
+    )
+
+
+cdef class Posterior:
+    """Gaussian of some weights; columns beyond ``width`` still have their prior."""
+
+    cdef readonly Py_ssize_t width
+    cdef Py_ssize_t room
+    cdef double[::1] _mean
+    cdef double[:, ::1] _covariance
+
+    def __init__(self):
+        self._resize(8)
+
+    @property
+    def mean(self):
+        """Mean (width,), a view."""
+        return np.asarray(self._mean)[: self.width]
+
+    @property
+    def covariance(self):
+        """Covariance (width, width), a view."""
+        return np.asarray(self._covariance)[: self.width, : self.width]
+
+    def replace(self, mean, covariance):
+        """Set mean and covariance."""
+        width = len(mean)
+        if width > self.room:
+            self._resize(width)
+        self.width = width
+        self.mean[:] = mean
+        self.covariance[:] = covariance
+
+    cdef _resize(self, Py_ssize_t room):
+        mean = np.zeros(room)
+        covariance = np.zeros((room, room))
+        mean[: self.width] = np.asarray(self._mean)[: self.width] if self.width else 0.0
+        if self.width:
+            covariance[: self.width, : self.width] = self.covariance
+        self._mean = mean
+        self._covariance = covariance
+        self.room = room
+
+    cdef int grow(self, Py_ssize_t width, double variance) except -1:
+        """Add columns at their prior variance."""
+        cdef Py_ssize_t j
+        if width > self.room:
+            self._resize(max(width, min(2 * self.room, <Py_ssize_t> MAX_WIDTH)))
+        for j in range(self.width, width):
+            self._covariance[j, j] = variance
+        self.width = width
+        return 0
+
+    cdef double mean_of(self, const double* x) noexcept:
+        cdef Py_ssize_t j
+        cdef double total = 0.0
+        for j in range(self.width):
+            total += self._mean[j] * x[j]
+        return total
+
+    cdef double variance_of(self, const double* x, double* product) noexcept:
+        """Return x'Sx, and S x in ``product``."""
+        cdef Py_ssize_t i, j, d = self.width
+        cdef double total = 0.0, weight
+        cdef const double* row
+        memset(product, 0, d * sizeof(double))
+        for i in range(d):
+            weight = x[i]
+            if weight != 0.0:
+                row = &self._covariance[i, 0]
+                for j in range(d):
+                    product[j] += weight * row[j]
+        for j in range(d):
+            total += product[j] * x[j]
+        return max(total, 0.0)
+
+    cdef void learn(self, const double* product, double step, double shrinkage) noexcept:
+        """Move the mean by step S x, and shrink the covariance along S x."""
+        cdef Py_ssize_t i, j, d = self.width
+        cdef double* row
+        cdef double weight
+        for i in range(d):
+            weight = product[i]
+            if weight == 0.0:
+                continue
+            self._mean[i] += step * weight
+            row = &self._covariance[i, 0]
+            for j in range(d):
+                row[j] -= shrinkage * (weight * product[j])
+
+
+cdef double squares(const double* x, Py_ssize_t begin, Py_ssize_t end) noexcept:
+    cdef Py_ssize_t j
+    cdef double total = 0.0
+    for j in range(begin, end):
+        total += x[j] * x[j]
+    return total
+
+
+cdef class Offer:
+    """A context and actions as they were read, with the names that are new."""
+
+    cdef readonly tuple context
+    cdef public list actions  # pairs of a number and a row, None without features
+    cdef readonly list names
+    cdef readonly dict new_actions, new_context, new_features
+
+    cdef check(self, Py_ssize_t max_actions):
+        """Raise ValueError unless there are actions, not too many, each once."""
+        cdef Py_ssize_t n = len(self.names)
+        if n == 0:
+            raise ValueError("there are no actions to choose from: give at least one")
+        if n > max_actions:
+            raise ValueError(
+                f"a choice is among at most {max_actions:,} actions: leave out those that cannot "
+                "be best"
+            )
+        if len(set(self.names)) < n:
+            name = next(one for one in self.names if self.names.count(one) > 1)
+            raise ValueError(f"action {name!r:.60} is offered twice: offer each action once")
+
+
+cdef class ChooserKernel:
+    """All that a chooser has learned, by numbers of columns, actions and levels.
+
+    Variances of numeric rewards are in units of the variance of the noise.
+    """
+
+    cdef readonly bint numeric
+    cdef object identity  # checks a name: (what it is, value)
+    cdef readonly FeatureTable context, features
+    cdef readonly dict actions  # number of each
+    cdef readonly list names
+    cdef readonly list own  # Posterior of each action; None before its first reward
+    cdef readonly Posterior shared
+    cdef public long long rewards  # learned
+    cdef public double centre  # of numeric rewards, taken off before they are learned
+    cdef public double reward_mean, noise  # mean of numeric rewards; sum of squared errors
+    # Prior variances.
+    cdef public double own_weights, shared_weights, levels
+    # Columns of z ⊗ x: pairs of columns.
+    cdef readonly list pairs
+    cdef int pair_z[MAX_PAIRS]
+    cdef int pair_x[MAX_PAIRS]
+    cdef Py_ssize_t n_pairs, crosses, paired_z, paired_x
+    # Levels of persons and actions, by slot.
+    cdef readonly list free
+    cdef readonly Py_ssize_t slots
+    cdef double[::1] level_mean, level_variance
+    cdef double[:, ::1] m, v  # of the actions that were scored last
+    cdef double[::1] p
+    cdef double x[MAX_WIDTH]
+    cdef double z[MAX_WIDTH]
+    cdef double zx[MAX_PAIRS]
+    cdef double product[MAX_PAIRS]
+    cdef double shared_product[MAX_PAIRS]
+
+    def __init__(self, bint numeric, identity):
+        self.numeric = numeric
+        self.identity = identity
+        self.context = FeatureTable(MAX_NAMES, MAX_COLUMNS)
+        self.features = FeatureTable(MAX_ACTION_NAMES, MAX_ACTION_COLUMNS)
+        self.actions = {}
+        self.names = []
+        self.own = []
+        self.shared = Posterior()
+        self.pairs = []
+        self.free = []
+        self.level_mean = np.zeros(8)
+        self.level_variance = np.zeros(8)
+        self.m = np.empty((8, 3))
+        self.v = np.empty((8, 3))
+        self.p = np.empty(8)
+        self._pair(0, 0)
+        self.paired_z = 1
+        self.paired_x = 1
+
+    @property
+    def level_means(self):
+        """Means of the levels by slot, a view."""
+        return np.asarray(self.level_mean)[: self.slots]
+
+    @property
+    def level_variances(self):
+        """Variances of the levels by slot, a view."""
+        return np.asarray(self.level_variance)[: self.slots]
+
+    def set_levels(self, means, variances, list free):
+        """Use as many slots as there are means, of which some are free."""
+        self.free = free
+        self.slots = len(means)
+        self.level_mean = np.concatenate([means, np.zeros(8)])
+        self.level_variance = np.concatenate([variances, np.zeros(8)])
+
+    def free_levels(self, dict levels):
+        """Free the slots of a person."""
+        for slot in levels.values():
+            self.level_mean[<Py_ssize_t> slot] = 0.0
+            self.level_variance[<Py_ssize_t> slot] = self.levels
+        self.free.extend(levels.values())
+        levels.clear()
+
+    def standardise(self, tuple row):
+        """Return the standardised context (width,) of a row."""
+        self.context.spread(row)
+        self.context.standardise(self.x)
+        return np.array(<double[: self.context.width]> self.x)
+
+    def replace(self, own, shared, levels, context, features, priors, double centre):
+        """Set all that a change of units changes, at once.
+
+        Posteriors are pairs of mean and covariance, or None; ``levels`` means and variances,
+        ``context`` and ``features`` origins and units; ``priors`` the variances of an action's own
+        weights, shared weights, and levels.
+        """
+        for posterior, moments in zip(self.own, own):
+            if posterior is not None:
+                posterior.replace(*moments)
+        if shared is not None:
+            self.shared.replace(*shared)
+        self.context.set_units(*context)
+        self.features.set_units(*features)
+        self.level_means[:], self.level_variances[:] = levels
+        self.own_weights, self.shared_weights, self.levels = priors
+        self.centre = centre
+
+    def read(self, x, actions, Py_ssize_t max_actions):
+        """Return the offer of these actions in a context; names not known get the next numbers."""
+        cdef Offer offer = Offer.__new__(Offer)
+        offer.new_actions = {}
+        offer.new_context = {}
+        offer.new_features = {}
+        offer.names = []
+        offer.actions = []
+        offer.context = self.context.read(x, offer.new_context)
+        for action in actions:
+            row = None
+            name = action
+            if type(action) is not str and isinstance(action, Mapping):
+                if "name" not in action:
+                    raise ValueError(f"action {action!r:.80} has no name: give it a \"name\"")
+                name = action["name"]
+                row = self.features.read(action, offer.new_features, "name")
+            number = self.actions.get(name) if type(name) is str else None
+            if number is None:
+                name = self.identity("action", name)
+                number = self.actions.get(name)
+            if number is None:
+                number = offer.new_actions.setdefault(
+                    name, len(self.actions) + len(offer.new_actions)
+                )
+            offer.names.append(name)
+            offer.actions.append((number, row))
+            if len(offer.names) > max_actions:
+                break
+        offer.check(max_actions)
+        return offer
+
+    cdef _pair(self, int z, int x):
+        self.pair_z[self.n_pairs] = z
+        self.pair_x[self.n_pairs] = x
+        self.n_pairs += 1
+        self.pairs.append((z, x))
+
+    def adopt(self, dict actions, dict context, dict features):
+        """Take up actions and features not known before."""
+        for name in actions:
+            self.own.append(None)
+            self.names.append(name)
+        self.actions.update(actions)
+        self.context.adopt(context)
+        self.features.adopt(features)
+        self._add_pairs()
+
+    cdef _add_pairs(self):
+        """Add columns of z ⊗ x for columns that are new; crosses only while there is room."""
+        cdef int j, k
+        if self.paired_z == self.features.width and self.paired_x == self.context.width:
+            return
+        for j in range(self.paired_z, self.features.width):
+            self._pair(j, 0)
+        if self.features.width > 1:
+            for k in range(self.paired_x, self.context.width):
+                self._pair(0, k)
+            for j in range(1, self.features.width):
+                for k in range(1, self.context.width):
+                    if (j >= self.paired_z or k >= self.paired_x) and self.crosses < CROSSES:
+                        self.crosses += 1
+                        self._pair(j, k)
+            self.paired_x = self.context.width
+        self.paired_z = self.features.width
+
+    def restore_pairs(self, pairs):
+        """Set the columns of z ⊗ x."""
+        self.n_pairs = self.crosses = 0
+        self.pairs = []
+        for z, x in pairs:
+            if not (0 <= z < self.features.width and 0 <= x < self.context.width):
+                raise ValueError("a product of features that are not there")
+            if self.n_pairs == MAX_PAIRS:
+                raise ValueError("too many products of features")
+            self.crosses += z > 0 and x > 0
+            self._pair(z, x)
+        self.paired_z = self.features.width
+        self.paired_x = self.context.width if self.features.width > 1 else 1
+
+    cdef void cross(self) noexcept:
+        """Write z ⊗ x of the action's row that was spread last to ``zx``."""
+        cdef Py_ssize_t c
+        self.features.standardise(self.z)
+        for c in range(self.n_pairs):
+            self.zx[c] = self.z[self.pair_z[c]] * self.x[self.pair_x[c]]
+
+    @property
+    def deviation(self):
+        """Standard deviation of the noise, 1 for yes and no."""
+        if not self.numeric or self.rewards == 0:
+            return 1.0
+        return sqrt(self.noise / self.rewards)
+
+    cdef int score(self, tuple row, list actions, dict levels, bint observe) except -1:
+        """Write means and variances of the parts of each action's score to ``m`` and ``v``.
+
+        Parts: shared, own, person's. ``actions`` are pairs of a number, -1 if not known, and a
+        row, None without features; ``levels`` are the person's slots by action, None where there
+        is no person.
+        """
+        cdef Py_ssize_t k, number, n = len(actions), width = self.context.width
+        cdef Posterior own
+        cdef tuple action
+        if self.m.shape[0] < n:
+            self.m = np.empty((2 * n, 3))
+            self.v = np.empty((2 * n, 3))
+            self.p = np.empty(2 * n)
+        cdef double* m = &self.m[0, 0]
+        cdef double* v = &self.v[0, 0]
+        memset(m, 0, 3 * n * sizeof(double))
+        memset(v, 0, 3 * n * sizeof(double))
+        self.context.spread(row)
+        if observe:
+            self.context.observe()
+            for action in actions:
+                if action[1] is not None:
+                    self.features.spread(<tuple> action[1])
+                    self.features.observe()
+        self.context.standardise(self.x)
+        for k in range(n):
+            action = <tuple> actions[k]
+            number = action[0]
+            if action[1] is not None:
+                self.features.spread(<tuple> action[1])
+                self.cross()
+                m[0] = self.shared.mean_of(self.zx)
+                v[0] = self.shared.variance_of(self.zx, self.product)
+                v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
+            one = self.own[number] if number >= 0 else None
+            if one is None:
+                v[1] = self.own_weights * squares(self.x, 0, width)
+            else:
+                own = <Posterior> one
+                m[1] = own.mean_of(self.x)
+                v[1] = own.variance_of(self.x, self.product)
+                v[1] += self.own_weights * squares(self.x, own.width, width)
+            if levels is not None:
+                slot = levels.get(action[0])
+                if slot is None:
+                    v[2] = self.levels
+                else:
+                    m[2] = self.level_mean[<Py_ssize_t> slot]
+                    v[2] = self.level_variance[<Py_ssize_t> slot]
+            m += 3
+            v += 3
+        return 0
+
+    def moments(self, tuple row, list actions, dict levels):
+        """Return means and variances (K, 3) of the parts of each action's score, as ``score``."""
+        n = len(actions)
+        self.score(row, actions, levels, False)
+        return np.array(self.m[:n]), np.array(self.v[:n])
+
+    def draw(
+        self, tuple row, list actions, dict levels, double floor, double uniform, bint observe
+    ):
+        """Return the place of the action drawn, and the probabilities of all.
+
+        Inverse gap weighting around the optimistic index: p = 1 / (K + γ gap); the best action, or
+        those that tie for it, share the rest. ``observe`` adds the rows to the statistics.
+        """
+        cdef Py_ssize_t k, best = 0, ties = 0, n = len(actions)
+        self.score(row, actions, levels, observe)
+        cdef double* p = &self.p[0]
+        cdef const double* m = &self.m[0, 0]
+        cdef const double* v = &self.v[0, 0]
+        cdef double scale = self.deviation, greed = GREEDY * sqrt(<double> self.rewards)
+        cdef double total = 0.0, index
+        for k in range(n):
+            index = v[3 * k] + v[3 * k + 1] + LEVEL_PART * v[3 * k + 2]
+            index = m[3 * k] + m[3 * k + 1] + m[3 * k + 2] + CURIOUS * scale * sqrt(index)
+            p[k] = index if self.numeric else logistic(index)
+            if p[k] > p[best]:
+                best = k
+        if self.numeric:
+            greed = greed / (2.0 * scale) if scale > 0.0 else 0.0
+        index = p[best]
+        for k in range(n):
+            if p[k] == index:
+                ties += 1
+                p[k] = -1.0
+            else:
+                p[k] = 1.0 / (n + greed * (index - p[k]))
+                total += p[k]
+        for k in range(n):
+            if p[k] == -1.0:
+                p[k] = (1.0 - total) / ties
+            p[k] = (1.0 - floor) * p[k] + floor / n
+        total = 0.0
+        for k in range(n):
+            total += p[k]
+            if uniform < total:
+                best = k
+                break
+        return best, [p[k] for k in range(n)]
+
+    def learn(
+        self,
+        tuple row,
+        Py_ssize_t number,
+        action,
+        dict levels,
+        double reward,
+        double trust,
+        choices,
+        id,
+        stored,
+    ):
+        """Learn the reward of an action in a context; ``levels`` gets the slot of a new pair.
+
+        ``trust`` is the log-odds that a person reports no and yes as they are, not the opposite. A
+        reward counts less where it is lower than at first. Returns the log-odds after this reward.
+
+        The more is known about an action alone, the less its next reward says about others: n
+        rewards with noise 1 of an action of own variance w say as much as one with noise w + 1 / n,
+        so that each counts as (w_n / w)^2 of a reward, where w_n is what is left of w.
+
+        Puts ``stored`` in ``choices``, so that nothing can come between.
+        """
+        cdef double mean, variance, own_variance, step, shrinkage, error, level = 0.0
+        cdef double share, common = 0.0, weight = 1.0
+        cdef Py_ssize_t slot = -1, width = self.context.width
+        cdef Posterior own
+        self.context.spread(row)
+        self.context.standardise(self.x)
+        own = self.own[number]
+        if own is None:
+            own = Posterior()
+        own.grow(width, self.own_weights)
+        mean = own.mean_of(self.x)
+        variance = own_variance = own.variance_of(self.x, self.product)
+        if action is not None:
+            self.features.spread(<tuple> action)
+            self.cross()
+            self.shared.grow(self.n_pairs, self.shared_weights)
+            mean += self.shared.mean_of(self.zx)
+            common = self.shared.variance_of(self.zx, self.shared_product)
+            variance += common
+        if levels is not None:
+            slot = self._slot(levels, number)
+            mean += self.level_mean[slot]
+            level = self.level_variance[slot]
+            variance += level
+        if self.numeric:
+            error = reward - self.centre - mean
+            step = error / (1.0 + variance)
+            shrinkage = 1.0 / (1.0 + variance)
+            self.reward_mean += (reward - self.reward_mean) / (self.rewards + 1)
+            self.noise += error * step
+        else:
+            if levels is not None:
+                weight = min(logistic(trust) / logistic(FIRST), 1.0)
+                error = (2.0 * reward - 1.0) * mean / sqrt(1.0 + 0.125 * M_PI * variance)
+                trust += min(max(error, -MAX_STEP_OF_TRUST), MAX_STEP_OF_TRUST)
+                trust = min(max(trust, -LARGEST_TRUST), LARGEST_TRUST)
+            mean = posterior_mode(mean, weight * variance, reward)
+            step = weight * (reward - logistic(mean))
+            error = weight * logistic(mean) * logistic(-mean)
+            shrinkage = error / (1.0 + error * variance)
+        choices[id] = stored
+        self.own[number] = own
+        own.learn(self.product, step, shrinkage)
+        if action is not None:
+            share = own_variance / (self.own_weights * squares(self.x, 0, width))
+            share = min(share * share, 1.0)
+            share /= 1.0 - (1.0 - share) * common * shrinkage
+            self.shared.learn(self.shared_product, step * share, shrinkage * share)
+        if slot >= 0:
+            self.level_mean[slot] += step * level
+            self.level_variance[slot] -= shrinkage * level * level
+        self.rewards += 1
+        return trust
+
+    cdef Py_ssize_t _slot(self, dict levels, number) except -1:
+        """Return the slot of a person's action; a new one is at its prior."""
+        found = levels.get(number)
+        if found is not None:
+            return found
+        if self.free:
+            slot = self.free.pop()
+        else:
+            slot = self.slots
+            if slot == self.level_mean.shape[0]:
+                self.level_mean = np.concatenate([self.level_mean, np.zeros(slot)])
+                self.level_variance = np.concatenate([self.level_variance, np.zeros(slot)])
+            self.slots += 1
+        self.level_mean[<Py_ssize_t> slot] = 0.0
+        self.level_variance[<Py_ssize_t> slot] = self.levels
+        levels[number] = slot
+        return slot
+
+
+cdef double posterior_mode(double mean, double variance, double reward) noexcept nogil:
+    """Return the mode t of a score after a reward of 0 or 1: t = mean + variance (reward - p(t)).
+
+    Newton's steps from 0, where the slope is largest, come nearer from one side only.
+    """
+    cdef double t = 0.0, p, step
+    cdef int k
+    for k in range(MAX_NEWTON_STEPS):
+        p = logistic(t)
+        step = (t - mean - variance * (reward - p)) / (1.0 + variance * p * (1.0 - p))
+        t -= step
+        if fabs(step) <= 1e-12 * (1.0 + fabs(t)):
+            break
+    return t

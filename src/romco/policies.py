@@ -1,0 +1,488 @@
+"""Value of a policy from the log of another one: what it would have earned.
+
+A log has, for each choice, the action, its reward, and the probability with which it was drawn.
+docs/choosing.md says which estimate to trust when.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.choosing import Chooser
+from romco.io.formats import BadRow, OpenFile
+from romco.model.names import Id, canonical_name
+
+Numbers = NDArray[np.float64]
+FOLDS = 5
+MIN_SAMPLE_SIZE = 50.0  # expected effective size below which intervals mean little
+NORMAL_QUANTILE = 1.959963984540054  # of 95 % intervals
+TOTAL_TOLERANCE = 1e-6
+MIN_EVENTS = 10
+OPEN_BANDIT = {"action": "item_id", "reward": "click", "probability": "propensity_score"}
+
+
+class LoggedChoice(NamedTuple):
+    """One line of a log."""
+
+    context: Mapping[str, Any]
+    action: Id  # that was chosen
+    reward: float
+    probability: float  # of the action that was chosen
+    probabilities: Mapping[Id, float] | None = None  # of all that were offered, if known
+    task: Id | None = None
+
+
+Policy = Callable[[LoggedChoice, Sequence[Id]], Mapping[Id, float]]
+
+
+class Estimate(NamedTuple):
+    """Mean reward of a choice, with an interval that holds the truth in 95 % of logs."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """Estimates of the mean reward of a policy, by name, and how far to trust them."""
+
+    estimates: dict[str, Estimate]
+    events: int
+    logged: float  # mean reward of the log itself
+    effective_size: float  # expected number of events that count
+    clipped: float  # share of weights that were clipped
+    warnings: tuple[str, ...]
+
+    def table(self) -> str:
+        """Return a line for each estimate."""
+        lines = [f"{'the log itself':>14}  {self.logged:.4g}"]
+        lines += [
+            f"{name:>14}  {one.value:.4g}  ({one.low:.4g} to {one.high:.4g})"
+            for name, one in self.estimates.items()
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        size = f"{self.events:,} choices, of which {self.effective_size:,.0f} count"
+        clipped = f"weights clipped: {self.clipped:.1%}"
+        notes = [f"warning: {text}" for text in self.warnings]
+        return "\n".join([self.table(), size, clipped, *notes])
+
+
+def evaluate(
+    log: Iterable[LoggedChoice],
+    policy: "Policy | Chooser | str" = "greedy",
+    *,
+    max_weight: float | None = None,
+) -> PolicyValue:
+    """Estimate what a policy would have earned where the log was made.
+
+    ``policy`` is a function of a logged choice and the actions offered that returns probabilities
+    by action; a :class:`romco.Chooser`, as it is now; "uniform"; "always NAME"; or "greedy", the
+    best action by the rewards of other parts of the log. Weights above ``max_weight`` are clipped,
+    which biases IPS, SNIPS and doubly robust estimates.
+
+    Raises ValueError where the log has no valid probabilities; warns below an expected effective
+    sample size of 50.
+
+    >>> rng = np.random.default_rng(0)
+    >>> log = []
+    >>> for _ in range(500):
+    ...     action = "ab"[int(rng.random() < 0.5)]
+    ...     reward = float(rng.random() < {"a": 0.2, "b": 0.7}[action])
+    ...     log.append(LoggedChoice({}, action, reward, 0.5, {"a": 0.5, "b": 0.5}))
+    >>> value = evaluate(log, "always b").estimates["doubly robust"]
+    >>> value.low < 0.7 < value.high
+    True
+    """
+    events = list(log)
+    actions = _checked_actions(events)
+    expected = _expected_rewards(events, actions)
+    chosen = _policy_probabilities(events, actions, policy, expected)
+    table = _Table(events, actions, chosen, expected, max_weight)
+    notes = tuple(table.warnings())
+    for text in notes:
+        warnings.warn(text, stacklevel=2)
+    return PolicyValue(
+        table.estimates(),
+        len(events),
+        float(table.reward.mean()),
+        table.effective_size(),
+        float(np.mean(table.clipped)),
+        notes,
+    )
+
+
+class _Table:
+    """A log as arrays: events by actions, 0 where an action was not offered."""
+
+    def __init__(
+        self,
+        events: Sequence[LoggedChoice],
+        actions: Sequence[Sequence[Id]],
+        chosen: Sequence[Mapping[Id, float]],
+        expected: Sequence[Mapping[Id, float]],
+        max_weight: float | None,
+    ) -> None:
+        self.reward = np.array([event.reward for event in events])
+        logged = np.array([event.probability for event in events])
+        of_policy = [chosen[t].get(event.action, 0.0) for t, event in enumerate(events)]
+        self.of_policy = np.array(of_policy)
+        weight = self.of_policy / logged
+        self.clipped = np.zeros(len(events), dtype=bool)
+        if max_weight is not None:
+            self.clipped = weight > max_weight
+            weight = np.minimum(weight, max_weight)
+        self.weight = weight
+        self.fitted = np.array([expected[t][event.action] for t, event in enumerate(events)])
+        by_model = [
+            sum(p * expected[t][a] for a, p in chosen[t].items()) for t in range(len(events))
+        ]
+        self.by_model = np.array(by_model)
+        self.whole = all(event.probabilities is not None for event in events)
+        # Expected squared weight of each event, over what might have been drawn.
+        squares = weight**2
+        self.unsupported = np.zeros(len(events))
+        if self.whole:
+            for t, event in enumerate(events):
+                assert event.probabilities is not None
+                squares[t], self.unsupported[t] = _expected_square(
+                    chosen[t], event.probabilities, max_weight
+                )
+        self.squares = squares
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return all estimates, the one to trust most last."""
+        reward = self.reward
+        weight = self.weight
+        total = weight.sum()
+        error = reward - self.fitted
+        ips = weight * reward
+        robust = self.by_model + weight * error
+        value = ips.sum() / total if total > 0.0 else np.nan
+        replayed = self.of_policy.sum()
+        replay = (self.of_policy * reward).sum() / replayed if replayed > 0.0 else np.nan
+        normalised = weight * (reward - value) / weight.mean() if total > 0.0 else weight
+        matches = self.of_policy * (reward - replay)
+        spread = np.sqrt((matches**2).sum()) / replayed if replayed > 0.0 else np.nan
+        deviation = self.by_model.std(ddof=1)
+        return {
+            "replay": _estimate(replay, spread),
+            "direct": _estimate(self.by_model.mean(), deviation / np.sqrt(len(reward))),
+            "IPS": _estimate(ips.mean(), self._error(ips, reward, 0.0)),
+            "SNIPS": _estimate(value, self._error(normalised, reward - value, 0.0)),
+            "doubly robust": _estimate(robust.mean(), self._error(robust, error, deviation)),
+        }
+
+    def _error(self, terms: Numbers, residual: Numbers, deviation: float) -> float:
+        """Return the larger of two standard errors.
+
+        That of the terms, and that of weights as they might have been drawn: rare ones, which a log
+        may lack, count there.
+        """
+        n = len(terms)
+        observed = terms.var(ddof=1) / n
+        total = self.weight.sum()
+        square = np.mean(residual**2)
+        if total > 0.0:
+            square = max(square, (self.weight * residual**2).sum() / total)
+        drawn = self.squares.sum() * square / n**2 + deviation**2 / n
+        return float(np.sqrt(max(observed, drawn)))
+
+    def effective_size(self) -> float:
+        """Return n^2 over the sum of expected squared weights."""
+        total = self.squares.sum()
+        return float(len(self.reward) ** 2 / total) if total > 0.0 else 0.0
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what makes the estimates doubtful."""
+        if self.effective_size() < MIN_SAMPLE_SIZE:
+            yield (
+                f"only {self.effective_size():.0f} of {len(self.reward):,} choices count for this "
+                "policy: log more of what it would choose, with Chooser(floor=0.05), say"
+            )
+        if self.unsupported.mean() > 0.0:
+            yield (
+                f"{self.unsupported.mean():.1%} of the policy's choices could never be drawn in "
+                "the log: nothing is known about their rewards"
+            )
+        if not self.whole:
+            yield (
+                "the log has only the probabilities of chosen actions: intervals are too narrow "
+                "where weights are rare; log choice.probabilities"
+            )
+
+
+def _expected_square(
+    chosen: Mapping[Id, float], logged: Mapping[Id, float], max_weight: float | None
+) -> tuple[float, float]:
+    """Return the expected squared weight of an event, and what part could not be drawn."""
+    square = 0.0
+    unsupported = 0.0
+    for action, probability in chosen.items():
+        drawn = logged.get(action, 0.0)
+        if drawn > 0.0:
+            weight = probability / drawn
+            if max_weight is not None:
+                weight = min(weight, max_weight)
+            square += drawn * weight**2
+        else:
+            unsupported += probability
+    return square, unsupported
+
+
+def _estimate(value: float, error: float) -> Estimate:
+    reach = NORMAL_QUANTILE * error
+    return Estimate(float(value), float(value - reach), float(value + reach))
+
+
+def _checked_actions(events: Sequence[LoggedChoice]) -> list[list[Id]]:
+    """Return the actions offered in each event; all of the log's where that is not known."""
+    if len(events) < MIN_EVENTS:
+        raise ValueError(f"a log of {len(events)} choices is too short: give at least {MIN_EVENTS}")
+    for t, event in enumerate(events):
+        _check(event, t)
+    everything = list(dict.fromkeys(event.action for event in events))
+    return [
+        everything if event.probabilities is None else list(event.probabilities) for event in events
+    ]
+
+
+def _check(event: LoggedChoice, t: int) -> None:
+    if event.probability is None or not isfinite(event.probability):
+        raise ValueError(
+            f"choice {t} of the log has no probability: without it nobody can know whether an "
+            "action did well, or was shown to those who like it; log choice.probability"
+        )
+    if not 0.0 < event.probability <= 1.0:
+        raise ValueError(f"choice {t}: a probability is above 0, up to 1; got {event.probability}")
+    if not isfinite(event.reward):
+        raise ValueError(f"choice {t}: the reward is {event.reward}: drop the line")
+    if event.probabilities is not None:
+        logged = event.probabilities.get(event.action, 0.0)
+        if abs(logged - event.probability) > TOTAL_TOLERANCE:
+            raise ValueError(f"choice {t}: the action has two probabilities")
+        _check_total(event.probabilities, f"choice {t}")
+
+
+def _check_total(probabilities: Mapping[Id, float], where: str) -> None:
+    values = list(probabilities.values())
+    if min(values) < 0.0 or abs(sum(values) - 1.0) > TOTAL_TOLERANCE:
+        raise ValueError(f"{where}: probabilities must be 0 or more and add up to 1; got {values}")
+
+
+def _expected_rewards(
+    events: Sequence[LoggedChoice], actions: Sequence[Sequence[Id]]
+) -> list[dict[Id, float]]:
+    """Return the expected reward of each action offered, learned from the other folds."""
+    binary = all(event.reward in (0.0, 1.0) for event in events)
+    expected: list[dict[Id, float]] = [{} for _ in events]
+    for fold in range(FOLDS):
+        model = Chooser("yes/no" if binary else "number", pending=1)
+        for t, event in enumerate(events):
+            if t % FOLDS != fold:
+                model.choose(event.context, task=event.task, actions=[event.action], id=t)
+                model.reward(t, event.reward)
+        for t in range(fold, len(events), FOLDS):
+            event = events[t]
+            offered = actions[t]
+            expected[t] = model.expect(event.context, task=event.task, actions=offered)
+    return expected
+
+
+def _policy_probabilities(
+    events: Sequence[LoggedChoice],
+    actions: Sequence[Sequence[Id]],
+    policy: "Policy | Chooser | str",
+    expected: Sequence[Mapping[Id, float]],
+) -> list[dict[Id, float]]:
+    """Return the policy's probabilities of the actions offered in each event."""
+    if policy == "greedy":
+        return [{max(one, key=one.__getitem__): 1.0} for one in expected]
+    decide = _as_function(policy)
+    chosen: list[dict[Id, float]] = []
+    for t, event in enumerate(events):
+        probabilities = dict(decide(event, actions[t]))
+        _check_total(probabilities, f"the policy's choice {t}")
+        unknown = [action for action in probabilities if action not in actions[t]]
+        if any(probabilities[action] > 0.0 for action in unknown):
+            raise ValueError(f"choice {t}: {unknown[0]!r} is not among the actions offered")
+        chosen.append({a: p for a, p in probabilities.items() if p > 0.0})
+    return chosen
+
+
+def _as_function(policy: "Policy | Chooser | str") -> Policy:
+    if isinstance(policy, Chooser):
+        chooser = policy
+        return lambda event, actions: chooser.probabilities(
+            event.context, task=event.task, actions=actions
+        )
+    if policy == "uniform":
+        return lambda event, actions: dict.fromkeys(actions, 1.0 / len(actions))
+    if isinstance(policy, str):
+        word, _, name = policy.partition(" ")
+        if word != "always" or not name:
+            raise ValueError(f'no policy {policy!r}: give "greedy", "uniform" or "always NAME"')
+        wanted = canonical_name(name)
+        return lambda event, actions: {
+            next((a for a in actions if canonical_name(a) == wanted), name): 1.0
+        }
+    return policy
+
+
+# Logs in files
+
+
+def read_log(
+    path: str | Path,
+    *,
+    action: str = "action",
+    reward: str = "reward",
+    probability: str = "probability",
+    task: str | None = None,
+    ignore: Sequence[str] = (),
+    format: str | None = None,
+) -> list[LoggedChoice]:
+    """Read a log: CSV, JSON lines, Parquet, or Vowpal Wabbit's ("vw", or a name ending in .vw).
+
+    The other arguments name columns; all further columns are the context. A cell of
+    ``probability`` is the chosen action's, or a JSON object with those of all actions.
+    ``format="open-bandit"`` reads the columns of the Open Bandit Dataset.
+    """
+    name = str(path)
+    if format == "vw" or (format is None and name.endswith(".vw")):
+        return list(_vowpal_wabbit(Path(path).read_text(encoding="utf-8"), name))
+    if format == "open-bandit":
+        action, reward, probability = OPEN_BANDIT.values()
+        ignore = [*ignore, "", "timestamp"]
+        format = None
+    wanted = [column for column in (action, reward, probability, task) if column is not None]
+    log: list[LoggedChoice] = []
+    with OpenFile(path, format) as file:
+        for row in file.format.read(file.stream, file.name, wanted):
+            if isinstance(row, BadRow):
+                raise row
+            if row is not None:
+                line, cells = row
+                where = f"{file.name}, line {line}"
+                log.append(_logged(dict(cells), where, action, reward, probability, task, ignore))
+    return log
+
+
+def _logged(
+    cells: dict[str, Any],
+    where: str,
+    action: str,
+    reward: str,
+    probability: str,
+    task: str | None,
+    ignore: Sequence[str],
+) -> LoggedChoice:
+    for column in (action, reward, probability):
+        if cells.get(column) in (None, ""):
+            raise ValueError(
+                f"{where}: column {column!r} is empty or not there; a log needs the action, its "
+                "reward and the probability with which it was drawn"
+            )
+    chosen = cells.pop(action)
+    earned = _number(cells.pop(reward), where, reward)
+    drawn = cells.pop(probability)
+    person = None if task is None else cells.pop(task)
+    if isinstance(drawn, str) and drawn.lstrip().startswith("{"):
+        drawn = json.loads(drawn)
+    probabilities = None
+    if isinstance(drawn, Mapping):
+        probabilities = {name: _number(p, where, probability) for name, p in drawn.items()}
+        chosen = str(chosen)
+        drawn = probabilities.get(chosen, 0.0)
+    context = {
+        column: _cell(cell)
+        for column, cell in cells.items()
+        if column not in ignore and cell not in (None, "")
+    }
+    p = _number(drawn, where, probability)
+    return LoggedChoice(context, chosen, earned, p, probabilities, person)
+
+
+def _cell(cell: Any) -> Any:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        return str(cell)
+    return value if isfinite(value) else None
+
+
+def _number(cell: Any, where: str, column: str) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}, column {column!r}: {cell!r} is no number") from None
+
+
+_LABEL = re.compile(r"^(\d+):(-?[\d.eE+-]+):([\d.eE+-]+)(?:\s|$)")
+
+
+def _vowpal_wabbit(text: str, name: str) -> Iterator[LoggedChoice]:
+    """Yield the choices of lines ``action:cost:probability | features``; a reward is -cost.
+
+    Blocks of lines, with or without a first line ``shared``, have one line for each action; the
+    chosen one has the label.
+    """
+    line = 1
+    for block in re.split(r"\n[ \t]*\n", text.strip("\n") + "\n"):
+        lines = [one for one in block.splitlines() if one.strip()]
+        if len(lines) > 1 and _is_multiline(lines):
+            yield _vowpal_block(lines, f"{name}, line {line}")
+        else:
+            for k, one in enumerate(lines):
+                match = _vowpal_label(one, f"{name}, line {line + k}")
+                action, cost, probability = match.groups()
+                context = _vowpal_features(one)
+                yield LoggedChoice(context, action, -float(cost), float(probability))
+        line += block.count("\n") + 2
+
+
+def _is_multiline(lines: Sequence[str]) -> bool:
+    return lines[0].startswith("shared") or sum(bool(_LABEL.match(one)) for one in lines) == 1
+
+
+def _vowpal_block(lines: Sequence[str], where: str) -> LoggedChoice:
+    context: dict[str, Any] = {}
+    if lines[0].startswith("shared"):
+        context = _vowpal_features(lines[0])
+        lines = lines[1:]
+    for one in lines:
+        if _LABEL.match(one):
+            match = _vowpal_label(one, where)
+            name = one.partition("|")[2].strip()
+            return LoggedChoice(context, name, -float(match[2]), float(match[3]))
+    raise ValueError(f"{where}: no line has action:cost:probability: drop the block")
+
+
+def _vowpal_label(line: str, where: str) -> re.Match[str]:
+    match = _LABEL.match(line)
+    if match is None:
+        raise ValueError(f"{where}: expected action:cost:probability | features; got {line!r:.60}")
+    return match
+
+
+def _vowpal_features(line: str) -> dict[str, float]:
+    """Return values by "namespace^feature"."""
+    features: dict[str, float] = {}
+    for part in line.split("|")[1:]:
+        space = "" if part[:1].isspace() else part.split()[0]
+        words = part.split() if not space else part.split()[1:]
+        for word in words:
+            name, _, value = word.partition(":")
+            key = f"{space}^{name}" if space else name
+            features[key] = float(value) if value else 1.0
+    return features

@@ -1,0 +1,199 @@
+"""A chooser in NumPy: every posterior is recomputed from all rewards, and no index is hurried."""
+
+import numpy as np
+
+
+def logistic(t):
+    return 1.0 / (1.0 + np.exp(-t))
+
+
+def mode_by_bisection(mean, variance, reward):
+    """t = mean + variance (reward - p(t))."""
+    low, high = mean - variance, mean + variance
+    for _ in range(200):
+        t = (low + high) / 2
+        if t > mean + variance * (reward - logistic(t)):
+            high = t
+        else:
+            low = t
+    return t
+
+
+def probabilities(index, greed, floor):
+    """Inverse gap weighting, and a part that is uniform."""
+    n, best = len(index), index == index.max()
+    p = 1.0 / (n + greed * (index.max() - index))
+    p[best] = (1.0 - p[~best].sum()) / best.sum()
+    return (1.0 - floor) * p + floor / n
+
+
+class Gaussian:
+    """Precision and precision times mean; a reward is a pseudo-observation of the score."""
+
+    def __init__(self, n, variance):
+        self.prior = np.eye(n) / variance
+        self.likelihood = np.zeros((n, n))
+        self.weighted = np.zeros(n)
+
+    @property
+    def covariance(self):
+        return np.linalg.inv(self.prior + self.likelihood)
+
+    @property
+    def mean(self):
+        return self.covariance @ self.weighted
+
+    def moments(self, row):
+        return row @ self.mean, row @ self.covariance @ row
+
+    def learn(self, row, step, precision):
+        """Add an observation such that the mean moves by step * covariance @ row."""
+        before = self.covariance
+        mean = before @ self.weighted + step * before @ row
+        self.likelihood += precision * np.outer(row, row)
+        self.weighted = (self.prior + self.likelihood) @ mean
+
+    def restate(self, change, variance, rise):
+        """Old rows are change @ row; all rewards are lower by ``rise``."""
+        weighted = self.weighted - rise * self.likelihood[:, 0]
+        inverse = np.linalg.inv(change)
+        self.likelihood = inverse @ self.likelihood @ inverse.T
+        self.weighted = inverse @ weighted
+        self.prior = np.eye(len(weighted)) / variance
+
+
+class Statistics:
+    """All rows that were seen, of a fixed number of columns; column 0 is 1."""
+
+    def __init__(self, n):
+        self.rows = []
+        self.origin, self.unit = np.zeros(n + 1), np.ones(n + 1)
+        self.norm = 0.0
+
+    def see(self, row):
+        for j, value in enumerate(row, start=1):
+            if value and not any(old[j - 1] for old in self.rows):
+                self.unit[j] = abs(value)
+        self.rows.append(row)
+
+    def standardise(self, row):
+        raw = np.concatenate([[0.0], row])
+        x = np.clip((raw - self.origin) / self.unit, -5.0, 5.0)
+        x[0] = 1.0
+        return x
+
+    def renew(self):
+        """Take new units; return factor and shift of the old ones."""
+        origin, unit = np.zeros_like(self.origin), np.ones_like(self.unit)
+        self.norm = 0.0
+        for j, column in enumerate(np.array(self.rows).T, start=1):
+            values = column[column != 0]
+            if len(values) > len(column) / 2:
+                origin[j] = column.mean()
+            spread = column.std() if origin[j] else 0.0
+            if spread == 0.0 and len(values):
+                spread = np.sqrt(np.mean(values**2))
+            unit[j] = spread or 1.0
+            self.norm += np.mean(((column - origin[j]) / unit[j]) ** 2)
+        factor, shift = unit / self.unit, (origin - self.origin) / self.unit
+        self.origin, self.unit = origin, unit
+        return factor, shift
+
+
+class ReferenceChooser:
+    """d features of the context, e of each action, m persons, K actions, all known."""
+
+    def __init__(self, numeric, d, e, m, K, floor=0.0):
+        self.numeric, self.floor = numeric, floor
+        self.context, self.features = Statistics(d), Statistics(e)
+        self.pairs = [(j, k) for j in range(e + 1) for k in range(d + 1)]
+        self.own = [Gaussian(d + 1, 1.0) for _ in range(K)]
+        self.shared = Gaussian(len(self.pairs), 1.0)
+        self.own_variance = self.shared_variance = 1.0
+        self.level_variance = 0.3
+        self.level_precision, self.level_weighted = np.zeros((m, K)), np.zeros((m, K))
+        self.trust = np.full(m, 1.0)
+        self.rewarded = np.zeros((m, K), dtype=bool)
+        self.rewards, self.centre, self.noise = [], 0.0, 0.0
+
+    def level(self, task, action):
+        precision = 1.0 / self.level_variance + self.level_precision[task, action]
+        return self.level_weighted[task, action] / precision, 1.0 / precision
+
+    def products(self, x, z):
+        return np.array([z[j] * x[k] for j, k in self.pairs])
+
+    def moments(self, x, task, action, z):
+        shared = self.shared.moments(self.products(x, z))
+        own = self.own[action].moments(x)
+        return np.array([shared, own, self.level(task, action)]).T
+
+    def choose(self, row, task, features):
+        """Probabilities of all actions, each with its features."""
+        self.context.see(row)
+        for one in features:
+            self.features.see(one)
+        x = self.context.standardise(row)
+        sigma = np.sqrt(self.noise / len(self.rewards)) if self.numeric and self.rewards else 1.0
+        index = []
+        for action, one in enumerate(features):
+            means, variances = self.moments(x, task, action, self.features.standardise(one))
+            doubt = variances @ [1.0, 1.0, 0.3]
+            index.append(means.sum() + 1.5 * sigma * np.sqrt(doubt))
+        greed = 200.0 * np.sqrt(len(self.rewards))
+        if self.numeric:
+            greed = greed / (2 * sigma) if sigma > 0 else 0.0
+        index = np.array(index) if self.numeric else logistic(np.array(index))
+        return probabilities(index, greed, self.floor)
+
+    def learn(self, row, task, action, features, reward):
+        if len(self.rewards) in (0, *(2**k for k in range(30))):
+            self.renew(reward)
+        x, z = self.context.standardise(row), self.features.standardise(features)
+        products = self.products(x, z)
+        means, variances = self.moments(x, task, action, z)
+        mean, variance = means.sum(), variances.sum()
+        if self.numeric:
+            precision = 1.0
+            step = (reward - self.centre - mean) / (1.0 + variance)
+            self.noise += step**2 * (1.0 + variance)
+        else:
+            weight = min(logistic(self.trust[task]) / logistic(1.0), 1.0)
+            evidence = (2 * reward - 1) * mean / np.sqrt(1 + np.pi / 8 * variance)
+            self.trust[task] = np.clip(self.trust[task] + np.clip(evidence, -1, 1), -6, 6)
+            t = mode_by_bisection(mean, weight * variance, reward)
+            step, precision = weight * (reward - logistic(t)), weight * logistic(t) * logistic(-t)
+        noise = 1.0 / precision + variance
+        share = (variances[1] / (self.own_variance * x @ x)) ** 2
+        rest = (noise - variances[0]) / share  # noise of the shared part
+        factor = noise / (rest + variances[0])
+        self.shared.learn(products, step * factor, 1.0 / rest)
+        self.own[action].learn(x, step, 1.0 / (noise - variances[1]))
+        level, spread = self.level(task, action)
+        level += step * spread
+        self.level_precision[task, action] += 1.0 / (noise - spread)
+        precision = 1.0 / self.level_variance + self.level_precision[task, action]
+        self.level_weighted[task, action] = level * precision
+        self.rewarded[task, action] = True
+        self.rewards.append(reward)
+
+    def renew(self, reward):
+        centre = 0.0
+        if self.numeric:
+            centre = np.mean(self.rewards) if self.rewards else reward
+        sigma2 = self.noise / len(self.rewards) if self.numeric and self.rewards else 1.0
+        for _ in range(20 if sigma2 > 0 else 0):
+            levels = [self.level(*pair) for pair in np.argwhere(self.rewarded)]
+            squares = [mean**2 / sigma2 + variance for mean, variance in levels]
+            variance = (sum(squares) + 10 * 0.3) / (len(squares) + 10)
+            self.level_variance = min(max(variance, 0.03), 3.0)
+        x_factor, x_shift = self.context.renew()
+        z_factor, z_shift = self.features.renew()
+        self.own_variance = 10.0 / (1.0 + self.context.norm)
+        self.shared_variance = self.own_variance / (1.0 + self.features.norm)
+        x_change, z_change = np.diag(x_factor), np.diag(z_factor)
+        x_change[1:, 0], z_change[1:, 0] = x_shift[1:], z_shift[1:]
+        for own in self.own:
+            own.restate(x_change, self.own_variance, centre - self.centre)
+        self.shared.restate(np.kron(z_change, x_change), self.shared_variance, 0.0)
+        self.centre = centre

@@ -1,0 +1,212 @@
+"""Values of policies from logs: unbiased, with intervals that hold, and logs that are refused."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import romco
+from romco.policies import LoggedChoice, evaluate, read_log
+
+ACTIONS = ["a", "b", "c", "d"]
+
+
+def likely(action, x):
+    """Probability of a reward."""
+    return 0.2 + 0.6 * ((x > 0) == (action in "ab")) * (0.5 + 0.5 * (action in "ac"))
+
+
+def best(event, actions):
+    return {"a" if event.context["x"] > 0 else "c": 1.0}
+
+
+TRUTH = 0.8
+
+
+def make_log(n, epsilon, seed, whole=True):
+    """A log of a policy that likes b and d, and draws uniformly with probability epsilon."""
+    rng, log = np.random.default_rng(seed), []
+    for _ in range(n):
+        x = float(rng.normal())
+        probabilities = dict.fromkeys(ACTIONS, epsilon / 4)
+        probabilities["b" if x > 0 else "d"] += 1.0 - epsilon
+        action = str(rng.choice(ACTIONS, p=list(probabilities.values())))
+        reward = float(rng.random() < likely(action, x))
+        p = probabilities[action]
+        log.append(LoggedChoice({"x": x}, action, reward, p, probabilities if whole else None))
+    return log
+
+
+def test_estimates_are_near_the_truth():
+    value = evaluate(make_log(3000, 0.5, 0), best)
+    for name in ("IPS", "SNIPS", "doubly robust"):
+        one = value.estimates[name]
+        assert one.low < TRUTH < one.high, name
+        assert one.value == pytest.approx(TRUTH, abs=0.06), name
+    assert value.logged < 0.6
+    assert value.warnings == ()
+    assert value.effective_size == pytest.approx(3000 * 0.125, rel=1e-6)
+
+
+def test_the_greedy_policy_of_the_log_is_found():
+    value = evaluate(make_log(2000, 0.5, 1))
+    assert value.estimates["doubly robust"].value > value.logged + 0.1
+
+
+@pytest.mark.filterwarnings("ignore:only")
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+def test_intervals_hold_the_truth_where_weights_are_rare(epsilon):
+    held = {"IPS": 0, "doubly robust": 0}
+    for seed in range(25):
+        value = evaluate(make_log(400, epsilon, seed), best)
+        for name in held:
+            one = value.estimates[name]
+            held[name] += one.low < TRUTH < one.high
+    assert min(held.values()) >= 22, held
+
+
+def test_logs_with_few_events_that_count_are_warned_of():
+    with pytest.warns(UserWarning, match="choices count"):
+        value = evaluate(make_log(400, 0.02, 0), best)
+    assert value.effective_size == pytest.approx(400 * 0.005)
+    assert "choices count" in str(value)
+
+
+def test_logs_with_the_probability_of_the_chosen_action_alone():
+    with pytest.warns(UserWarning, match="chosen actions"):
+        value = evaluate(make_log(1000, 0.5, 0, whole=False), best)
+    assert value.estimates["IPS"].value == pytest.approx(TRUTH, abs=0.15)
+
+
+def test_clipped_weights_are_counted():
+    value = evaluate(make_log(1000, 0.5, 0), best, max_weight=4.0)
+    assert 0.0 < value.clipped < 0.2
+    assert value.estimates["IPS"].value < TRUTH - 0.2
+
+
+def test_a_policy_that_the_log_could_not_draw():
+    log = [LoggedChoice({}, "a", float(k % 2), 1.0, {"a": 1.0, "b": 0.0}) for k in range(20)]
+    with pytest.warns(UserWarning, match="could never be drawn|count for this"):
+        value = evaluate(log, "always b")
+    assert "could never be drawn" in str(value)
+    assert value.effective_size == 0.0
+
+
+def test_a_chooser_is_a_policy_as_it_is():
+    chooser = romco.Chooser()
+    for i, event in enumerate(make_log(500, 1.0, 5)):
+        chooser.choose(event.context, actions=[event.action], id=i)
+        chooser.reward(i, event.reward)
+    before = chooser.state()
+    value = evaluate(make_log(1500, 1.0, 6), chooser)
+    assert value.estimates["doubly robust"].value > 0.65
+    assert repr(chooser.state()) == repr(before)
+
+
+BAD_LOGS = {
+    "no probability": ({"probability": None}, "nobody can know"),
+    "NaN": ({"probability": float("nan")}, "nobody can know"),
+    "0": ({"probability": 0.0}, "above 0"),
+    "2": ({"probability": 2.0}, "above 0"),
+    "two probabilities": ({"probability": 0.9}, "two probabilities"),
+    "total": ({"probabilities": {"a": 0.5, "b": 0.1}, "probability": 0.5, "action": "a"}, "add up"),
+    "reward": ({"reward": float("nan")}, "reward"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_LOGS)
+def test_a_bad_log_is_refused(what):
+    log = make_log(30, 0.5, 0)
+    change, message = BAD_LOGS[what]
+    log[7] = log[7]._replace(**change)
+    with pytest.raises(ValueError, match=message):
+        evaluate(log, "uniform")
+
+
+def test_bad_policies_are_refused():
+    log = make_log(30, 0.5, 0)
+    for policy, message in (
+        ("best", "no policy"),
+        (lambda event, actions: {"a": 0.4}, "add up"),
+        (lambda event, actions: {"z": 1.0}, "not among"),
+        ("always z", "not among"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(log, policy)
+    with pytest.raises(ValueError, match="too short"):
+        evaluate(log[:3], "uniform")
+
+
+# Files
+
+
+def write_csv(path, log):
+    lines = ["who,x,shown,clicked,p"]
+    for k, event in enumerate(log):
+        cells = json.dumps(event.probabilities).replace('"', '""')
+        lines.append(f'u{k % 5},{event.context["x"]!r},{event.action},{event.reward},"{cells}"')
+    path.write_text("\n".join(lines) + "\n")
+
+
+COLUMNS = {"action": "shown", "reward": "clicked", "probability": "p", "task": "who"}
+
+
+def test_a_csv_file_is_read(tmp_path):
+    log = make_log(50, 0.5, 0)
+    write_csv(tmp_path / "log.csv", log)
+    read = read_log(tmp_path / "log.csv", **COLUMNS)
+    assert [one._replace(task=None) for one in read] == log
+    assert read[7].task == "u2"
+
+
+def test_a_log_without_probabilities_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_text("action,reward\na,1\nb,0\n")
+    with pytest.raises(ValueError, match="probability"):
+        read_log(tmp_path / "log.csv")
+    (tmp_path / "log.csv").write_text("action,reward,probability\na,1,\nb,0,0.5\n")
+    with pytest.raises(ValueError, match=r"line 2.*probability"):
+        read_log(tmp_path / "log.csv")
+
+
+def test_logs_of_vowpal_wabbit_are_read(tmp_path):
+    path = tmp_path / "log.vw"
+    path.write_text("1:2.5:0.4 |user age:3 b | c\n2:-1:0.5 |user b\n")
+    first, second = read_log(path)
+    assert first == LoggedChoice({"user^age": 3.0, "user^b": 1.0, "c": 1.0}, "1", -2.5, 0.4)
+    assert (second.action, second.reward) == ("2", 1.0)
+    path.write_text("shared |u a\n0:1:0.3 |f x\n|f y\n\nshared |u b\n|f x\n0:0:0.7 |f y\n")
+    first, second = read_log(path)
+    assert first == LoggedChoice({"u^a": 1.0}, "f x", -1.0, 0.3)
+    assert second == LoggedChoice({"u^b": 1.0}, "f y", -0.0, 0.7)
+    path.write_text("1 | a b\n")
+    with pytest.raises(ValueError, match="line 1: expected action:cost:probability"):
+        read_log(path)
+
+
+def test_logs_of_open_bandit_are_read(tmp_path):
+    path = tmp_path / "random.csv"
+    path.write_text(
+        ",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+        "0,2019-11-24 00:00:00,14,3,1,0.0125,cef3\n"
+    )
+    (one,) = read_log(path, format="open-bandit")
+    assert one == LoggedChoice({"position": 3.0, "user_feature_0": "cef3"}, "14", 1.0, 0.0125)
+
+
+def test_the_command(tmp_path):
+    write_csv(tmp_path / "log.csv", make_log(600, 0.5, 0))
+    options = [text for name, column in COLUMNS.items() for text in (f"--{name}", column)]
+    command = [sys.executable, "-m", "romco", "evaluate-policy", str(tmp_path / "log.csv")]
+    done = subprocess.run(
+        [*command, *options, "--policy", "always a"], capture_output=True, text=True, check=True
+    )
+    assert "doubly robust" in done.stdout
+    done = subprocess.run(
+        [*command, *options, "--json"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["estimates"]["doubly robust"]["value"] > 0.5
+    done = subprocess.run([*command, "--action", "nothing"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "nothing" in done.stderr
