@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import romco
+from romco.kernels.auto.auto import INPUT_NAMES
 from romco.streams import simulated, synchronous
 from romco_lab.beyond import contest as beyond
 from romco_lab.beyond import report as beyond_report
@@ -59,25 +60,35 @@ def test_late_tasks_come_when_the_others_are_half_done():
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_silent_voice_is_never_heard(name):
-    learner, chosen = variant(name, 12, 8), VARIANTS[name]
-    margins = learner.replay(ROUNDS)
+def test_a_variant_predicts_otherwise(name):
+    learner, whole = variant(name, 12, 8), romco.learner("romco-auto", 12, 8)
+    live = np.allclose(learner.replay(ROUNDS), whole.replay(ROUNDS))
+    margins = learner.predict_frozen(ROUNDS.events)
     assert np.isfinite(margins).all()
-    trust = np.array(list(learner.trust().values()))
-    unlearned = [k for k in chosen.silent if k not in dict(chosen.trust)]
-    np.testing.assert_array_equal(trust[unlearned], 0.0)
-    whole = romco.learner("romco-auto", 12, 8).replay(ROUNDS)
-    # These rounds do not drift: there is nothing to follow, and nothing is lost.
-    assert np.allclose(margins, whole) == (not chosen.follows)
+    frozen = np.allclose(margins, whole.predict_frozen(ROUNDS.events))
+    # Deviations and the moment are of live predictions, where these rounds need no moment;
+    # copies are of frozen ones.
+    assert live == (name in ("auto without old copies", "auto without moment"))
+    assert frozen == (name in ("auto without deviations", "auto without moment"))
 
 
-@pytest.mark.parametrize("kind", ["global", "alone"])
-def test_a_single_copy_is_the_learner_it_is_said_to_be(kind):
-    plain = romco.learner(f"arow-{kind.replace('alone', 'unique')}", 12, 8, r=0.3).replay(ROUNDS)
-    copy = variant(f"only {kind} margin", 12, 8)
-    as_they_are(copy)
-    copy.arrays()["turn"][6] = 0.0  # the learner that forgets is never right
-    np.testing.assert_allclose(copy.replay(ROUNDS), plain, rtol=1e-4, atol=1e-6)  # of length 1
+@pytest.mark.parametrize("name", ["own hinge", "mixed logistic", "global hinge"])
+def test_an_input_that_is_left_out_is_never_heard(name):
+    left_out, single = variant(f"auto without {name}", 12, 8), variant(f"only {name}", 12, 8)
+    for learner in (left_out, single):
+        learner.replay(ROUNDS)
+    k = INPUT_NAMES.index(name)
+    for weights in ("weight", "frozen_weight"):
+        assert left_out.arrays()[weights][k] == 0.0
+        np.testing.assert_array_equal(single.arrays()[weights], np.eye(len(INPUT_NAMES))[k])
+
+
+@pytest.mark.parametrize(("name", "other"), [("own", "unique"), ("global", "global")])
+def test_a_single_learner_is_what_it_is_said_to_be(name, other):
+    plain = romco.learner(f"arow-{other}", 12, 8, r=0.3).replay(ROUNDS)
+    single = variant(f"only {name} hinge", 12, 8)
+    as_they_are(single)
+    np.testing.assert_allclose(single.replay(ROUNDS), plain, rtol=1e-4, atol=1e-6)  # of length 1
 
 
 def test_an_intercept_is_one_more_feature():

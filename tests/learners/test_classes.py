@@ -339,4 +339,4 @@ def test_forgetting_a_task():
     stream = rounds(3)
     learner.replay(stream)
     learner.forget_task(1)
-    assert not learner.members()[0].arrays()["evidence"][1].any()
+    assert not learner.members()[0].arrays()["tasks"][1].any()

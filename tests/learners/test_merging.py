@@ -5,6 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
+from romco.kernels.auto import constants
+from romco.kernels.auto.auto import STREAM_FIELDS
 from romco.kernels.core.events import Events
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import (
@@ -20,7 +22,7 @@ from romco.kernels.merge.rows import (
     add_rows,
     side_by_side,
 )
-from romco.learners.auto import GLOBAL_PRIOR, SubspaceRows, doubt
+from romco.learners.auto import SubspaceRows, prior_covariance
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
@@ -322,7 +324,7 @@ def test_a_learner_that_cannot_be_sharded_says_why():
         romco.learner("mtfl", 3, 2).sharing()
 
 
-def test_kinds_and_counts_of_shards_add_up():
+def test_evidence_and_counts_of_shards_add_up():
     """What only counts is the same as if one learner had seen it all."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(40, 5)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
@@ -343,7 +345,9 @@ def test_kinds_and_counts_of_shards_add_up():
     np.testing.assert_allclose(square, (x**2).sum(axis=0))
     found = [one.values["units"][:, 3:] for one in changes]
     assert any((common.arrays()["units"][:, 3:] == one).all() for one in found)
-    assert common.arrays()["kinds"].sum() == pytest.approx(1.0 + 4)  # one a priori, four tasks
+    evidence = [k for k, name in enumerate(STREAM_FIELDS) if "evidence" in name]
+    total = sum(one.values["stream"][0, evidence] for one in changes)
+    np.testing.assert_allclose(common.arrays()["stream"][evidence], total, rtol=1e-9)
 
 
 def test_taking_over_leaves_what_is_a_tasks_own_alone():
@@ -359,7 +363,7 @@ def test_taking_over_leaves_what_is_a_tasks_own_alone():
     merged = merge(common, [collect_change(learner, touched, 12)])
     other = romco.learner("romco-auto", 5, 2)
     apply_merged(other, merged)
-    for name in ("factor", "own_intercept", "evidence", "belief", "personal"):
+    for name in ("factor", "tasks", "personal"):
         assert not other.arrays()[name].any()
     np.testing.assert_array_equal(other.arrays()["weight"], learner.arrays()["weight"])
 
@@ -414,7 +418,7 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
     common, apart = shard_of("romco-auto", 6, 1), shard_of("romco-auto", 6, 1)
     shards = [shard_of("romco-auto", 6, 1) for _ in range(3)]
     for begin in (0, 40, 80):
-        blocks = [common.kernel.read_block()]
+        blocks = [common.kernel.global_block.read_block()]
         changes, periods = [], []
         for k, shard in enumerate(shards):
             own, touched = slice(begin + k, begin + 39, 3), FeatureCounts(6)
@@ -423,18 +427,18 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
             touched.add(events_of(np.ascontiguousarray(rows)))
             changes.append(collect_change(shard, touched, 13))
             periods.append(Period(13, *touched.rows()))
-            blocks.append(shard.kernel.read_block())
+            blocks.append(shard.kernel.global_block.read_block())
         merged = merge(apart, changes)
         changed = InPlaceMerge(common, shards).run(periods, run_at_once)
         np.testing.assert_array_equal(changed, merged.rows)
-        prior = np.diag([1.0] + [GLOBAL_PRIOR] * (len(blocks[0][0]) - 1))
+        prior = np.diag([1.0] + [constants.GLOBAL_PRIOR] * (len(blocks[0][0]) - 1))
         (mean, start), *parts = ((own[0], prior - own[1:]) for own in blocks)
         mean, covariance = plain.merge_full(mean, start, parts, [0] * 3, np.zeros(len(mean)), 0.0)
-        found = common.kernel.read_block()
+        found = common.kernel.global_block.read_block()
         np.testing.assert_allclose(found[0], mean, rtol=1e-9)
         np.testing.assert_allclose(prior - found[1:], covariance, rtol=1e-9, atol=1e-12)
         for learner in (common, apart, *shards):
-            np.testing.assert_array_equal(learner.kernel.read_block(), found)
+            np.testing.assert_array_equal(learner.kernel.global_block.read_block(), found)
         for learner in (common, apart, *shards):
             assert learner.kernel.choose_after_merge(changed) == (begin == 0)
             assert sorted(learner.arrays()["frequent"][1:]) == [0, 1, 2, 3, 4, 5]
@@ -475,15 +479,15 @@ def test_where_rounding_left_no_covariance_matrix_only_variances_are_merged():
         learner.kernel.others_change()
     spread = np.array([[0.0, 0.0, 0.0], [0.0, 10.0, 9.9], [0.0, 9.9, 10.0]])
     for shard, step in zip(shards, (1.0, 3.0), strict=True):
-        shard.kernel.put_block(np.vstack([[0.0, step, step], spread]))
+        shard.kernel.global_block.put_block(np.vstack([[0.0, step, step], spread]))
     rows = np.arange(2, dtype=np.int32)
     InPlaceMerge(common, shards).run([Period(2, rows, rows + 2)] * 2, run_at_once)
     for learner in (common, *shards):
-        found = learner.kernel.read_block()
+        found = learner.kernel.global_block.read_block()
         np.testing.assert_allclose(found[0], [0.0, 2.0, 2.0], rtol=1e-9)
         np.testing.assert_allclose(found[1:], np.diag([0.0, 10.0, 10.0]), atol=1e-12)
         learner.replay([romco.Round(two, x, np.array([1.0, -1.0]))])
-        assert np.isfinite(learner.arrays()["shared"]).all()
+        assert np.isfinite(learner.arrays()["features"]).all()
 
 
 def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
@@ -504,7 +508,7 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
         expected = np.linalg.qr(total[drawn.rows])[0]
         signs = np.sign((expected * drawn.values).sum(axis=0))
         np.testing.assert_allclose(drawn.values, signs * expected, atol=1e-9)
-        assert not np.delete(learner.arrays()["shared"][:, 6:], drawn.rows, axis=0).any()
+        assert not np.delete(learner.arrays()["directions"], drawn.rows, axis=0).any()
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
             learner.set_subspace(SubspaceRows(np.array(rows, dtype=np.int32), values))
@@ -553,7 +557,9 @@ def test_features_that_are_not_there_are_no_news():
 
 
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
-    start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
+    start = prior_covariance(
+        np.array([1.0, 0.0, 2.0])
+    )  # of whose scale less is known than variance may come back
     _, merged = merge_gaussians(
         np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
     )

@@ -59,38 +59,69 @@ def arow(y, p, v, r=0.3, offset=0.0):
     return (y * loss / (v + r), 1 / (v + r)) if loss > 0 else (0.0, 0.0)
 
 
+class Slope:
+    """A personal weight: its information and precision, apart from the prior."""
+
+    def __init__(self):
+        self.information = self.precision = 0.0
+
+    def look(self, variance):
+        left = 1 / (1 / variance + self.precision)
+        return self.information * left, left
+
+    def step(self, x, a, b, variance):
+        mean, left = self.look(variance)
+        mean, left = mean + a * left * x, left - b * (left * x) ** 2
+        self.precision = 1 / left - 1 / variance
+        self.information = mean / left
+
+
+class Variances:
+    """Log-likelihoods of a grid of variances, given all weights."""
+
+    def __init__(self, least):
+        self.grid, self.weights = least * 10.0 ** np.arange(4), []
+
+    def evidence(self, weights):
+        i, p = (np.array([getattr(w, name) for w in weights]) for name in FIELDS)
+        known = 1 + np.outer(self.grid, p)
+        return 0.5 * (self.grid[:, None] * i**2 / known - np.log(known)).sum(axis=1)
+
+    def expected(self, weights, centre):
+        distance = np.log10(self.grid / centre)
+        score = self.evidence(weights) - distance**2
+        w = np.exp(score - score.max())
+        return np.exp(w @ np.log(self.grid) / w.sum())
+
+
+FIELDS = ("information", "precision")
+
+
 class Auto:
     def __init__(self, d, m):
         self.d, self.m = d, m
-        one = np.ones(d)
-        self.global_margin, self.global_logistic = Belief(one), Belief([10.0] * d + [1.0])
+        one, wide = np.ones(d), [10.0] * d + [1.0]
+        self.hinge, self.shared, self.mixed = Belief(one), Belief(wide), Belief(wide)
         self.joint, self.closed = {d}, False  # weights with covariances; the last is the intercept
-        # Alone: the features of each task by itself, an intercept in common, one of its own.
-        self.alone_margin = [Belief(one) for _ in range(m)]
-        self.alone_logistic = [Belief(one) for _ in range(m)]
-        self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
-        self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.related = Belief([1.0] * 9 + [0.1])
-        self.like_all, self.on_its_own = Belief([1.0] * 2), Belief([1.0] * 2)
-        self.related.w[[0, 2, 4]] = 1.0, 1.0, 2.0
-        self.like_all.w[0] = self.on_its_own.w[0] = 3.0
-        for model in (self.related, self.like_all, self.on_its_own):
-            w = model.w  # how much all of them are worth together is open
-            model.S = model.S + 5.0 * np.outer(w, w) / (w @ w)
-            model.prior = np.full(len(w), 3.0)  # up to which variance comes back
-        self.levels = [Belief([1.0]) for _ in range(m)]
-        self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
-        self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
-        self.B, self.slice, self.drawing = np.zeros((d, 4)), 4096, None
+        self.own = [Belief(one) for _ in range(m)]
+        self.slopes = [[Slope() for _ in range(d)] for _ in range(m)]
+        self.levels = [Slope() for _ in range(m)]
+        self.slope_variances = np.full(d, np.nan)  # of features with covariances
+        self.slope_variance, self.level_variance, self.due = 0.3, 0.1, 0.0
+        self.counted = {}  # slopes when their feature joined: not evidence about its variance
+        self.live, self.frozen = Belief([1.0] * 9), Belief([1.0] * 9)
+        for model in (self.live, self.frozen):
+            model.w[[1, 2, 3]] = 1.0, 1.0, 2.0
+            model.S = model.S + 5.0 * np.outer(model.w, model.w) / (model.w @ model.w)
+            model.prior = np.full(9, 3.0)
+        self.live.S[0, 0] = 1e-9
+        self.deviations = [Belief([0.1, 0.1]) for _ in range(m)]
+        self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
+        self.tracking, self.drift = 0.2, 0.0
+        self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
+        self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
-        self.seen, self.turned, self.turns = np.zeros((3, m))
-        self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
-        self.mean_margin, self.mean_wrong = 0.0, 0.0
-        self.forgets, self.level = Belief(one), Belief([1.0])
-        self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
-        self.factor, self.curvature = 0.0, 0.0  # of newcomers: its logarithm
-        self.lateness, self.unanswered = 0, 0
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 0.0
@@ -100,71 +131,77 @@ class Auto:
             self.log_squares += h * np.log(x @ x)
             self.count += h
 
-    def opinions(self, i, x):
-        p = [
-            self.global_margin.look(x),
-            self.look(self.global_parts(x)),
-            self.alone_margin[i].look(x),
-            self.look(self.alone_parts(i, x)),
-            self.look(self.both_parts(i, x)),
-        ]
-        z = [p[0][0], moderate(*p[1]), p[2][0], moderate(*p[3]), p[4][0]]
-        z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), self.levels[i].w[0]]
-        return p, np.array(z)
+    def slope_priors(self):
+        return np.where(np.isnan(self.slope_variances), self.slope_variance, self.slope_variances)
 
-    def look(self, parts):
-        return tuple(np.sum([belief.look(x) for belief, x in parts], axis=0))
+    def personal(self, i):
+        """Means and variances of a task's slopes."""
+        pairs = zip(self.slopes[i], self.slope_priors(), strict=True)
+        return np.array([slope.look(prior) for slope, prior in pairs]).T
 
-    def global_parts(self, x):
-        return ((self.global_logistic, np.append(x, 1.0)),)
+    def learners(self, i, x):
+        """Mean and variance of each learner."""
+        one, (slope, left) = np.append(x, 1.0), self.personal(i)
+        level, level_left = self.levels[i].look(self.level_variance)
+        mean, variance = self.mixed.look(one)
+        mixed = mean + slope @ x + level, variance + left @ x**2 + level_left
+        return self.own[i].look(x), mixed, self.hinge.look(x), self.shared.look(one)
 
-    def forgetting_parts(self, x):
-        return (self.forgets, x), (self.level, np.ones(1))
+    def inputs(self, i, x):
+        own, mixed, hinge, shared = self.learners(i, x)
+        low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
+        return np.array([1, own[0], moderate(*mixed), hinge[0], moderate(*shared), *low_rank])
 
-    def alone_parts(self, i, x):
-        one = np.ones(1)
-        return (self.alone_logistic[i], x), (self.common, one), (self.own[i], one)
+    def copied_inputs(self, i, x):
+        """The inputs by copies of the weights, and the variances of now."""
+        _, mixed, _, shared = self.learners(i, x)
+        there = np.flatnonzero(x).tolist()
+        all_ = [self.copies.get(j, (0.0, 0.0, 0.0)) for j in there]
+        pairs = [self.copies.get((i, j), (0.0, 0.0)) for j in there]
+        old_hinge, old_shared, old_mixed = np.array(all_).reshape(-1, 3).T @ x[there]
+        old_own, old_slopes = np.array(pairs).reshape(-1, 2).T @ x[there]
+        intercept, mixed_intercept = self.copies.get("intercepts", (0.0, 0.0))
+        level, factor = self.copies.get(("task", i), (0.0, None))
+        if self.copied.get(("task", i), 0.0) <= self.drawn:
+            factor = self.B.T @ self.own[i].w
+        old_mixed += mixed_intercept + old_slopes + level
+        low_rank = (self.B.T @ x) * factor
+        z = [1, old_own, moderate(old_mixed, mixed[1]), old_hinge]
+        return np.array([*z, moderate(old_shared + intercept, shared[1]), *low_rank])
 
-    def both_parts(self, i, x):
-        return (self.together, x), (self.apart[i], x)
+    def moment_of(self, x):
+        """What the moment adds, and its variance."""
+        x = np.where([j in self.joint for j in range(self.d)], x, 0.0)
+        mean, variance = self.moment_slopes.look(x)
+        variance += self.moment.S[0, 0] + 0.01
+        return moderate(mean + self.moment.w[0], variance), variance, x
 
-    def verdicts(self, z):
-        return self.related.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
-
-    def chances(self, i, new=0.0):
-        kinds = self.prior + self.belief.sum(axis=0)
-        share = self.share(i, new) if new else 0.0
-        kinds = (1 - share) * kinds / kinds.sum() + share * np.array([0, 1, 0])
-        chance = kinds * np.exp(self.evidence[i])
-        return chance / chance.sum()
-
-    def share(self, i, new):
-        return new / (self.seen[i] + new)
-
-    def predict(self, i, x, offset=0.0):
-        _, margin, forgets = self.said(i, x, offset)
-        self.unanswered += 1
-        late = self.unanswered > 100 or self.lateness > 100
-        w = self.tracking if self.drift > 0.2 and not late else 0.0
-        yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * forgets) for s in (1, -1))
-        return np.log(yes / no)
-
-    def mixed(self, z, chances, offset):
-        said = np.array([moderate(*verdict) + offset for verdict in self.verdicts(z)])
-        yes, no = (chances @ sigmoid(sign * said) for sign in (1, -1))
-        return np.log(yes / no)
+    def settled(self, i, z):
+        mean, variance = self.live.look(z)
+        own, own_variance = self.deviations[i].look(z[1:3])
+        return mean + own, variance + own_variance
 
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
         x = self.scales.look(x) * self.unit()
-        z = self.opinions(i, x)[1]
-        forgets = moderate(*self.look(self.forgetting_parts(x))) + offset
-        return self.count, self.settled(i, z, offset), forgets
+        return (
+            self.count,
+            moderate(*self.settled(i, self.inputs(i, x))) + offset,
+            self.moment_of(x)[0],
+        )
 
-    def settled(self, i, z, offset):
-        """Of newcomers less is said."""
-        margin = self.mixed(z, self.chances(i, new=self.newness), offset) - offset
-        return offset + margin * np.exp(self.share(i, self.newness) * self.factor)
+    def predict(self, i, x, offset=0.0):
+        _, margin, moment = self.said(i, x, offset)
+        w = self.tracking if self.drift > 0.2 else 0.0
+        yes, no = (
+            (1 - w) * sigmoid(s * margin) + w * sigmoid(s * (margin + moment)) for s in (1, -1)
+        )
+        return np.log(yes / no)
+
+    def predict_frozen(self, i, x, offset=0.0):
+        return (
+            moderate(*self.frozen.look(self.inputs(i, self.scales.look(x) * self.unit()))) + offset
+        )
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -189,11 +226,11 @@ class Auto:
                 next(self.drawing)
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
-                self.B, self.drawing = B, None
+                self.B, self.drawing, self.drawn = B, None, self.count
                 self.next = max(1.25 * self.count, 41 * self.count - 40 * self.next)
 
     def own_vectors(self):
-        return np.array([belief.w for belief in self.alone_logistic]).T
+        return np.array([belief.w for belief in self.own]).T
 
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
@@ -214,129 +251,96 @@ class Auto:
                 if self.closed:
                     self.leave(self.joint - {self.d})
                     for k in range(self.d):  # from now on the prior variance is 1
-                        S = self.global_logistic.S
-                        S[k, k] = 1 / (1 / S[k, k] - 1 / 10 + 1)
+                        for S in (self.shared.S, self.mixed.S):
+                            S[k, k] = 1 / (1 / S[k, k] - 1 / 10 + 1)
                 break
             self.joint.add(int(j))
+            self.counted[int(j)] = self.evidence_of(j)
 
     def leave(self, features):
         for j in list(features):
             self.joint.remove(j)
-            self.global_logistic.part(j)
+            self.shared.part(j)
+            self.mixed.part(j)
+            self.slope_variances[j] = np.nan
+            self.moment_slopes.w[j], self.moment_slopes.S[j, j] = 0.0, 1.0
+
+    def evidence_of(self, j):
+        return Variances(0.003).evidence([slopes[j] for slopes in self.slopes])
 
     def learn(self, i, x, y, h, then=None, offset=0.0):
-        hinge = np.tanh(0.5 * offset)
-        p, z = self.opinions(i, x)
-        forgets = self.look(self.forgetting_parts(x))
-        margin = self.mixed(z, self.chances(i), offset)
-        if then is None or self.count - then[0] <= h:
-            then = self.count, margin, moderate(*forgets) + offset
-        self.weigh(y, h, *then)
-        self.learn_factor(i, y, h, z, offset)
-        self.learn_newness(i, y, h, z, offset)
-        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h, offset=hinge))
-        for belief, part in self.global_parts(x):
-            belief.step(part, *logistic(y, *p[1], h, offset), self.joint)
-        self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h, offset=hinge))
-        for belief, part in self.alone_parts(i, x):
-            belief.step(part, *logistic(y, *p[3], h, offset))
-        for belief, part in self.both_parts(i, x):
-            belief.step(part, *arow(y, *p[4], r=1.0 / h, offset=hinge))
-        for belief, part in self.forgetting_parts(x):
-            belief.step(part, *logistic(y, *forgets, h, offset))
-            belief.forget(part, 0.01 * h)
-        self.learn_stacking(i, y, h, z, offset)
-        (level,), ((v,),) = self.levels[i].w, self.levels[i].S
-        self.levels[i].step(np.ones(1), *logistic(y, margin + level, v, h))
-        self.watch(i, y, h, margin - offset, offset)
+        z, copied = self.inputs(i, x), self.copied_inputs(i, x)
+        learners, settled = self.learners(i, x), self.settled(i, z)
+        if self.count > 50:
+            step = logistic(y, *self.frozen.look(copied), h, offset)
+            self.frozen.step(copied, *step, range(9))
+        shift = self.learn_moment(x, y, h, moderate(*settled) + offset, then)
+        self.renew_copies(i, x)
+        own, mixed, hinge, shared = learners
+        bias = np.tanh(0.5 * offset)
+        one = np.append(x, 1.0)
+        self.own[i].step(x, *arow(y, *own, r=0.3 / h, offset=bias))
+        self.hinge.step(x, *arow(y, *hinge, r=0.3 / h, offset=bias))
+        self.shared.step(one, *logistic(y, *shared, h, offset), self.joint)
+        step, priors = logistic(y, *mixed, h, offset), self.slope_priors()
+        before = self.mixed.look(one)
+        self.mixed.step(one, *step, self.joint)
+        without = moderate(*before) + offset
+        gain = np.log(sigmoid(y * (moderate(*mixed) + offset)) / sigmoid(y * without))
+        self.evidence[i] += h * gain
+        for j in np.flatnonzero(x):
+            self.slopes[i][j].step(x[j], *step, priors[j])
+        self.levels[i].step(1.0, *step, self.level_variance)
+        step = logistic(y, *settled, h, offset + shift)
+        self.live.step(z, *step, range(9))
+        self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
+        self.deviations[i].step(z[1:3], *step)
+        if self.count >= self.due:
+            self.estimate()
 
-    def learn_factor(self, i, y, h, z, offset):
-        """A Newton step by the logarithm of the newcomers' factor."""
-        share = self.share(i, self.newness)
-        if share < 0.02:
-            return
-        said = self.settled(i, z, offset)
-        miss, slope = sigmoid(-y * said), share * (said - offset)
-        self.curvature = max(1.0, self.curvature + h * slope**2 * miss * (1 - miss))
-        step = np.clip(h * y * slope * miss / self.curvature, -0.5, 0.5)
-        self.factor = np.clip(self.factor + step, -5.0, 0.0)
-
-    def learn_newness(self, i, y, h, z, offset=0.0):
-        """By the derivative of log P(y) by log newness, found from differences."""
-        if self.seen[i] == 0 or self.share(i, self.newness) < 0.02:
-            return
-        step = 1e-5
-        more, less = (
-            np.log(sigmoid(y * self.mixed(z, self.chances(i, new=new), offset)))
-            for new in (self.newness * np.exp(step), self.newness * np.exp(-step))
-        )
-        change = 0.5 * h * (more - less) / (2 * step)
-        self.newness = np.clip(self.newness * np.exp(change), 3 * np.exp(-3), 3 * np.exp(3))
-
-    def weigh(self, y, h, count, settled, forgets):
-        """Bayes' rule with a fixed share, by what was said when the event was predicted."""
-        better = self.tracking * sigmoid(y * forgets) ** h
-        w = better / (better + (1 - self.tracking) * sigmoid(y * settled) ** h)
+    def learn_moment(self, x, y, h, settled, then):
+        """Weigh the moment by what it predicted; it steps; return what it explains."""
+        moment, variance, x = self.moment_of(x)
+        late = then is not None and self.count - then[0] > h
+        before, added = then[1:] if late else (settled, moment)
+        better = self.tracking * sigmoid(y * (before + added)) ** h
+        w = better / (better + (1 - self.tracking) * sigmoid(y * before) ** h)
         self.tracking = w + 0.01 * (0.2 - w)
         self.drift += 3e-3 * (self.tracking - self.drift)
-        self.lateness, self.unanswered = self.count - count, 0
+        miss = sigmoid(-y * (settled + moment))
+        curvature = h * miss * (1 - miss)
+        a, b = y * h * miss / (1 + curvature * variance), curvature / (1 + curvature * variance)
+        self.moment.S = self.moment.S + 0.01 * h
+        self.moment.step(np.ones(1), a, b)
+        self.moment_slopes.step(x, a, b)
+        self.moment_slopes.forget(x, 0.01 * h)
+        return self.tracking * moment if self.drift > 0.2 else 0.0
 
-    def watch(self, i, y, h, margin, offset):
-        """Page's test of whether the opposite of what is said explains the answers better.
+    def renew_copies(self, i, x):
+        now, (slope, _) = self.count + 1, self.personal(i)
+        level = self.levels[i].look(self.level_variance)[0]
+        fresh = {
+            "intercepts": (self.shared.w[-1], self.mixed.w[-1]),
+            ("task", i): (level, self.B.T @ self.own[i].w),
+        }
+        for j in np.flatnonzero(x).tolist():
+            fresh[j] = self.hinge.w[j], self.shared.w[j], self.mixed.w[j]
+            fresh[i, j] = self.own[i].w[j], slope[j]
+        for key, values in fresh.items():
+            of_task = isinstance(key, tuple) and key[0] == "task"
+            moved = of_task and self.copied.get(key, 0.0) <= self.drawn
+            if now >= 1.2 * self.copied.get(key, 0.0) or moved:
+                self.copies[key], self.copied[key] = values, now
 
-        The opposite of what is said beside the offset.
-        """
-
-        def gain(opposite):
-            return np.log(sigmoid(y * (offset + opposite)) / sigmoid(y * (offset + margin)))
-
-        told = np.clip(gain(-margin), -3, 3)
-        self.seen[i] += h
-        self.all_seen += h
-        if self.seen[i] > 20:
-            self.turned[i] = max(0, self.turned[i] + h * (told - max(0, self.mean_wrong)))
-        if self.all_seen > 200:
-            turn = np.clip(gain(2 * self.mean_margin - margin), -3, 3)
-            self.all_turned = max(0, self.all_turned + h * turn)
-        self.mean_wrong += 0.02 * (told - self.mean_wrong)
-        self.mean_margin += 0.02 * (margin - self.mean_margin)
-        if self.all_turned > 25:
-            self.begin_all_anew()
-        elif self.turned[i] > 14:
-            self.begin_anew(i)
-            self.turns[i] += 1
-
-    def begin_anew(self, i):
-        one = np.ones(self.d)
-        self.alone_margin[i], self.alone_logistic[i] = Belief(one), Belief(one)
-        self.own[i], self.apart[i] = Belief([1.0]), Belief(0.3 * one)
-        self.levels[i] = Belief([1.0])
-        self.evidence[i], self.seen[i], self.turned[i] = 0, 0, 0
-
-    def begin_all_anew(self):
-        one = np.ones(self.d)
-        for i in range(self.m):
-            self.begin_anew(i)
-        self.global_margin, self.global_logistic = Belief(one), Belief([10.0] * self.d + [1.0])
-        self.common, self.together = Belief([1.0]), Belief(one)
-        self.B, self.drawing, self.next = np.zeros((self.d, 4)), None, self.count + 32
-        self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
-        self.forgets, self.level = Belief(one), Belief([1.0])
-        self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
-        self.factor, self.curvature, self.lateness = 0.0, 0.0, 0
-        self.all_turns += 1
-
-    def learn_stacking(self, i, y, h, z, offset):
-        said = self.verdicts(z)
-        models = (self.related, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
-        shares = h * np.array([self.chances(i)[0], 1, 1])
-        for (model, inputs), verdict, share in zip(models, said, shares, strict=True):
-            model.step(inputs, *logistic(y, *verdict, share, offset), range(len(inputs)))
-            model.renew(3e-5 * h)
-        log_p = [np.log(sigmoid(y * (moderate(*verdict) + offset))) for verdict in said]
-        self.evidence[i] += h * np.array(log_p)
-        self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
-        self.belief[i] = self.chances(i)
+    def estimate(self):
+        every = [slope for slopes in self.slopes for slope in slopes]
+        self.level_variance = Variances(0.01).expected(self.levels, 0.1)
+        self.slope_variance = Variances(0.003).expected(every, 0.3)
+        for j in self.joint - {self.d}:
+            grid = Variances(0.003)
+            grid.evidence = lambda _, j=j: self.evidence_of(j) - self.counted[j]
+            self.slope_variances[j] = grid.expected([], self.slope_variance)
+        self.due = 1.02 * self.count + 1
 
 
 def advance(drawing, budget):

@@ -75,4 +75,4 @@ class PlainModel:
         known = dict(self.features)
         row = self.row(x, known)
         row = {column: value for column, value in row.items() if column < len(self.features)}
-        return float(self.learner.predict(self.round(row, self.tasks[task], 1.0))[0])
+        return float(self.learner.predict_frozen(self.round(row, self.tasks[task], 1.0))[0])

@@ -1,110 +1,70 @@
-"""romco-auto with a part switched off: a stacking model cannot give weight to its input.
+"""romco-auto with a part switched off, or with another constant.
 
 ``python -m romco_lab.beyond.ablations`` prints by how much each part changes the log loss on the
 development sets, at most 20,000 events of each, in the order of the file, shuffled and by task.
-With ``--sensitivity`` it prints the change where a constant of the stacking models is doubled or
-halved, in the order of the file.
+The first 70 % are learned and predicted live, the rest frozen. With ``--sensitivity`` it prints the
+change where a constant is doubled or halved. Names of sets may follow.
 """
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import auto
-from romco.learners.auto import INPUTS, KINDS, Auto
-from romco.learners.base import Arrays
+from romco.kernels.auto import constants
+from romco.kernels.auto.auto import INPUT_NAMES, STREAM_FIELDS
+from romco.learners.auto import Auto
 from romco.rounds import Rounds
 from romco.streams.datasets import load
 
-Numbers = NDArray[np.float64]
+Make = Callable[[int, int], Auto]  # from the number of features and tasks
 DEVELOPMENT_SETS = (
     *("swissmetro", "star", "nlswork", "fars", "flights", "mhc", "movies", "emails", "spam"),
 )
 MAX_EVENTS = 20_000
-CONSTANTS = ("INPUT_DOUBT", "SCALE_DOUBT", "LEVEL_DOUBT", "DOUBT", "RENEWAL")  # of the learner
-
-GLOBAL = (0, 1)
-ALONE = (2, 3)
-MARGIN = (0, 2, 4)
-LOGISTIC = (1, 3)
-TOGETHER = (4,)
-COPIES = (*GLOBAL, *ALONE, *TOGETHER)
-DIRECTIONS = tuple(range(5, 9))
-LEVEL = (9,)
-LIKE_ALL = KINDS.index("like all")
-ON_ITS_OWN = KINDS.index("on their own")
-NEVER_OLD = -1e300  # events: too few ever for anything to be told
-NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
+LEARNED = 0.7  # of the events; the others are predicted frozen
+OWN, MIXED, HINGE, GLOBAL = LEARNERS = INPUT_NAMES[1:5]
+DEVIATING = (OWN, MIXED)  # inputs whose weights differ by task
 
 
-@dataclass(frozen=True)
-class Variant:
-    """Which voices are silent, which kinds of tasks there are not, and what is begun with."""
-
-    silent: tuple[int, ...] = ()
-    missing: tuple[int, ...] = ()  # kinds
-    trust: tuple[tuple[int, float], ...] = ()  # weights to begin with, if not the usual ones
-    learns: bool = True
-    units: bool = True  # whether features have units of their own
-    follows: bool = True  # drift, and turns of all
-    watches: bool = True  # turns of single tasks, and newcomers
-    covariances: bool = True  # of few features
-
-
-def _only(voice: int) -> Variant:
-    others = tuple(k for k in range(len(INPUTS)) if k != voice)
-    return Variant(others, (LIKE_ALL, ON_ITS_OWN), ((voice, 1.0),), learns=False)
-
-
-SINGLE = {f"only {INPUTS[voice]}": _only(voice) for voice in COPIES}
-ABLATIONS = {
-    "auto without U": Variant(DIRECTIONS),
-    "auto without together": Variant(TOGETHER, trust=((0, 2.0), (2, 2.0))),
-    "auto without logistic": Variant(LOGISTIC),
-    "auto without margin": Variant(MARGIN, trust=((1, 1.0), (3, 1.0))),
-    "auto without global": Variant(GLOBAL, (LIKE_ALL,)),
-    "auto without alone": Variant(ALONE, (ON_ITS_OWN,)),
-    "auto without level": Variant(LEVEL),
-    "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
-    "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
-    "auto with stacking models that do not learn": Variant(learns=False),
-    "auto with features as they are": Variant(units=False),
-    "auto without covariances": Variant(covariances=False),
-    "auto without drift": Variant(follows=False),
-    "auto without turns and newcomers": Variant(watches=False),
-}
-VARIANTS = {**ABLATIONS, **SINGLE}
-
-
-def variant(name: str, n_features: int, n_tasks: int) -> Auto:
-    """A fresh romco-auto with a part switched off.
-
-    >>> variant("auto without U", 3, 2).chances().shape
-    (2, 3)
-    """
-    chosen = VARIANTS[name]
-    learner = Auto(n_features, n_tasks)
+def fix(learner: Auto, *inputs: str, weight: float | None = None) -> None:
+    """Let stacking weights of inputs stay as they are, or at a given weight; of all tasks."""
     arrays = learner.arrays()
-    for inputs, weight, covariance, renewal in _stacking_models(arrays):
-        at = [place for place, voice in enumerate(inputs) if voice in chosen.silent]
-        weight[at] = 0.0
-        _settle(covariance, renewal, at if chosen.learns else list(range(len(weight))))
-        for voice, start in chosen.trust:
-            if voice in inputs:
-                weight[inputs.index(voice)] = start
-    arrays["kinds"][list(chosen.missing)] = NONE
-    if not chosen.units:
-        as_they_are(learner)
-    if not chosen.covariances:
-        arrays["frequent"][1:] = -2.0  # no place is free
-    if not chosen.follows:
-        arrays["turn"][0], arrays["turn"][6] = NEVER_OLD, 0.0
-    if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for
-        arrays["change"][:, 0] = NEVER_OLD
-    return learner
+    at = [INPUT_NAMES.index(name) for name in inputs]
+    for model in ("", "frozen_"):
+        covariance = arrays[f"{model}covariance"]
+        covariance[at] = covariance[:, at] = 0.0
+        if weight is not None:
+            arrays[f"{model}weight"][at] = weight
+    arrays["renewal"][at] = 0.0
+    stop_deviations(learner, *(name for name in inputs if name in DEVIATING))
+
+
+def stop_deviations(learner: Auto, *inputs: str) -> None:
+    """Let all tasks have the same weights of inputs."""
+    for name in inputs:
+        learner.field("tasks", f"{name.split()[0]}_spent")[:] = constants.DEVIATION_VARIANCE
+
+
+def set_stream(learner: Auto, name: str, value: float) -> None:
+    """Set a number of the stream's state."""
+    learner.arrays()["stream"][STREAM_FIELDS.index(name)] = value
+
+
+def close_blocks(learner: Auto) -> None:
+    """Let no feature have covariances, nor a slope of the moment."""
+    for name in ("frequent", "mixed_frequent"):
+        learner.arrays()[name][1:] = -2.0  # nothing may join
+
+
+def hear_only(learner: Auto, name: str) -> None:
+    """Let one input be the margin."""
+    fix(learner, *INPUT_NAMES, weight=0.0)
+    fix(learner, name, weight=1.0)
+    set_stream(learner, "tracking", 0.0)
 
 
 def as_they_are(learner: Auto) -> None:
@@ -112,86 +72,99 @@ def as_they_are(learner: Auto) -> None:
     learner.arrays()["units"][:, 4:] = 1e300, 1.0, np.inf, np.inf
 
 
-def _stacking_models(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
-    """Return inputs, weights, covariance and renewal of each stacking model."""
-    yield tuple(range(len(INPUTS))), arrays["weight"], arrays["covariance"], arrays["renewal"]
-    pairs = arrays["pair_weight"], arrays["pair_covariance"], arrays["pair_renewal"]
-    yield from zip((GLOBAL, ALONE), *pairs, strict=True)
+def changed(change: Callable[..., None], *given: str | float, **more: float) -> Make:
+    """Return what makes learners and changes them."""
+
+    def make(n_features: int, n_tasks: int) -> Auto:
+        learner = Auto(n_features, n_tasks)
+        change(learner, *given, **more)
+        return learner
+
+    return make
 
 
-def _settle(covariance: Numbers, renewal: Numbers, places: list[int]) -> None:
-    """No doubt about these weights, now or ever, so they stay as they are."""
-    covariance[places, :] = covariance[:, places] = 0.0
-    renewal[places] = 0.0
+def with_constant(name: str, factor: float) -> Make:
+    """Return what makes learners with a constant times a factor; of a growth, what exceeds 1."""
+    least = 1.0 if name.endswith("GROWTH") else 0.0
+    other = {name: least + factor * (getattr(constants, name) - least)}
+
+    def make(n_features: int, n_tasks: int) -> Auto:
+        with mock.patch.dict(vars(constants), other):
+            return Auto(n_features, n_tasks)
+
+    return make
 
 
-def log_loss(learner: Auto, rounds: Rounds) -> float:
-    """Mean log loss of events that are predicted, then learned."""
-    return float(np.logaddexp(0.0, -rounds.y * learner.replay(rounds)).mean())
+without = partial(changed, fix, weight=0.0)
+SINGLE = {f"only {name}": changed(hear_only, name) for name in LEARNERS}
+ABLATIONS = {
+    "auto without U": without(*INPUT_NAMES[5:]),
+    **{f"auto without {name}": without(name) for name in LEARNERS},
+    "auto without hinge": without(OWN, HINGE),
+    "auto without logistic": without(MIXED, GLOBAL),
+    "auto without deviations": changed(stop_deviations, *DEVIATING),
+    "auto without learned variances": changed(set_stream, "variances_due", 1e300),
+    "auto without covariances": changed(close_blocks),
+    "auto without moment": changed(set_stream, "tracking", 0.0),
+    "auto without old copies": with_constant("COPY_GROWTH", 0.0),
+    "auto with stacking models that do not learn": changed(fix, *INPUT_NAMES),
+    "auto with features as they are": changed(as_they_are),
+}
+VARIANTS = {**ABLATIONS, **SINGLE}
+
+
+def variant(name: str, n_features: int, n_tasks: int) -> Auto:
+    """Return a fresh romco-auto with a part switched off.
+
+    >>> variant("auto without own hinge", 3, 2).trust()["own hinge"]
+    0.0
+    """
+    return VARIANTS[name](n_features, n_tasks)
+
+
+def log_losses(learner: Auto, rounds: Rounds) -> NDArray[np.float64]:
+    """Return mean log losses of single events: the first are learned live, the others frozen."""
+    n = int(LEARNED * len(rounds.y))
+    others = rounds[n:].events
+    live = np.logaddexp(0.0, -rounds.y[:n] * learner.replay(rounds[:n]))
+    frozen = np.logaddexp(0.0, -others.y * learner.predict_frozen(others))
+    return np.array([live.mean(), frozen.mean()])
 
 
 def orders(task: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Events as they are, shuffled, and by task."""
+    """Return events as they are, shuffled, and by task."""
     n = len(task)
     return [np.arange(n), np.random.default_rng(n).permutation(n), np.argsort(task, kind="stable")]
 
 
-def changes(name: str) -> dict[str, list[float]]:
-    """Per cent by which log loss grows on a set without each part, in three orders."""
-    stream = load(name)
-    found: dict[str, list[float]] = {part: [] for part in ABLATIONS}
+def changes(name: str, makes: Mapping[str, Make]) -> NDArray[np.float64]:
+    """Return per cent (learners, orders, 2) by which log losses on a set exceed the usual ones."""
+    stream, found = load(name), []
     for order in orders(stream.task[:MAX_EVENTS]):
         task = stream.task[order]
         rounds = Rounds(task, stream.x[order], stream.y[order], np.arange(len(order) + 1))
         shape = stream.x.shape[1], int(task.max()) + 1
-        whole = log_loss(Auto(*shape), rounds)
-        for part, more in found.items():
-            more.append(100.0 * (log_loss(variant(part, *shape), rounds) / whole - 1.0))
-    return found
+        usual = log_losses(Auto(*shape), rounds)
+        found.append([log_losses(make(*shape), rounds) / usual for make in makes.values()])
+    return 100.0 * (np.array(found).transpose(1, 0, 2) - 1.0)
 
 
-def sensitivities(constant: str, factor: float) -> list[float]:
-    """Per cent by which log loss grows on each set with a constant times a factor."""
-    usual = getattr(auto, constant)
-    found = []
-    for name in DEVELOPMENT_SETS:
-        stream = load(name)
-        n = min(MAX_EVENTS, len(stream.y))
-        shape = (stream.x.shape[1], int(stream.task.max()) + 1)
-        rounds = Rounds(stream.task[:n], stream.x[:n], stream.y[:n], np.arange(n + 1))
-        whole = log_loss(Auto(*shape), rounds)
-        setattr(auto, constant, factor * usual)
-        try:
-            found.append(100.0 * (log_loss(Auto(*shape), rounds) / whole - 1.0))
-        finally:
-            setattr(auto, constant, usual)
-    return found
-
-
-def print_sensitivities() -> None:
-    """Print mean and largest change for each constant."""
-    print("| constant | value | x 2: mean, most | / 2: mean, most |\n|---|---|---|---|")
-    for constant in CONSTANTS:
+def print_table(makes: Mapping[str, Make], sets: tuple[str, ...]) -> None:
+    """Print mean, least and most change of each learner, live and frozen, and the worst sets."""
+    found = np.stack([changes(name, makes) for name in sets], axis=1)  # learners, sets, orders, 2
+    print("| | live: mean, least, most | on | frozen: mean, least, most | on |")
+    print("|---|---|---|---|---|")
+    for name, by_set in zip(makes, found, strict=True):
         cells = []
-        for factor in (2.0, 0.5):
-            found = sensitivities(constant, factor)
-            cells.append(f"{np.mean(found):+.2f}, {max(found):+.2f}")
-        print(f"| {constant} | {getattr(auto, constant):g} | {' | '.join(cells)} |")
-
-
-def print_ablations() -> None:
-    """Print what each part is worth."""
-    sets = {name: changes(name) for name in DEVELOPMENT_SETS}
-    print("| without | mean | least | most | on |\n|---|---|---|---|---|")
-    for part in ABLATIONS:
-        by_set = {name: found[part] for name, found in sets.items()}
-        every = [change for found in by_set.values() for change in found]
-        where = max(by_set, key=lambda name: max(by_set[name]))
-        print(
-            f"| {part.removeprefix('auto ').removeprefix('without ')} | {np.mean(every):+.2f} "
-            f"| {min(every):+.2f} | {max(every):+.2f} | {where} |"
-        )
+        for one in (by_set[..., 0], by_set[..., 1]):
+            worst = sets[int(one.max(axis=1).argmax())]
+            cells.append(f"{one.mean():+.2f}, {one.min():+.2f}, {one.max():+.2f} | {worst}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    print_sensitivities() if "--sensitivity" in sys.argv else print_ablations()
+    some = tuple(name for name in sys.argv[1:] if name in DEVELOPMENT_SETS)
+    names = [name for name in vars(constants) if name.isupper()]
+    pairs = [(name, factor) for name in names for factor in (2.0, 0.5)]
+    scaled = {f"{name} x {factor:g}": with_constant(name, factor) for name, factor in pairs}
+    print_table(scaled if "--sensitivity" in sys.argv else ABLATIONS, some or DEVELOPMENT_SETS)

@@ -298,7 +298,7 @@ def _describe_tasks(model: Model) -> list[str]:
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
     if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} on their own")
+        parts.append(f"{np.count_nonzero(personal):,} different")
     return parts
 
 

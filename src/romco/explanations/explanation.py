@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from romco.explanations.text import ALONE, EFFECT, Explanation, TaskInsight, pairs
+from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
+from romco.learners.auto import KINDS
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
@@ -215,7 +216,7 @@ class ModelReader:
         self.groups = None if groups is None else groups[self.numbers].tolist()
         judged = personal_tasks(learner)
         self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
-        kinds = [ALONE if alone else "related" for alone in self.different]
+        kinds = [KINDS[int(different)] for different in self.different]
         self.kinds = learner.kinds_of(self.numbers) or kinds
         self.n_features = learner.n_features if model is None else model.features.width
 

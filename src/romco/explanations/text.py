@@ -16,11 +16,10 @@ from romco.presentation.screen import inert
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALONE = KINDS[-1]  # the kind of tasks that are different
+ALIKE, DIFFERENT = KINDS
 MEANINGS = {
-    "related": "learn from the others, and add what is their own",
-    "like all": "are answered as all others are",
-    ALONE: "are different: better answered without the others",
+    ALIKE: "have no level or weights of their own that are surely not chance",
+    DIFFERENT: "differ from the others by more than chance",
 }
 MIN_TWIN_COSINE = 0.9  # from which on two tasks are as good as equal
 MAX_NAMES = 8  # of a kind or a group in a sentence
@@ -47,7 +46,7 @@ class TaskInsight:
     different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
     features: tuple[tuple[Any, float], ...] = ()  # largest personal effects
-    kind: str = "related"  # as the learner calls it; "on their own" where it is different
+    kind: str = ALIKE  # or DIFFERENT
     group: int | None = None  # of similar tasks
     level: float | None = None  # probability of the positive label, or number, at an average event
 
@@ -94,9 +93,9 @@ class Explanation:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Number of tasks of each kind; those on their own are :attr:`personal`."""
+        """Number of tasks of each kind; those that are different are :attr:`personal`."""
         counts = Counter(task.kind for task in self.tasks)
-        counts[ALONE] += 0
+        counts[DIFFERENT] += 0
         return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts}
 
     @property
@@ -226,7 +225,7 @@ def kinds(report: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     counts = {kind: f"{n:,} {kind}" for kind, n in report.kinds.items()}
     if report.personal:
-        counts[ALONE] += f" ({members(report.personal)})"
+        counts[DIFFERENT] += f" ({members(report.personal)})"
     return f"Kinds of tasks: {', '.join(counts.values())}."
 
 
@@ -250,8 +249,8 @@ def story(task: TaskInsight, report: Explanation | None = None) -> str:
     """Describe a task in a sentence or two; its level first.
 
     >>> near, far = (("ann", 0.5),), (("age", -2.0),)
-    >>> story(TaskInsight("bob", 9, 1.0, 3.0, 9, True, near, far, "on their own"))
-    'Is on its own since event 9. Differs most in age -2. Most like ann (0.50).'
+    >>> story(TaskInsight("bob", 9, 1.0, 3.0, 9, True, near, far, "different"))
+    'Is different since event 9. Differs most in age -2. Most like ann (0.50).'
     """
     if task.events == 0:
         return "Has learned nothing yet: is answered as a new task."
@@ -267,13 +266,11 @@ def story(task: TaskInsight, report: Explanation | None = None) -> str:
 
 def _kind_sentence(task: TaskInsight) -> str:
     """Describe how a task relates to the others."""
-    if task.kind == "related":
-        return "Learns from the others."
-    if task.kind == "like all":
-        return "Is answered as all others are."
-    if task.kind != ALONE:
+    if task.kind == ALIKE:
+        return "Is like the others."
+    if task.kind != DIFFERENT:
         return f"{task.kind}."
-    text = "Is on its own"
+    text = "Is different"
     twins = [inert(str(name)) for name, cosine in task.nearest[:2] if cosine >= MIN_TWIN_COSINE]
     if twins:
         text = f"Goes with {' and '.join(twins)}, but not with the rest"

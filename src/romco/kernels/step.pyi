@@ -19,6 +19,7 @@ class Step:
     scale: Scale
     starts_tasks: bool
     with_offset: bool
+    live: bool
     def __init__(
         self,
         features: Any,

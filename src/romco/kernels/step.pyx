@@ -59,6 +59,7 @@ cdef class Step:
     cdef public Scale scale
     cdef public bint starts_tasks  # whether the learner must start a new task
     cdef public bint with_offset   # whether events have a known part of their margin
+    cdef public bint live          # whether labels soon follow predictions, which are else frozen
     cdef Mappings reader
     cdef object read_by, base
     cdef dict numbers  # of tasks
@@ -362,7 +363,7 @@ cdef class Step:
         if kernel.busy or kernel.torn:
             kernel.check_idle()  # raises
         kernel.drop_notes()
-        kernel.followed = False
+        kernel.followed, kernel.frozen_predictions = False, not self.live
         return 0
 
     cdef bint look_at_learner(self) except -1:

@@ -1,68 +1,92 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto import constants
 from romco.kernels.auto.auto import (
-    GLOBAL_PRIOR,
-    TRACKING_FORGETTING,
-    TRACKING_PRIOR,
+    FEATURE_FIELDS,
+    INPUT_NAMES,
+    PAIR_FIELDS,
+    PLACE_FIELDS,
+    STREAM_FIELDS,
+    TASK_FIELDS,
     AutoKernel,
 )
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
+from romco.kernels.auto.stacking import StackingModel
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto
-from romco.learners.sharing import Belief, Block, Fixed, Full, Latest, Line, PerFeature, Sum, Whole
+from romco.learners.sharing import (
+    Belief,
+    Block,
+    Fixed,
+    Full,
+    Latest,
+    Line,
+    PerFeature,
+    Sum,
+    Whole,
+    stored_pairs,
+)
 from romco.rounds import Round
 
-INPUTS = (
-    "global margin",
-    "global logistic",
-    "alone margin",
-    "alone logistic",
-    "together",
-    *(f"direction {k}" for k in range(1, 5)),
-    "level",
+RANK = 4  # of the low-rank part
+NO_VARIANCE = (
+    1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
-LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
-KINDS = ("related", "like all", "on their own")
-TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the inputs
-PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are the only inputs
-INPUT_DOUBT = 1.0  # prior variance of a stacking weight by itself,
-SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior weights;
-LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must not become it
-DOUBT = 3.0  # up to which variance comes back
-RENEWAL = 3e-5  # variance that each event adds to it
+PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 FREQUENT = 100  # features up to which the covariances of their weights are kept
-DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, on either side
-PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
-DRIFTS = 0.5  # how likely it must be before it is reported
+DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
+FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
+DRIFTS = 0.4  # how likely it must be before it is reported
+SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
+KINDS = ("like the others", "different")
+
+
+def columns_of(fields: tuple[str, ...], *starts: str) -> tuple[int, ...]:
+    """Return the places of the fields whose names begin so."""
+    return tuple(k for k, name in enumerate(fields) if name.startswith(starts))
+
+
+def belief(name: str) -> Belief:
+    """Return the two columns of a learner's weights."""
+    prior = 1.0 if name == "hinge" else constants.GLOBAL_PRIOR
+    mean, spent = (FEATURE_FIELDS.index(f"{name}_{part}") for part in ("mean", "spent"))
+    return Belief(mean, spent, prior=prior)
+
+
+def evidence_and_rest(fields: tuple[str, ...]) -> tuple[Sum, Latest]:
+    """Return the merge rules of a state whose evidence is added, and nothing else."""
+    sums = columns_of(fields, "evidence", "level_evidence", "slope_evidence")
+    return Sum(sums), Latest(tuple(k for k in range(len(fields)) if k not in sums))
+
+
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     PerFeature(
-        "shared",
-        Belief(0, 3),
-        Belief(1, 4, prior=GLOBAL_PRIOR),
-        Belief(2, 5),
-        Belief(10, 11, forgetting=TRACKING_FORGETTING),
-    ),  # the columns of B are computed anew
-    Whole("intercept", Belief(0, 1)),
-    Whole("level", Belief(0, 1, forgetting=TRACKING_FORGETTING)),
-    Full("weight", "covariance", "renewal", ceiling=DOUBT),
-    Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
-    Whole("kinds", Sum((0, 1, 2), least=1e-300)),
+        "features",
+        *(belief("hinge"), belief("global"), belief("mixed")),
+        Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
+    ),
+    Whole("global_intercept", Belief(0, 1)),
+    Whole("mixed_intercept", Belief(0, 1)),
+    Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
+    Full("frozen_weight", "frozen_covariance", None, ceiling=constants.MAX_VARIANCE),
+    Whole("stream", *evidence_and_rest(STREAM_FIELDS)),
+    Whole("places", *evidence_and_rest(PLACE_FIELDS)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
-    Whole("turn", Latest(tuple(range(11)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
-    Fixed("renewal", "pair_renewal", "frequent", "progress"),  # the last two change at barriers
+    Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
     OWN,
 )
 
@@ -74,37 +98,32 @@ class SubspaceRows(NamedTuple):
     values: Numbers  # (t, k)
 
 
-def doubt(trust: tuple[float, ...]) -> Numbers:
-    """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
-    toward = np.array(trust) / np.linalg.norm(trust)
-    return np.asarray(INPUT_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
+def prior_covariance(weights: Numbers) -> Numbers:
+    """Return the prior covariance (n, n) of stacking weights, most of which is of their scale."""
+    direction = weights / np.linalg.norm(weights)
+    spread = constants.STACKING_VARIANCE * np.eye(len(weights))
+    return np.asarray(spread + constants.SCALE_VARIANCE * np.outer(direction, direction))
 
 
 class Auto(BaseAuto):
-    r"""Five simple learners, a low-rank U between them, and three stacking models; no parameters.
+    r"""Four Gaussian learners, the moment, and two stacking models; no parameters.
 
-    Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
-    logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
-    tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
-    vector *together*. Each is a
-    Gaussian with diagonal covariance; the logistic ones have intercepts. From the
-    tasks' own vectors W a low-rank :math:`B F^\top` of rank four is computed whenever the
-    stream has grown by a quarter, or later where that takes long: what groups of tasks have
-    in common.
+    The learners are two losses, squared hinge (AROW: bold, for clean data) and logistic
+    (cautious, for noisy data), by two degrees of sharing. *Global hinge* and *global logistic*
+    have one vector for all tasks, *own hinge* has one per task, and *mixed logistic* has a
+    shared vector, and a level and slopes of each task whose variances are learned. A low-rank
+    :math:`B F^\top` of rank four, computed from the own vectors from time to time, is what
+    groups of tasks have in common.
 
-    A stacking model, which is a Bayesian logistic regression with one weight vector for all
-    tasks, turns their margins into log-odds. Two more stacking models do so from
-    the global learners only, and from the alone ones only. Which of them is best for a
-    task, that is whether the task is *related* to others, *like all* others, or *on its
-    own*, is decided by the evidence of its own events and by how common each kind is
-    among the tasks (Bayes' rule). A margin is the log-odds of the mixture: comparable
-    over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
+    A stacking model, which is a Bayesian logistic regression with a small deviation for each
+    task, turns their margins into log-odds, and *the moment* follows what holds for the last
+    events only. These are live predictions. Frozen predictions, after which no labels come,
+    have a stacking model of their own, which learns from predictions by old weights. A margin is
+    a log-odds: ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Of features that are present in a tenth of the events the global
-    logistic learner knows all covariances, so that correlated ones are not counted twice. A
-    learner that forgets takes part while it predicts better; a task whose answers become the
-    opposite begins anew. The model is derived in ``docs/romco-auto.md``.
+    is nearly always there. Of features that are present in a tenth of the events the shared
+    logistic vectors have all covariances. The model is derived in ``docs/romco-auto.md``.
     Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
 
     >>> import numpy as np, romco
@@ -117,78 +136,165 @@ class Auto(BaseAuto):
     """
 
     uses_unlabelled: ClassVar = True
-    shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
+    shapes: ClassVar = {
+        **dict.fromkeys(("features", "units", "directions"), "d*"),
+        **dict.fromkeys(("tasks", "factor"), "m*"),
+        **PAIRS,
+    }
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        inputs, places = len(INPUTS), 1 + min(n_features, FREQUENT)
-        arrays = {
-            "shared": aligned_zeros(n_features, 16),  # means, spent variances, B, forgetting, B
-            "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
-            "level": np.zeros((1, 2)),  # the same of the learner that forgets
-            "own_intercept": np.zeros((n_tasks, 4)),  # what a task adds to alone's, and its level
-            "weight": np.array(TRUST),  # of the stacking model of all inputs
-            "covariance": doubt(TRUST),
-            "renewal": np.full(inputs, RENEWAL),
-            "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those of global, alone
-            "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
-            "pair_renewal": np.full((2, 2), RENEWAL),
-            "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, next subspace
-            "joint": np.zeros((places, places)),  # spent covariances, global logistic,
+        places = 1 + min(n_features, FREQUENT)
+        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in INPUT_NAMES])
+        covariance = prior_covariance(weights)
+        renewal = np.full(len(weights), constants.RENEWAL)
+        arrays: Arrays = {
+            "features": aligned_zeros(n_features, len(FEATURE_FIELDS)),
+            "tasks": np.zeros((n_tasks, len(TASK_FIELDS))),
+            "places": np.zeros((places, len(PLACE_FIELDS))),
+            "stream": np.zeros(len(STREAM_FIELDS)),
+            "directions": aligned_zeros(n_features, 2 * RANK),  # B, of both sides
+            "factor": np.zeros((n_tasks, 2 * RANK)),  # F, of both sides
+            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
+            "global_intercept": np.zeros((1, 2)),  # mean, spent variance
+            "mixed_intercept": np.zeros((1, 2)),
+            "weight": weights,
+            "covariance": covariance.copy(),
+            "renewal": renewal,
+            "frozen_weight": weights.copy(),
+            "frozen_covariance": covariance,
+            "clock": np.array([0.0, 0.0, SUBSPACE_FIRST_EVENTS]),  # sum of log |x|^2, events, due
+            "global_joint": np.zeros((places, places)),  # spent covariances,
+            "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
-            "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
-            "turn": np.array([0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4),  # the kernel's StreamState
-            **self.common_arrays(),
+            "mixed_frequent": np.full(places, -1.0),
+            "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
+            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
-        arrays["covariance"][-1, -1] = LEVEL_DOUBT
-        self._keep(6, arrays)
+        arrays["covariance"][0, 0] = NO_VARIANCE  # a live margin has no constant
+        arrays["renewal"][0] = 0.0
+        stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
+        arrays["stream"][stream["tracking"]] = constants.TRACKING_PRIOR
+        arrays["stream"][stream["level_variance"]] = constants.LEVEL_START
+        arrays["stream"][stream["slope_variance"]] = constants.SLOPE_START
+        self._keep(len(PAIR_FIELDS), arrays)
         self._lent: tuple[str, ...] = ()  # arrays that are another's
-        units = Scales(arrays["units"], arrays["typical"])
-        self.kernel = AutoKernel(scales=units, **self.kernel_parts(DOUBT))
+        self._make_kernel(Scales(arrays["units"], arrays["typical"]))
+
+    def _make_kernel(self, units: Units) -> None:
+        """Make the kernel of the arrays."""
+        a = self._arrays
+        names = ("weight", "covariance", "renewal", "frozen_weight", "frozen_covariance", *SCALED)
+        others = {name: array for name, array in a.items() if name not in names}
+        live = StackingModel(a["weight"], a["covariance"], constants.MAX_VARIANCE, a["renewal"])
+        frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"], constants.MAX_VARIANCE)
+        self.kernel = AutoKernel(units, self.pair_store, live, frozen, **others)
+
+    # What is known
+
+    def field(self, array: str, name: str) -> Numbers:
+        """Return a live view of one number of each row of a state."""
+        fields = {"features": FEATURE_FIELDS, "tasks": TASK_FIELDS, "places": PLACE_FIELDS}[array]
+        return np.asarray(self._arrays[array][:, fields.index(name)])
+
+    def variances(self) -> tuple[float, Numbers]:
+        """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
+        level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
+        return float(level), self.kernel.slope_variances()
+
+    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
+        """Return tasks and features of stored pairs, and their numbers by name."""
+        arrays = self.pair_store.arrays()
+        task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
+        return task, feature, dict(zip(PAIR_FIELDS, values.T, strict=True))
+
+    def _weights_of(self, name: str, deviation: str | None = None) -> Numbers:
+        """Return each task's weight (m, 1) of an input."""
+        weights = np.full(self.n_tasks, self._arrays["weight"][INPUT_NAMES.index(name)])
+        if deviation is not None:
+            weights += self.field("tasks", f"{deviation}_deviation")
+        return weights[:, None]
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
-        related, like_all, _ = self.chances().T[:, :, None]
-        weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
-        parts = [
-            related * weight[:2] + like_all * pair,
-            related * weight[4],
-            related * weight[5:9] * self._factor(),
+        by_task = [
+            self._weights_of("global hinge"),
+            self._weights_of("global logistic"),
+            self._weights_of("mixed logistic", "mixed"),
+            self._arrays["weight"][-RANK:] * self._factor(),
         ]
-        vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[self._side()]]]
-        return self.units()[:, None] * vectors, np.hstack(parts)
+        vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
+        side = RANK * self._side()
+        directions = self._arrays["directions"][:, side : side + RANK]
+        left = np.column_stack([*vectors, directions])
+        return self.units()[:, None] * left, np.hstack(by_task)
+
+    def personal_sparse(self) -> Any:
+        from scipy.sparse import csc_array  # here, so that `import romco` stays fast
+
+        task, feature, pair = self._pairs()
+        variance = self.kernel.slope_variances()[feature]
+        slope = pair["information"] * variance / (1.0 + variance * pair["precision"])
+        hinge = self._weights_of("own hinge", "own")[task, 0] * pair["hinge_mean"]
+        mixed = self._weights_of("mixed logistic", "mixed")[task, 0] * slope
+        values = (hinge + mixed) * self.units()[feature]
+        return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
+
+    def own_shares(self) -> Numbers:
+        """Return each task's weight (m, 1) of its own hinge vector."""
+        return self._weights_of("own hinge", "own")
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
     ) -> list[Posterior]:
-        """Return posteriors of the tasks' intercepts and weights, of the logistic learner alone."""
-        own, one = self._arrays["own_intercept"][tasks], np.ones(len(tasks))
-        found = [Posterior(own[:, 0], 1.0 - own[:, 1], one, self._arrays["intercept"][1, 0], 1.0)]
-        mean, spent = (self.stored_numbers(k, features, tasks) for k in (1, 4))
-        for j, m, s in zip(features, mean, spent, strict=True):
-            unit = self.units()[j]
-            found.append(Posterior(unit * m, unit**2 * (1.0 - s), unit**2 * one, 0.0, 1.0))
+        """Return posteriors of the tasks' levels and slopes in the mixed logistic learner."""
+        level_prior, slope_priors = self.variances()
+        precision, information = (
+            self.field("tasks", name)[tasks] for name in ("precision", "information")
+        )
+        variance = level_prior / (1.0 + level_prior * precision)
+        prior = np.full(len(tasks), level_prior)
+        common = float(self._arrays["mixed_intercept"][0, 0])
+        found = [Posterior(information * variance, variance, prior, common, 1.0)]
+        numbers = [
+            self.stored_numbers(PAIR_FIELDS.index(name), features, tasks)
+            for name in ("information", "precision")
+        ]
+        for j, own, sure in zip(features, *numbers, strict=True):
+            unit, prior_variance = self.units()[j], slope_priors[j]
+            variance = prior_variance / (1.0 + prior_variance * sure)
+            prior = np.full(len(tasks), unit**2 * prior_variance)
+            found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
         return found
 
     def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
-        """Return the first stacking model's weight of each input."""
-        return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
+        """Return the live stacking model's weight of each input."""
+        return dict(zip(INPUT_NAMES, self._arrays["weight"].tolist(), strict=True))
+
+    def difference(self) -> Numbers:
+        """Return the evidence (m,) that each task differs from the others, as log-odds.
+
+        It is how much better the task's labels were predicted with its level and slopes than
+        without, by the mixed logistic learner, each before it was learned.
+        """
+        return self.field("tasks", "evidence")
+
+    def personal_tasks(self, sure: float = DIFFERENT_LOG_ODDS) -> NDArray[np.int64]:
+        """Return the tasks that surely differ from the others, and far more than most tasks do."""
+        evidence = self.difference()
+        typical = max(0.0, float(np.median(evidence)))
+        return np.flatnonzero(evidence >= sure + FAR_FROM_TYPICAL * typical)
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The kind of each of some tasks: on its own if one of :meth:`personal_tasks`.
-
-        Else the likelier of the other two.
-        """
-        likelier = self.chances()[tasks, :2].argmax(axis=1)
-        alone = np.isin(tasks, self.personal_tasks())
-        return [KINDS[k] for k in np.where(alone, 2, likelier)]
+        """Return whether each of some tasks is like the others or different."""
+        return [KINDS[int(k)] for k in np.isin(tasks, self.personal_tasks())]
 
     def similarity(self) -> Numbers:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
-        w = self.pair_store.lane(1)
+        w = self.pair_store.lane(PAIR_FIELDS.index("hinge_mean"))
         length = np.linalg.norm(w, axis=1, keepdims=True)
         w = w / np.where(length > 0.0, length, 1.0)
         cosine = w @ w.T
@@ -206,70 +312,53 @@ class Auto(BaseAuto):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
-    def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
-        """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
-        alone = tasks[np.isin(tasks, self.personal_tasks())]
-        cosine = self.similarity()
-        np.fill_diagonal(cosine, 0.0)
-        return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]
-
-    def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
-        """Tasks whose answers turned, so that they began anew, within their last so many events."""
-        events, _, turns = self._arrays["change"].T
-        return np.flatnonzero((turns > 0) & (events < within))
-
     def drift(self) -> float:
-        """Return the mean probability over the last events that forgetting predicts better."""
+        """Return the mean probability over the last events that the moment predicts better."""
         return self.kernel.drift()
 
-    def contributions(self, round: Round) -> Contributions:
-        """Return what features and intercepts add to each margin of ``predict(round)``.
+    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
+        if self.drift() > DRIFTS:
+            return ["All tasks drift: the last events tell more than all of them do."]
+        return []
 
-        Given the variances of learners and stacking models, their margins of an event are linear
-        in its features; and log-odds M of a mixture of log-odds m_k with chances c_k are linear in
-        these: M = sum_k c_k g(m_k) / g(M) m_k, where g(m) = tanh(m / 2) / m.
+    # Predictions
+
+    def contributions(self, round: Round) -> Contributions:
+        """Return what features and intercepts add to each margin of ``predict_frozen(round)``.
+
+        Given the variances, each margin is linear in its inputs, and these are in the features.
         """
         from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
-        arrays, task = self._arrays, np.asarray(round.task)
-        entries = self.kernel.entries(self.events_of(round))
-        chances, starts, features, values, own, variances = entries
-        row, n = np.repeat(np.arange(len(task)), np.diff(starts)), len(task)
-        side, factor = DIRECTIONS[self._side()], self._factor()[task]
-        everybody, x = arrays["shared"][features], values[:, None]
-
-        def sums(terms: Numbers) -> Numbers:
-            totals = np.zeros((n, terms.shape[1]))
-            np.add.at(totals, row, terms)
-            return totals
-
-        u, v = sums(x * everybody), sums(x * own[:, :3])
-        b, c = arrays["intercept"][:, 0]
-        own_level, level = c + arrays["own_intercept"][task, 0], arrays["level"][0, 0]
-        intercept = np.column_stack([np.full(n, b), own_level, np.full(n, level)])
-        sure = _sureness(variances)
-        logistic = sure * (np.column_stack([u[:, 1], v[:, 1], u[:, 10]]) + intercept)
-        z = np.column_stack(
-            [
-                *(u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]),
-                *(u[:, side] * factor, arrays["own_intercept"][task, 2]),
-                logistic[:, 2],
-            ]
+        events = self.events_of(round)
+        starts, features, values, own, levels = self.kernel.entries(events)
+        n, task = len(starts) - 1, np.asarray(round.task)
+        row = np.repeat(np.arange(n), np.diff(starts))
+        level, global_variance, mixed_variance, variance = levels.T
+        weight = dict(zip(INPUT_NAMES, self._arrays["frozen_weight"], strict=True))
+        scale = _moderation(variance)
+        global_scale = scale * weight["global logistic"] * _moderation(global_variance)
+        mixed_scale = scale * weight["mixed logistic"] * _moderation(mixed_variance)
+        side = RANK * self._side()
+        directions = self._arrays["directions"][features, side : side + RANK]
+        low_rank = self._arrays["frozen_weight"][-RANK:] * self._factor()[task]
+        shared = (
+            scale[row] * weight["global hinge"] * self.field("features", "hinge_mean")[features]
+            + global_scale[row] * self.field("features", "global_mean")[features]
+            + mixed_scale[row] * self.field("features", "mixed_mean")[features]
+            + scale[row] * (low_rank[row] * directions).sum(axis=1)
         )
-        a = _coefficients(arrays, chances, z)
-        common = np.column_stack(
-            [a[:, 0], a[:, 1] * sure[:, 0], a[:, 4], a[:, 5:9] * factor, a[:, 10] * sure[:, 2]]
+        personal = scale[row] * weight["own hinge"] * own[:, 0] + mixed_scale[row] * own[:, 1]
+        intercept = (
+            scale * weight["constant"]
+            + global_scale * self._arrays["global_intercept"][0, 0]
+            + mixed_scale * (self._arrays["mixed_intercept"][0, 0] + level)
         )
-        personal = np.column_stack([a[:, 2], a[:, 3] * sure[:, 1], a[:, 4]])
 
-        def part(coefficient: Numbers, vectors: Numbers) -> "csr_array":
-            terms = values * (coefficient[row] * vectors).sum(axis=1)
-            return csr_array((terms, features, starts), shape=(n, len(arrays["shared"])))
+        def part(terms: Numbers) -> "csr_array":
+            return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
-        rest = a[:, 9] * z[:, 9] + (a[:, [1, 3, 10]] * sure * intercept).sum(axis=1)
-        return Contributions(
-            part(common, everybody[:, [0, 1, 2, *side, 10]]), part(personal, own[:, :3]), rest
-        )
+        return Contributions(part(shared), part(personal), intercept)
 
     def prediction_context(self, round: Round) -> Numbers:
         return self.kernel.prediction_context(self.events_of(round))
@@ -277,8 +366,8 @@ class Auto(BaseAuto):
     def update_delayed(self, round: Round, context: Numbers) -> None:
         """Learn a round whose labels came late, by the context of its prediction.
 
-        Inputs are weighed by their values at the time of the prediction. If no event was learned
-        in between, it is :meth:`update`.
+        The moment is weighed by what it predicted then. If no event was learned in between, it
+        is :meth:`update`.
         """
         events = self._labelled(round)
         if np.isnan(context).any():
@@ -292,19 +381,6 @@ class Auto(BaseAuto):
             raise ValueError("context must be the numbers that prediction_context(round) returned")
         self.kernel.set_context(events, np.ascontiguousarray(numbers))
 
-    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        lines = []
-        changed = np.isin(tasks, self.changed_tasks()).sum()
-        if changed:
-            lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
-        if self.drift() > DRIFTS:
-            lines.append("All tasks drift: the last events tell more than all of them do.")
-        if len(tasks) > 1 and self.n_tasks <= LEGIBLE and (twins := len(self.twins(tasks))):
-            lines.append(
-                f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
-            )
-        return lines
-
     # In pairs of classes
 
     def own_units(self) -> Arrays:
@@ -316,12 +392,17 @@ class Auto(BaseAuto):
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
-        self.kernel = AutoKernel(scales=units, **self.kernel_parts(DOUBT))
+        self._make_kernel(units)
 
     # In shards
 
     def sharing(self) -> tuple[Line, ...]:
-        return *SHARING, Block("joint", self.kernel, GLOBAL_PRIOR)
+        kernel, prior = self.kernel, constants.GLOBAL_PRIOR
+        blocks = (
+            Block("global_joint", kernel.global_block, prior),
+            Block("mixed_joint", kernel.mixed_block, prior),
+        )
+        return *SHARING, *blocks
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
@@ -365,51 +446,12 @@ class Auto(BaseAuto):
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
-    def own_shares(self) -> Numbers:
-        """Weight (m, 3) of each task's own margin, logistic and together vectors in W."""
-        related, _, alone = self.chances().T[:, :, None]
-        trust = related * self._arrays["weight"][2:5]
-        trust[:, :2] += alone * self._arrays["pair_weight"][1]
-        return np.asarray(trust)
-
     def units(self) -> Numbers:
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
 
 
-def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
-    """Return coefficients (n, 11): the margin is their sum over the stacking inputs."""
-    parts = []
-    first = slice(0, 10), arrays["weight"], arrays["covariance"]
-    places = slice(0, 2), slice(2, 4)
-    others = zip(places, arrays["pair_weight"], arrays["pair_covariance"], strict=True)
-    for inputs, weight, covariance in (first, *others):
-        part = np.zeros_like(z)
-        variance = ((z[:, inputs] @ covariance) * z[:, inputs]).sum(axis=1)
-        part[:, inputs] = _sureness(variance)[:, None] * weight
-        parts.append(part)
-    forgets = np.zeros_like(z)
-    forgets[:, 10] = 1.0
-    settled = chances[:, 4:] * _mix(chances[:, :3], z, parts)
-    weight = chances[:, 3:4]
-    return _mix(np.hstack([1.0 - weight, weight]), z, [settled, forgets])
-
-
-def _mix(chances: Numbers, z: Numbers, parts: list[Numbers]) -> Numbers:
-    """Coefficients (n, 11) of the log-odds of a mixture, from those of its parts."""
-    margins = np.array([(part * z).sum(axis=1) for part in parts]).T
-    yes = (chances * (1.0 / (1.0 + np.exp(-margins)))).sum(axis=1)
-    whole = np.log(yes / (1.0 - yes))
-    mixture = chances * _gain(margins) / _gain(whole)[:, None]
-    return np.asarray(np.einsum("nk,knv->nv", mixture, np.array(parts)))
-
-
-def _sureness(variance: Numbers) -> Numbers:
+def _moderation(variance: Numbers) -> Numbers:
+    """Return the factor of a margin of this variance (MacKay's approximation)."""
     return np.asarray(1.0 / np.sqrt(1.0 + np.pi * variance / 8.0))
-
-
-def _gain(margin: Numbers) -> Numbers:
-    """tanh(m / 2) / m, a half at 0."""
-    safe = np.where(np.abs(margin) > 1e-6, margin, 1.0)
-    return np.asarray(np.where(np.abs(margin) > 1e-6, np.tanh(safe / 2.0) / safe, 0.5))

@@ -76,6 +76,13 @@ class Learner(ABC):
     def predict(self, round: Round) -> NDArray[np.float64]:
         """Return margins (n,), above 0 for +1, or (n, k) of k classes; reads no label."""
 
+    def predict_frozen(self, round: Round) -> NDArray[np.float64]:
+        """Return margins as ``predict`` does, of events after which no labels come.
+
+        ``predict`` may follow what held for the last events; this relies on what holds on average.
+        """
+        return self.predict(round)
+
     @abstractmethod
     def update(self, round: Round) -> None:
         """Learn from the round; a bad event raises ValueError and nothing changes.
@@ -199,6 +206,11 @@ class CompiledLearner(Learner):
 
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(self.events_of(round))
+
+    def predict_frozen(self, round: Round) -> NDArray[np.float64]:
+        if type(self).predict is not CompiledLearner.predict:
+            return self.predict(round)
+        return self.kernel.predict(self.events_of(round), frozen=True)
 
     def update(self, round: Round) -> None:
         known = with_labels(self, round)

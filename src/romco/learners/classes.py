@@ -1,6 +1,5 @@
 """Many classes from a learner of two."""
 
-from collections import Counter
 from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -352,16 +351,8 @@ class Classes(CompiledLearner):
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The kind of each of some tasks that the inner learners name most often."""
-        votes = [Counter[str]() for _ in tasks]
-        for member in self._members:
-            for vote, kind in zip(votes, member.kinds_of(tasks) or (), strict=False):
-                vote[kind] += 1
-        alone = np.isin(tasks, self.personal_tasks())
-        return [
-            KINDS[-1] if own else max(KINDS[:2], key=one.__getitem__)
-            for own, one in zip(alone, votes, strict=True)
-        ]
+        """Return whether each of some tasks is like the others or different."""
+        return [KINDS[int(own)] for own in np.isin(tasks, self.personal_tasks())]
 
     # New tasks: as the inner learners have it
 

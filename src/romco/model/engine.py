@@ -344,11 +344,12 @@ class Engine(Step):
     def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
         if (task >= 0).all():
-            return predict(self.learner, rows, task, offset)
+            return predict(self.learner, rows, task, offset, self.live)
         margins = self._margins_of_new(rows, offset)
         named = task >= 0
         if named.any():  # any number does for the others: their margins are there already
-            margins[named] = predict(self.learner, rows, np.maximum(task, 0), offset)[named]
+            numbers = np.maximum(task, 0)
+            margins[named] = predict(self.learner, rows, numbers, offset, self.live)[named]
         return margins
 
     def _margins_of_new(self, rows: Rows, offset: Dense | None) -> Dense:
@@ -358,7 +359,8 @@ class Engine(Step):
             margins = common.margins(as_round(self.learner, rows, nobody))
             return margins if offset is None else margins + offset
         self.body = self.body.grown(0, self.tasks.next + 1)
-        return predict(self.learner, rows, np.full(count_rows(rows), self.tasks.next), offset)
+        newcomer = np.full(count_rows(rows), self.tasks.next)
+        return predict(self.learner, rows, newcomer, offset, self.live)
 
     def _common(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""
@@ -1019,11 +1021,18 @@ def as_round(
     return Round(task, x, y, weight, offset)
 
 
-def predict(learner: Learner, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
+def predict(
+    learner: Learner,
+    rows: Rows,
+    task: Numbers,
+    offset: Dense | None = None,
+    live: bool = False,
+) -> Dense:
     """Return margins (n,); columns that the learner does not have yet weigh nothing."""
     if not len(task):
         return np.empty(0)
-    return learner.predict(as_round(learner, rows, task, offset=offset))
+    round = as_round(learner, rows, task, offset=offset)
+    return learner.predict(round) if live else learner.predict_frozen(round)
 
 
 def is_compiled(learner: Learner) -> bool:

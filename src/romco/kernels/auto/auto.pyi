@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.covariances import Covariances
 from romco.kernels.auto.scales import Units
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import Subspace
@@ -8,53 +9,54 @@ from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
-GLOBAL_PRIOR: float
-TRACKING_FORGETTING: float
-TRACKING_PRIOR: float
+FEATURE_FIELDS: tuple[str, ...]
+PAIR_FIELDS: tuple[str, ...]
+TASK_FIELDS: tuple[str, ...]
+PLACE_FIELDS: tuple[str, ...]
+STREAM_FIELDS: tuple[str, ...]
+INPUT_NAMES: tuple[str, ...]
 
 class AutoKernel(Kernel):
     subspace: Subspace
+    global_block: Covariances
+    mixed_block: Covariances
 
     def __init__(
         self,
-        shared: NDArray[np.float64],
-        personal: Pairs,
         scales: Units,
+        personal: Pairs,
+        live: StackingModel,
+        frozen: StackingModel,
+        features: NDArray[np.float64],
+        tasks: NDArray[np.float64],
+        places: NDArray[np.float64],
+        directions: NDArray[np.float64],
         factor: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        level: NDArray[np.float64],
-        own_intercept: NDArray[np.float64],
-        related: StackingModel,
-        like_all: StackingModel,
-        on_its_own: StackingModel,
-        evidence: NDArray[np.float64],
-        belief: NDArray[np.float64],
-        kinds: NDArray[np.float64],
+        global_intercept: NDArray[np.float64],
+        mixed_intercept: NDArray[np.float64],
         clock: NDArray[np.float64],
-        change: NDArray[np.float64],
-        turn: NDArray[np.float64],
-        joint: NDArray[np.float64],
+        stream: NDArray[np.float64],
+        global_joint: NDArray[np.float64],
+        mixed_joint: NDArray[np.float64],
         frequent: NDArray[np.float64],
+        mixed_frequent: NDArray[np.float64],
         progress: NDArray[np.float64],
     ) -> None: ...
-    def begin_anew(self, task: int) -> None: ...
     def prediction_context(self, events: Events) -> NDArray[np.float64]: ...
     def set_context(self, events: Events, context: NDArray[np.float64]) -> None: ...
     def entries(
         self, events: Events
     ) -> tuple[
-        NDArray[np.float64],
         NDArray[np.int64],
         NDArray[np.int32],
         NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
     ]: ...
+    def slope_variances(self) -> NDArray[np.float64]: ...
     def drift(self) -> float: ...
     def others_change(self) -> None: ...
     def choose_after_merge(self, rows: NDArray[np.int32]) -> bool: ...
-    def read_block(self) -> NDArray[np.float64]: ...
-    def put_block(self, block: NDArray[np.float64]) -> None: ...
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None: ...
     def restart_subspace(self) -> None: ...
     def gather_directions(self, rows: NDArray[np.int32]) -> NDArray[np.float64]: ...

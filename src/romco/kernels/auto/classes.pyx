@@ -78,11 +78,12 @@ cdef class Member:
         return -1.0 if self.low < 0 else 1.0
 
     cdef int score(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins, bint followed
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins, bint followed,
+        bint frozen,
     ) except -1 nogil:
         """Margins of events begin to end, the first of which is ``margins[0]``."""
         self.kernel.drop_notes()
-        self.kernel.followed = followed
+        self.kernel.followed, self.kernel.frozen_predictions = followed, frozen
         return self.kernel.score(events, begin, end, margins - begin)
 
     cdef double shift(self, const double* offsets, Py_ssize_t n) noexcept nogil:
@@ -192,7 +193,9 @@ cdef class ClassesKernel(Kernel):
         bint followed,
     ) except -1 nogil:
         self.set_shifts(i, events, begin, end)
-        return (<Member> self.member[i]).score(events, begin, end, own, followed)
+        return (<Member> self.member[i]).score(
+            events, begin, end, own, followed, self.frozen_predictions
+        )
 
     cdef void couple(self, double* sums, const int* some, Py_ssize_t n) noexcept nogil:
         """Replace the evidence against n classes, 1 + sum of exp(-z), by their log-probabilities."""

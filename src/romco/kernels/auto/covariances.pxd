@@ -9,6 +9,7 @@ cdef class Covariances:
     cdef double[::1] frequent      # (n,) features of the places from 1 on, or FREE, or CLOSED
     cdef double[:, ::1] shared     # (d, w) rows that hold a weight and what is spent of its variance
     cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
+    cdef double[:, ::1] extra      # (n, k) further numbers of a place: zeros when a feature joins
     cdef int mean_at, spent_at     # their columns in `shared`
     cdef double prior              # variance of a feature's weight before any event; the intercept's: 1
     cdef double scale              # share of what is left of it that is a variance outside of the block
@@ -31,8 +32,6 @@ cdef class Covariances:
     cdef bint choose(
         self, const int* counted, Py_ssize_t n, Units units, bint leave
     ) noexcept nogil
-    cdef read_block(self)
-    cdef put_block(self, const double[:, ::1] block)
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil
     cdef void remove(self, Py_ssize_t k) noexcept nogil

@@ -38,11 +38,13 @@ cdef class Covariances:
     """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
 
     def __init__(
-        self, spent, frequent, shared, intercept, int mean_at, int spent_at, double prior
+        self, spent, frequent, shared, intercept, int mean_at, int spent_at, double prior,
+        extra=None,
     ):
         cdef Py_ssize_t n = len(spent), d = len(shared)
         self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
         self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
+        self.extra = np.zeros((n, 1)) if extra is None else extra
         self.rooms = np.zeros((2, n)), np.zeros(d + n, np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
@@ -158,6 +160,7 @@ cdef class Covariances:
         self.spent[:, k] = 0.0
         self.frequent[k], self.place[j] = <double> j, <unsigned char> k
         self.spent[k, k] = self.spent_of(k)[0]
+        self.extra[k, :] = 0.0
         self.count += 1
 
     cdef void remove(self, Py_ssize_t k) noexcept nogil:
@@ -166,6 +169,7 @@ cdef class Covariances:
         self.place[<Py_ssize_t> self.frequent[k]] = 0
         if k != last:
             self.frequent[k] = self.frequent[last]
+            self.extra[k, :] = self.extra[last, :]
             self.place[<Py_ssize_t> self.frequent[k]] = <unsigned char> k
             for i in range(last):
                 if i != k:
@@ -173,11 +177,12 @@ cdef class Covariances:
                     self.spent[i, k] = self.spent[last, i]
             self.spent[k, k] = self.spent[last, last]
         self.frequent[last] = FREE
+        self.extra[last, :] = 0.0
         self.spent[last, :] = 0.0
         self.spent[:, last] = 0.0
         self.count -= 1
 
-    cdef read_block(self):
+    def read_block(self):
         """Return means, and below them what is spent of the covariances (1 + n, n)."""
         self.settle()
         cdef Py_ssize_t k, n = self.count
@@ -186,7 +191,7 @@ cdef class Covariances:
             block[0, k] = self.mean_of(k)[0]
         return block
 
-    cdef put_block(self, const double[:, ::1] block):
+    def put_block(self, const double[:, ::1] block not None):
         """Replace what `read_block` returned."""
         self.settle()
         cdef Py_ssize_t k, n = self.count

@@ -23,6 +23,7 @@ cdef class Kernel:
     cdef readonly Py_ssize_t done  # rounds that the last replay has learned
     cdef Py_ssize_t width  # numbers that `score` gives for each event: 1, or one for each class
     cdef bint torn    # set while a step is made that an error would leave half-made
+    cdef bint frozen_predictions                 # no labels follow the `score` that is running
     cdef bint followed                           # `learn` follows the `score` that is running
     cdef void* noted                             # whose events there are notes of, NULL without
     cdef Py_ssize_t noted_begin, noted_end

@@ -52,7 +52,7 @@ cdef class Kernel:
     ) except -1 nogil:
         """Score a round, then learn it."""
         self.drop_notes()
-        self.followed = True
+        self.followed, self.frozen_predictions = True, False
         self.score(events, begin, end, margins)
         check(margins, self.width, begin, end)
         self.learn(events, begin, end, margins)
@@ -80,14 +80,16 @@ cdef class Kernel:
 
     # Each of all events, or of some of a stream's by their places, so that no loop need cut it.
 
-    def predict(self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1):
-        """Margins (n,) of one round, or (n, width)."""
+    def predict(
+        self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1, bint frozen=False
+    ):
+        """Margins (n,) of one round, or (n, width); ``frozen`` where no labels will follow."""
         end = events.n if end < 0 else end
         self.check_between(events, begin, end)
         cdef cnp.ndarray margins = room(end - begin, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
         self.drop_notes()
-        self.followed = False
+        self.followed, self.frozen_predictions = False, frozen
         self.score(events, begin, end, p)
         check(p, self.width, begin, end)
         events.restore_shift(begin, end, p)
@@ -149,7 +151,7 @@ cdef class Kernel:
                         self.done = i + 1
                         continue
                     self.drop_notes()
-                    self.followed = False
+                    self.followed = self.frozen_predictions = False
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, self.width, starts[i], starts[i + 1])
                     events.restore_shift(starts[i], starts[i + 1], p)

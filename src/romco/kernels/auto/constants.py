@@ -1,0 +1,26 @@
+"""Constants of romco-auto for two classes: every number that changes its predictions.
+
+The kernel reads them when a learner is made; `docs/romco-auto.md` says what each is for.
+"""
+
+AROW_R = 0.3  # AROW's r of both hinge learners
+GLOBAL_PRIOR = 10.0  # prior variance of shared logistic weights; 1 where features are too many
+INTERCEPT_PRIOR = 1.0  # prior variance of shared intercepts
+LEVEL_GRID = 0.01  # smallest variance of tasks' levels that is considered; the others are x10
+SLOPE_GRID = 0.003  # the same of tasks' slopes
+LEVEL_START = 0.1  # variance of tasks' levels before any event
+SLOPE_START = 0.3  # variance of tasks' slopes before any event
+GRID_PENALTY = 1.0  # log-odds by which a variance ten times off the expected one is less likely
+STACKING_VARIANCE = 1.0  # prior variance of each stacking weight,
+SCALE_VARIANCE = 5.0  # and of all of them together, in proportion to the prior weights
+DEVIATION_VARIANCE = 0.1  # prior variance of a task's deviation from a stacking weight
+RENEWAL = 3e-5  # variance that each event adds to a stacking weight,
+MAX_VARIANCE = 3.0  # up to this
+COPY_GROWTH = 1.2  # of the stream, after which a weight's copy for frozen predictions is renewed
+FROZEN_MIN_EVENTS = 50.0  # events before the stacking model of frozen predictions learns
+MOMENT_PACE = 1e-2  # variance that each event adds to the level of the moment
+MOMENT_PRIOR = 1.0  # variance of the slopes of the moment,
+MOMENT_FORGETTING = 1e-2  # and the share by which an event lets it grow, up to that
+TRACKING_PRIOR = 0.2  # probability that the moment predicts better, before any event,
+TRACKING_SHARE = 1e-2  # the share by which each event returns to it,
+DRIFT_RATE = 3e-3  # and the rate of its mean, above which the moment takes part

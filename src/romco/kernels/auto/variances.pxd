@@ -1,0 +1,57 @@
+"""Variances of what is personal, learned by their marginal likelihood on a grid.
+
+Of a weight of one task the information i and the precision p are known, so that under a prior of
+variance t its log-likelihood is, but for a constant,
+
+    (t i^2 / (1 + t p) - log(1 + t p)) / 2
+
+The sum of it over all tasks is kept for a grid of variances, each ten times the one before. An event
+changes one term of the sum, so nothing becomes stale, sums of shards are added, and a task is
+forgotten by subtracting its term. The variance is the geometric mean of the grid under its posterior,
+whose prior falls with the square of the distance from an expected variance.
+"""
+
+from libc.math cimport exp, log10
+
+cdef enum:
+    GRID = 4
+
+
+cdef struct VarianceGrid:
+    double least                   # the smallest variance
+    double start                   # expected before any event
+    double penalty                 # log-odds against a variance ten times off
+
+
+cdef inline void add_evidence(
+    double* evidence, double* products, double variance, double old_information,
+    double old_precision, double information, double precision,
+) noexcept nogil:
+    """Replace a weight's term in the evidence; products of 1 + t p are for `finish_evidence`."""
+    cdef double before, after
+    cdef int k
+    for k in range(GRID):
+        before = 1.0 + variance * old_precision
+        after = 1.0 + variance * precision
+        evidence[k] += 0.5 * variance * (
+            information * information / after - old_information * old_information / before
+        )
+        products[k] *= after / before
+        variance *= 10.0
+
+
+cdef inline double expected_variance(
+    const double* evidence, VarianceGrid grid, double centre
+) noexcept nogil:
+    """Posterior geometric mean of the variances of a grid."""
+    cdef double place = log10(centre / grid.least), best = -1e300, total = 0.0, mean = 0.0, weight
+    cdef double[GRID] score
+    cdef int k
+    for k in range(GRID):
+        score[k] = evidence[k] - grid.penalty * (k - place) * (k - place)
+        best = max(best, score[k])
+    for k in range(GRID):
+        weight = exp(score[k] - best)
+        total += weight
+        mean += weight * k
+    return grid.least * exp(2.302585092994046 * mean / total)
