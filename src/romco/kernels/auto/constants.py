@@ -5,7 +5,6 @@ The kernel reads them when a learner is made; `docs/romco-auto.md` says what eac
 
 AROW_R = 0.3  # AROW's r of both hinge learners
 GLOBAL_PRIOR = 10.0  # prior variance of shared logistic weights; 1 where features are too many
-INTERCEPT_PRIOR = 1.0  # prior variance of shared intercepts
 LEVEL_GRID = 0.01  # smallest variance of tasks' levels that is considered; the others are x10
 SLOPE_GRID = 0.003  # the same of tasks' slopes
 LEVEL_START = 0.1  # variance of tasks' levels before any event
