@@ -14,6 +14,8 @@ DIFFERENT = {
     "--out": "a file, or a folder of results",
     "--task": "the name of a column, or in explain the name of a task",
     "--label": "the name of a column, or in explain a label",
+    "--format": "of rows of events, or of a log of choices",
+    "--ignore": "columns of events, or of a log of choices",
     "--name": "host names of a server, the owner of a token",
 }
 

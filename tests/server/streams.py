@@ -64,7 +64,7 @@ def said_of(lesson: Lesson) -> list[float] | None:
     random = Random(lesson.id)
     if random.random() < 0.5:
         return None
-    return [float(random.randrange(BEFORE)), *(random.gauss(0.0, 2.0) for _ in range(10))]
+    return [float(random.randrange(BEFORE)), *(random.gauss(0.0, 2.0) for _ in range(2))]
 
 
 def learned_late(some: list[Lesson]) -> Model:

@@ -62,6 +62,11 @@ class TaskStream:
     def fitted_model(self) -> Model:
         return self.model
 
+    def _live_model(self) -> Model:
+        """Return the model, whose predictions are live: River learns each event after it."""
+        self.model.engine.live = True
+        return self.model
+
     def file_settings(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
         return {**parameters, "task_column": column_to_json(self.task_column)}
@@ -98,7 +103,7 @@ class TaskStream:
         self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
     ) -> Any:
         """Predict one event."""
-        return self.model.predict_one(*self._split_one(x, task), offset=offset)
+        return self._live_model().predict_one(*self._split_one(x, task), offset=offset)
 
     def learn_many(
         self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
@@ -116,7 +121,7 @@ class TaskStream:
         """The answer of each row of a frame, as a series of the same kind."""
         if self.model.engine.target.kind != "number" and not self.model.classes:
             return _frame(X, {"y": []})["y"]
-        answers = self.model.predict(*self._split_many(X, task), offset=offset)
+        answers = self._live_model().predict(*self._split_many(X, task), offset=offset)
         return _frame(X, {"y": answers})["y"]
 
     def _split_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
@@ -179,7 +184,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     ... ]
     >>> model = preprocessing.StandardScaler() | ROMCOClassifier()
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
-    Accuracy: 97.77%
+    Accuracy: 97.21%
     """
 
     file_kind = "river"  # in a file of :func:`romco.save`
@@ -202,16 +207,18 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         if len(self.model.classes) < 2:
             if len(classes) < 2:
                 return dict.fromkeys(classes, 1.0)
-            positive = self.model.engine.probability_one(*self._split_one(x, task), offset)
+            engine = self._live_model().engine
+            positive = engine.probability_one(*self._split_one(x, task), offset)
             return {classes[0]: 1.0 - positive, classes[1]: positive}
-        return self.model.predict_proba_one(*self._split_one(x, task), offset=offset)
+        return self._live_model().predict_proba_one(*self._split_one(x, task), offset=offset)
 
     def predict_proba_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        probabilities = self.model.engine.probabilities(*self._split_many(X, task), offset)
+        engine = self._live_model().engine
+        probabilities = engine.probabilities(*self._split_many(X, task), offset)
         if probabilities.ndim == 1:
             probabilities = np.column_stack([1.0 - probabilities, probabilities])
         return _frame(X, dict(zip(classes, probabilities.T, strict=True)))

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def chooser_state(
         "learner": "chooser",
         "n_tasks": len(levels),
         "n_features": kernel.context.width,
-        "numbers": {name: getattr(kernel, name) for name in NUMBERS},
+        "numbers": dict(zip(NUMBERS, attrgetter(*NUMBERS)(kernel), strict=True)),
         "rows": [kernel.context.rows, kernel.features.rows],
         "tasks": [to_json(task) for task in levels],
         "features": [list(kernel.context.number), list(kernel.features.number)],

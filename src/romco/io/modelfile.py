@@ -81,6 +81,18 @@ class Estimator(Protocol):
         """Return the estimator of that description around a model."""
 
 
+@runtime_checkable
+class OwnState(Protocol):
+    """An object with a state of its own, such as a chooser."""
+
+    @property
+    def file_kind(self) -> str:
+        """Kind of the file."""
+
+    def state(self) -> dict[str, Any]:
+        """Return arrays and numbers, for a file."""
+
+
 def save(model: "Model | Learner | Chooser | Estimator", path: str | Path) -> None:
     """Write a model, learner, chooser or estimator; the file is always the old or the new one.
 
@@ -96,9 +108,8 @@ def save(model: "Model | Learner | Chooser | Estimator", path: str | Path) -> No
     """
     if isinstance(model, Model | Learner):
         save_state(model.state(), path, "model" if isinstance(model, Model) else "learner")
-    elif getattr(model, "file_kind", None) == CHOOSER:
-        chooser: Any = model
-        save_state(chooser.state(), path, CHOOSER)
+    elif isinstance(model, OwnState):
+        save_state(model.state(), path, model.file_kind)
     elif isinstance(model, Estimator):
         state = {**model.fitted_model().state(), "estimator": model.file_settings()}
         save_state(state, path, model.file_kind)
