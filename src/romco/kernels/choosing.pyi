@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+_Numbers = NDArray[np.float64]
 Row = tuple[bytes, bytes]
-Moments = tuple[Numbers, Numbers]
+_Moments = tuple[_Numbers, _Numbers]
 
 OPTIMISM: float
 LEVEL_CURIOSITY: float
@@ -27,23 +27,23 @@ class FeatureTable:
     max_columns: int
     width: int
     rows: float
-    mean: Numbers
-    deviations: Numbers
-    nonzero: Numbers
-    origin: Numbers
-    unit: Numbers
+    mean: _Numbers
+    deviations: _Numbers
+    nonzero: _Numbers
+    origin: _Numbers
+    unit: _Numbers
     def __init__(self, max_names: int, max_columns: int) -> None: ...
     def read(self, row: Any, new: dict[str, int], skip: str | None = None) -> Row: ...
     def adopt(self, new: dict[str, int]) -> None: ...
-    def set_units(self, origin: Numbers, unit: Numbers) -> None: ...
+    def set_units(self, origin: _Numbers, unit: _Numbers) -> None: ...
 
 class Posterior:
     width: int
     @property
-    def mean(self) -> Numbers: ...
+    def mean(self) -> _Numbers: ...
     @property
-    def covariance(self) -> Numbers: ...
-    def replace(self, mean: Numbers, covariance: Numbers) -> None: ...
+    def covariance(self) -> _Numbers: ...
+    def replace(self, mean: _Numbers, covariance: _Numbers) -> None: ...
 
 class Offer:
     context: Row
@@ -75,23 +75,23 @@ class ChooserKernel:
     @property
     def deviation(self) -> float: ...
     @property
-    def level_means(self) -> Numbers: ...
+    def level_means(self) -> _Numbers: ...
     @property
-    def level_variances(self) -> Numbers: ...
-    def set_levels(self, means: Numbers, variances: Numbers, free: list[int]) -> None: ...
+    def level_variances(self) -> _Numbers: ...
+    def set_levels(self, means: _Numbers, variances: _Numbers, free: list[int]) -> None: ...
     def free_levels(self, levels: dict[int, int]) -> None: ...
     def adopt(
         self, actions: Mapping[Any, int], context: dict[str, int], features: dict[str, int]
     ) -> None: ...
     def restore_pairs(self, pairs: Iterable[Sequence[int]]) -> None: ...
-    def standardise(self, row: Row) -> Numbers: ...
+    def standardise(self, row: Row) -> _Numbers: ...
     def replace(
         self,
-        own: Sequence[Moments | None],
-        shared: Moments | None,
-        levels: Moments,
-        context: Moments,
-        features: Moments,
+        own: Sequence[_Moments | None],
+        shared: _Moments | None,
+        levels: _Moments,
+        context: _Moments,
+        features: _Moments,
         priors: tuple[float, float, float],
         centre: float,
     ) -> None: ...
@@ -101,7 +101,7 @@ class ChooserKernel:
         row: Row,
         actions: list[tuple[int, Row | None]],
         levels: dict[int, int] | None,
-    ) -> Moments: ...
+    ) -> _Moments: ...
     def draw(
         self,
         row: Row,
