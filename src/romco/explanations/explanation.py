@@ -373,7 +373,7 @@ class ModelReader:
 
 
 class Overview:
-    """What was read of a model that goes on learning, from any thread.
+    """Overview of a model that goes on learning, for any thread.
 
     A model with many tasks is read in the background, so that what was read may be a moment old.
     ``version`` gives the number of the last change, and how often a task was forgotten: what was

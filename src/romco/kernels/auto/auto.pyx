@@ -46,7 +46,6 @@ cdef enum:
     DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
-cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before the low-rank part is first computed
 cdef double SHARD_GROWTH = 1.25                # of all events between two recomputations in shards
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
