@@ -1,4 +1,5 @@
 import csv
+import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -171,12 +172,15 @@ def test_batch_methods_may_run_on_fewer_shuffles(world):
     assert [run.seed for run in runs if run.learner == "pa-unique"] == [0, 1, 2]
 
 
-def test_started_again_it_repeats_nothing_and_reports_the_same(report, monkeypatch, world):
+def test_started_again_it_repeats_nothing_and_reports_the_same(
+    report, monkeypatch, world, tmp_path
+):
+    again = shutil.copytree(report, tmp_path / "again")
     before = (report / "summary.csv").read_text()
     monkeypatch.setattr(running, "_fresh", lambda *_: pytest.fail("ran again"))
     monkeypatch.setattr(reporting, "figures", lambda *_: [])  # drawing is slow
-    measure(make_experiment(real=True), report, 1, "romco paper all", silent)
-    assert (report / "summary.csv").read_text() == before
+    measure(make_experiment(real=True), again, 1, "romco paper all", silent)
+    assert (again / "summary.csv").read_text() == before
 
 
 def test_on_simulated_data_every_title_says_so(world, tmp_path, monkeypatch):
