@@ -17,6 +17,7 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
+from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
@@ -85,6 +86,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
+    Fixed("functions", "definitions", "scores"),
     OWN,
 )
 
@@ -136,7 +138,7 @@ class BaseAuto(PairLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        places = 1 + min(n_features, FREQUENT)
+        places = 1 + min(n_features, FREQUENT) + MOST_FUNCTIONS
         weights, covariance = self._stacking_prior()
         renewal = np.full(len(weights), constants.RENEWAL)
         arrays: Arrays = {
@@ -159,6 +161,9 @@ class BaseAuto(PairLearner):
             "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "mixed_frequent": np.full(places, -1.0),
+            "functions": np.zeros((MOST_FUNCTIONS, len(FEATURE_FIELDS))),
+            "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
+            "scores": np.zeros((2, BASES, BASES)),  # of products of two columns
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }

@@ -23,6 +23,7 @@ MOMENT_FORGETTING = 1e-2  # and the share by which an event lets it grow, up to 
 TRACKING_PRIOR = 0.2  # probability that the moment predicts better, before any event,
 TRACKING_SHARE = 1e-2  # the share by which each event returns to it,
 DRIFT_RATE = 3e-3  # and the rate of its mean, above which the moment takes part
+CROSS_PRIOR = 0.1  # prior variance of a product of two columns; of a wave: 1
 
 # Of numbers
 DEGREES_OF_FREEDOM = 4.0  # of Student's t, which errors follow
