@@ -38,7 +38,7 @@ BASES = CROSSED * ORDERS
 cdef class Functions:
     """Views of sketches, definitions of functions, and sums that tell which products to take."""
 
-    def __init__(self, places, definitions, scores, double prior, double cross_prior):
+    def __init__(self, places, definitions, scores, double wave_prior, double cross_prior, double prior):
         self.places, self.definitions, self.scores = places, definitions, scores
         self.at = places.shape[1] - len(SKETCH_FIELDS)
         cdef Py_ssize_t n = len(places)
@@ -47,7 +47,7 @@ cdef class Functions:
         self.there = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.room[1])
         self.listed = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.room[2])
         self.n_listed = self.n_active = 0
-        self.wave_scale, self.cross_scale = sqrt(1.0 / prior), sqrt(cross_prior / prior)
+        self.wave_scale, self.cross_scale = sqrt(wave_prior / prior), sqrt(cross_prior / prior)
         self.lose_track()
 
     cdef void lose_track(self) noexcept nogil:
