@@ -46,7 +46,7 @@ DIRECTIONS = slice(INPUT_NAMES.index("direction 1"), INPUT_NAMES.index("directio
 NO_VARIANCE = (
     1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
-PRIOR_WEIGHTS = {"own": 1.0, "mixed": 1.0, "global": 2.0}  # others: 0
+PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 SCALED = ("units", "typical")  # arrays of the features' scales
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
@@ -85,8 +85,10 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
-    Fixed("renewal", "frequent", "global_frequent", "progress", "directions"),  # change at barriers
-    Fixed("functions", "definitions", "scores"),
+    Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
+    Fixed("definitions"),
+    Whole("scores", Sum(tuple(range(2 * BASES)))),
+    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
     OWN,
 )
 
@@ -96,6 +98,7 @@ class FrozenShares(NamedTuple):
 
     whole: Numbers  # of all that stacking adds up
     constant: Numbers
+    hinge: Numbers
     everybody: Numbers  # of the global learner
     mixed: Numbers  # of the shared vector of the mixed learner,
     personal: Numbers  # and of a task's level and slopes there
@@ -156,13 +159,13 @@ class BaseAuto(PairLearner):
             "frozen_weight": weights.copy(),
             "frozen_covariance": covariance,
             "clock": np.array([0.0, 0.0, SUBSPACE_FIRST_EVENTS]),  # sum of log |x|^2, events, due
-            "mixed_joint": np.zeros((places, places)),  # spent covariances,
+            "global_joint": np.zeros((places, places)),  # spent covariances,
+            "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
-            "global_joint": np.zeros((1 + MOST_FUNCTIONS, 1 + MOST_FUNCTIONS)),
-            "global_frequent": np.full(1 + MOST_FUNCTIONS, -1.0),
+            "mixed_frequent": np.full(places, -1.0),
             "functions": np.zeros((MOST_FUNCTIONS, len(FEATURE_FIELDS))),
             "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
-            "scores": np.zeros((2, BASES, BASES)),  # of products of two columns
+            "scores": np.zeros((BASES, 2 * BASES)),  # of products of two columns, and squares
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
@@ -214,7 +217,7 @@ class BaseAuto(PairLearner):
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
         by_task = [*self._shared_weights(), low_rank]
-        vectors = [self.field("features", f"{name}_mean") for name in ("global", "mixed")]
+        vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         side = RANK * self._side()
         directions = self._arrays["directions"][:, side : side + RANK]
         left = np.column_stack([*vectors, directions])
@@ -222,7 +225,7 @@ class BaseAuto(PairLearner):
 
     @abstractmethod
     def _shared_weights(self) -> list[Numbers]:
-        """Return each task's weights (m, 1) of the global and the mixed learner's shared vector."""
+        """Return each task's weights (m, 1) of the three shared vectors."""
 
     @abstractmethod
     def _personal_weights(self) -> tuple[Numbers, Numbers]:
@@ -235,7 +238,7 @@ class BaseAuto(PairLearner):
         variance = self.kernel.slope_variances()[feature]
         slope = pair["information"] * variance / (1.0 + variance * pair["precision"])
         own, mixed = (weights[task, 0] for weights in self._personal_weights())
-        values = (own * pair["own_mean"] + mixed * slope) * self.units()[feature]
+        values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def own_shares(self) -> Numbers:
@@ -289,7 +292,7 @@ class BaseAuto(PairLearner):
 
     def similarity(self) -> Numbers:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
-        w = self.pair_store.lane(PAIR_FIELDS.index("own_mean"))
+        w = self.pair_store.lane(PAIR_FIELDS.index("hinge_mean"))
         length = np.linalg.norm(w, axis=1, keepdims=True)
         w = w / np.where(length > 0.0, length, 1.0)
         cosine = w @ w.T
@@ -326,7 +329,7 @@ class BaseAuto(PairLearner):
         from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
         events = self.events_of(round)
-        starts, features, values, own, levels = self.kernel.entries(events)
+        starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._frozen_shares(levels)
@@ -334,7 +337,8 @@ class BaseAuto(PairLearner):
         directions = self._arrays["directions"][features, side : side + RANK]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
-            share.everybody[row] * self.field("features", "global_mean")[features]
+            share.hinge[row] * self.field("features", "hinge_mean")[features]
+            + share.everybody[row] * self.field("features", "global_mean")[features]
             + share.mixed[row] * self.field("features", "mixed_mean")[features]
             + share.whole[row] * (low_rank[row] * directions).sum(axis=1)
         )
@@ -349,7 +353,26 @@ class BaseAuto(PairLearner):
         def part(terms: Numbers) -> "csr_array":
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
-        return Contributions(part(shared), part(personal), intercept)
+        by_function = share.everybody[:, None] * self.function_weights("global")
+        by_function = by_function + share.mixed[:, None] * self.function_weights("mixed")
+        curves = (functions * by_function) @ self._function_columns()
+        return Contributions(part(shared) + csr_array(curves), part(personal), intercept)
+
+    def function_weights(self, learner: str) -> Numbers:
+        """Return the weights (f,) of functions of columns in the global or the mixed learner."""
+        return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
+
+    def _function_columns(self) -> Any:
+        """Return whose functions are (f, d): products belong to two columns by halves."""
+        from scipy.sparse import csr_array
+
+        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
+        used = np.flatnonzero(field["used"])
+        crossed = used[field["second"][used] >= 0.0]
+        row = np.concatenate([used, crossed])
+        column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
+        share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
+        return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
 
     @abstractmethod
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
@@ -382,6 +405,14 @@ class BaseAuto(PairLearner):
         """Return the live arrays of feature scales."""
         return {name: self._arrays[name] for name in SCALED}
 
+    def drop_functions(self) -> None:
+        """Keep no functions of columns: one of many learners would need too much memory."""
+        places = 1 + min(self.n_features, FREQUENT)
+        a = self._arrays
+        a |= {name: a[name][:0] for name in ("functions", "definitions", "scores")}
+        a |= {name: a[name][:places].copy() for name in ("places", "frequent", "mixed_frequent")}
+        a |= {name: a[name][:places, :places].copy() for name in ("global_joint", "mixed_joint")}
+
     def share_units(self, arrays: Arrays, units: Units) -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
@@ -393,14 +424,16 @@ class BaseAuto(PairLearner):
 
     def sharing(self) -> tuple[Line, ...]:
         kernel, prior = self.kernel, self.prior
-        blocks = Block("mixed_joint", kernel.block, prior), *self._global_blocks()
-        copies = Latest(columns_of(FEATURE_FIELDS, "global_copy", "mixed_copy", "copied"))
-        beliefs = PerFeature("features", _belief("global", 1.0), _belief("mixed", prior), copies)
+        blocks = (
+            Block("global_joint", kernel.global_block, prior),
+            Block("mixed_joint", kernel.mixed_block, prior),
+        )
+        beliefs = PerFeature(
+            "features",
+            *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
+            Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
+        )
         return beliefs, *SHARING, *blocks
-
-    def _global_blocks(self) -> tuple[Line, ...]:
-        """Return the covariances of the global learner, if it has any."""
-        return ()
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
@@ -519,25 +552,26 @@ class Auto(BaseAuto):
         return weights[:, None]
 
     def _shared_weights(self) -> list[Numbers]:
-        mixed = self._weights_of("mixed", "mixed") + self._weights_of("shared part of mixed")
-        return [self._weights_of("global"), mixed]
+        hinge, everybody = self._weights_of("global hinge"), self._weights_of("global logistic")
+        return [hinge, everybody, self._weights_of("mixed logistic", "mixed")]
 
     def _personal_weights(self) -> tuple[Numbers, Numbers]:
-        return self._weights_of("own", "own"), self._weights_of("mixed", "mixed")
+        own = self._weights_of("own hinge", "own")
+        return own, self._weights_of("mixed logistic", "mixed")
 
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
-        _, shared_variance, mixed_variance, variance, _, _ = levels.T
+        _, global_variance, mixed_variance, variance, _, _ = levels.T
         weight = dict(zip(self.inputs, self._arrays["frozen_weight"], strict=True))
         whole = _moderation(variance)
-        personal = whole * weight["mixed"] * _moderation(mixed_variance)
-        shared = whole * weight["shared part of mixed"] * _moderation(shared_variance)
+        mixed = whole * weight["mixed logistic"] * _moderation(mixed_variance)
         return FrozenShares(
             whole=whole,
             constant=whole * weight["constant"],
-            everybody=whole * weight["global"],
-            mixed=personal + shared,
-            personal=personal,
-            own=whole * weight["own"],
+            hinge=whole * weight["global hinge"],
+            everybody=whole * weight["global logistic"] * _moderation(global_variance),
+            mixed=mixed,
+            personal=mixed,
+            own=whole * weight["own hinge"],
         )
 
     def probabilities(self, margins: Numbers) -> Numbers:

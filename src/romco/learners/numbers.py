@@ -17,12 +17,11 @@ from romco.learners.capabilities import Decomposed, Numbers, Posterior
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.sharing import Block, Line
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
-PRIOR_WEIGHTS = {"own": 0.2, "global": 0.2}  # the mixed learner: the rest of 1
+PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
@@ -33,7 +32,8 @@ class AutoNumber(BaseAuto):
     r"""``romco-auto`` for numbers: the same parts with another loss.
 
     In place of logistic and hinge losses errors follow Student's t with four degrees of freedom,
-    so that an outlier moves little, and each learner tracks the size of its noise. The stacking model adds to the mixed learner's prediction what the others
+    so that an outlier moves little, and each learner tracks the size of its noise. There is no
+    global hinge learner. The stacking model adds to the mixed learner's prediction what the others
     say less that, and, live, what the task's last answer tells.
 
     Features have units of their own and are centred: a column times a or plus b changes little.
@@ -69,15 +69,7 @@ class AutoNumber(BaseAuto):
     def _with_more(self, arrays: Arrays) -> Arrays:
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][[stream[name] for name in NOISES]] = 1.0
-        places = len(arrays["frequent"])
-        return arrays | {
-            "errors": np.tile(_normal_residuals(), (2, 1)),  # live, frozen
-            "global_joint": np.zeros((places, places)),
-            "global_frequent": np.full(places, -1.0),
-        }
-
-    def _global_blocks(self) -> tuple[Line, ...]:
-        return (Block("global_joint", self.kernel.global_block, self.prior),)
+        return arrays | {"errors": np.tile(_normal_residuals(), (2, 1))}  # live, frozen
 
     def _of_stream(self, name: str) -> float:
         return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
@@ -98,10 +90,10 @@ class AutoNumber(BaseAuto):
     def _contrasts(self, weights: Numbers, known: Numbers) -> dict[str, Numbers]:
         """Return the factors of the learners' predictions, given how much of each task is known."""
         weight = dict(zip(self.inputs, weights.tolist(), strict=True))
-        own = weight["own"] * known
-        everybody = np.full_like(known, weight["global"])
+        own = weight["own hinge"] * known
+        everybody = np.full_like(known, weight["global logistic"])
         mixed = 1.0 - own - everybody
-        personal = mixed + weight["mixed"]
+        personal = mixed + weight["mixed logistic"]
         return {"own": own, "everybody": everybody, "mixed": mixed, "personal": personal}
 
     def _frozen_shares(self, levels: Numbers) -> FrozenShares:
@@ -112,6 +104,7 @@ class AutoNumber(BaseAuto):
         return FrozenShares(
             whole=np.ones(len(levels)),
             constant=self._of_stream("origin") + size + share["own"] * own_level,
+            hinge=np.zeros(len(levels)),
             **share,
         )
 
@@ -121,7 +114,7 @@ class AutoNumber(BaseAuto):
 
     def _shared_weights(self) -> list[Numbers]:
         share = self._task_shares()
-        return [share["everybody"], share["mixed"]]
+        return [np.zeros((self.n_tasks, 1)), share["everybody"], share["mixed"]]
 
     def _personal_weights(self) -> tuple[Numbers, Numbers]:
         share = self._task_shares()

@@ -19,8 +19,8 @@ RECENT_NAMES: tuple[str, ...]
 
 class AutoKernel(Kernel):
     subspace: Subspace
-    block: Covariances
     global_block: Covariances
+    mixed_block: Covariances
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class AutoKernel(Kernel):
         mixed_intercept: NDArray[np.float64],
         clock: NDArray[np.float64],
         stream: NDArray[np.float64],
+        global_joint: NDArray[np.float64],
         mixed_joint: NDArray[np.float64],
         frequent: NDArray[np.float64],
-        global_joint: NDArray[np.float64],
-        global_frequent: NDArray[np.float64],
+        mixed_frequent: NDArray[np.float64],
         progress: NDArray[np.float64],
         functions: NDArray[np.float64],
         definitions: NDArray[np.float64],
@@ -55,6 +55,7 @@ class AutoKernel(Kernel):
     ) -> tuple[
         NDArray[np.int64],
         NDArray[np.int32],
+        NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],

@@ -28,7 +28,7 @@ from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
 from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, log_sum, logistic, moderate, move, softplus
-from romco.kernels.auto.functions cimport FUNCTIONS, WAVES, Definition, Functions, Sketch, n_values
+from romco.kernels.auto.functions cimport WAVES, Definition, Functions, Sketch, surprise
 from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
@@ -42,7 +42,7 @@ from romco.kernels.auto.functions import SKETCH_FIELDS
 cnp.import_array()
 
 cdef enum:
-    CONSTANT, OWN, MIXED, GLOBAL, SHARED       # inputs of the stacking models,
+    CONSTANT, OWN, MIXED, HINGE, GLOBAL        # inputs of the stacking models,
     DIRECTION                                  # then the directions of the low-rank part,
     RECENT = DIRECTION + RANK                  # and of numbers the task's last residual and answer
     INPUTS = RECENT + 2
@@ -55,11 +55,13 @@ cdef double VARIANCES_GROWTH = 1.02            # of the events between two estim
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
 cdef double ROUNDING = 1e-12                   # least share of a variance that a step leaves
 cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
-cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen, then doubled
+cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
+cdef double CHOICE_GROWTH = 2.0                # then whenever events have grown so much
 cdef double FIRST_CROSSES = 512.0              # and products
 cdef Py_ssize_t MOST_PLACES = 128              # of features and functions in a block
 cdef Py_ssize_t CROSSES = 16                   # places that waves leave free
 cdef Py_ssize_t CROSSES_AT_ONCE = 6
+cdef double WAVES_THRESHOLD = 8.0              # numbers: chi-square of four waves from which on they join
 cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
@@ -74,15 +76,17 @@ cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs that are searched for tho
 
 
 cdef struct FeatureState:
+    double hinge_mean, hinge_spent
     double global_mean, global_spent
     double mixed_mean, mixed_spent
-    double global_copy, mixed_copy, copied_at
+    double hinge_copy, global_copy, mixed_copy
+    double copied_at
 
 
 cdef struct PairState:
-    double own_mean, own_spent
-    double information, precision  # of the slope in the mixed learner
-    double own_copy, slope_copy
+    double hinge_mean, hinge_spent
+    double information, precision  # of the slope in the mixed logistic learner
+    double hinge_copy, slope_copy
     double copied_at
 
 
@@ -125,11 +129,11 @@ cdef struct StreamState:
 
 
 FEATURE_FIELDS = (
-    *("global_mean", "global_spent", "mixed_mean", "mixed_spent"),
-    *("global_copy", "mixed_copy", "copied_at"),
+    *("hinge_mean", "hinge_spent", "global_mean", "global_spent", "mixed_mean", "mixed_spent"),
+    *("hinge_copy", "global_copy", "mixed_copy", "copied_at"),
 )
 PAIR_FIELDS = (
-    *("own_mean", "own_spent", "information", "precision", "own_copy", "slope_copy"),
+    *("hinge_mean", "hinge_spent", "information", "precision", "hinge_copy", "slope_copy"),
     "copied_at",
 )
 DEVIATING = ("own", "mixed")
@@ -155,7 +159,7 @@ STREAM_FIELDS = (
     *("noise_slope", "unit"),
 )
 INPUT_NAMES = (
-    *("constant", "own", "mixed", "global", "shared part of mixed"),
+    *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
     *(f"direction {k}" for k in range(1, RANK + 1)),
 )
 RECENT_NAMES = ("last residual", "last answer")
@@ -172,11 +176,10 @@ cdef struct Outputs:               # of an event
     double unit                    # one over the size of a row so far
     double x2                      # |x|^2 in that unit
     double offset                  # known part of the log-odds, of which nothing is learned
-    double own_variance, global_variance
-    double mixed_variance, shared_variance  # of all of the mixed learner, and of what is shared there
+    double hinge_variance, own_variance, global_variance, mixed_variance
     double level, level_variance   # of the task
     double without                 # the mixed learner's margin without what is the task's own
-    double p[SHARED]               # margins of the learners,
+    double p[DIRECTION]            # margins of the learners,
     double base                    # what stacking adds to: of numbers that of the mixed learner,
     double z[INPUTS]               # and inputs of the stacking models;
     double copied_base             # by copies of the weights, too
@@ -206,8 +209,7 @@ cdef class AutoKernel(Kernel):
     cdef StackingModel live, frozen
     cdef readonly Subspace subspace
     cdef Units scales
-    cdef readonly Covariances block  # of the mixed learner,
-    cdef readonly Covariances global_block  # and of numbers' global one
+    cdef readonly Covariances global_block, mixed_block
     cdef double[:, ::1] function_states
     cdef Functions functions
     cdef VarianceGrid level_grid, slope_grid
@@ -222,7 +224,7 @@ cdef class AutoKernel(Kernel):
     def __init__(
         self, Units scales, Pairs personal, StackingModel live, StackingModel frozen, features,
         tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
-        mixed_joint, frequent, global_joint, global_frequent, progress, functions, definitions, scores,
+        global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
         errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
@@ -240,17 +242,17 @@ cdef class AutoKernel(Kernel):
             self.errors, self.frozen_errors = errors
         self.read_constants()
         prior = self.c.global_prior
-        self.block = Covariances(
-            mixed_joint, frequent, features, functions, mixed_intercept, 2, 3, prior, places
-        )
         self.global_block = Covariances(
-            global_joint, global_frequent, features, functions, global_intercept, 0, 1, prior
+            global_joint, frequent, features, functions, global_intercept, 2, 3, prior, places
+        )
+        self.mixed_block = Covariances(
+            mixed_joint, mixed_frequent, features, functions, mixed_intercept, 4, 5, prior
         )
         self.function_states = functions
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
         priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
-        self.functions = Functions(places, definitions, scores, *priors, prior)
-        self.functions.place = self.block.place
+        self.functions = Functions(scales, places, definitions, scores, *priors, prior)
+        self.functions.place = self.global_block.place
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
 
     cdef read_constants(self):
@@ -294,7 +296,7 @@ cdef class AutoKernel(Kernel):
 
     cdef inline double slope_variance(self, Py_ssize_t j) noexcept nogil:
         """Prior variance of tasks' slopes of a feature."""
-        cdef Py_ssize_t k = self.block.place[j]
+        cdef Py_ssize_t k = self.global_block.place[j]
         cdef double variance = self.place(k).variance if k else 0.0
         return variance if variance > 0.0 else self.stream.slope_variance
 
@@ -321,9 +323,11 @@ cdef class AutoKernel(Kernel):
 
         The offset is added to all that becomes a loss, and to no input of a stacking model.
         """
-        cdef double own = 0.0, own_spent = 0.0, all_ = 0.0, all_spent = 0.0
+        cdef double hinge = 0.0, hinge_spent = 0.0, own = 0.0, own_spent = 0.0
+        cdef double all_ = self.global_intercept[0, 0], all_spent = 0.0
         cdef double mixed = self.mixed_intercept[0, 0], mixed_spent = 0.0, slopes = 0.0
-        cdef double old_own = 0.0, old_all = 0.0, old_mixed = self.stream.mixed_copy, old_slopes = 0.0
+        cdef double old_hinge = 0.0, old_own = 0.0, old_all = self.stream.global_copy
+        cdef double old_mixed = self.stream.mixed_copy, old_slopes = 0.0
         cdef double value, square, variance, personal = 0.0
         cdef double x2 = x.x2 * unit * unit, prior = self.c.global_prior
         cdef double[RANK] direction
@@ -337,9 +341,9 @@ cdef class AutoKernel(Kernel):
         cdef TaskState* t = self.task(task)
         for c in range(RANK):
             direction[c] = 0.0
-        if self.block.count == 0:
-            self.block.find_places()
-        if self.block.n_columns > 1:
+        if self.global_block.count == 0:
+            self.global_block.find_places()
+        if self.global_block.n_columns > 1:
             self.functions.read(given)
         else:
             self.functions.n_active = self.functions.n_listed = 0
@@ -351,10 +355,13 @@ cdef class AutoKernel(Kernel):
             square = value * value
             f = self.feature(j)
             b = self.subspace.row(j, side)
+            hinge += f.hinge_mean * value
+            hinge_spent += f.hinge_spent * square
             all_ += f.global_mean * value
             all_spent += f.global_spent * square
             mixed += f.mixed_mean * value
             mixed_spent += f.mixed_spent * square
+            old_hinge += f.hinge_copy * value
             old_all += f.global_copy * value
             old_mixed += f.mixed_copy * value
             for c in range(RANK):
@@ -367,36 +374,35 @@ cdef class AutoKernel(Kernel):
             else:
                 slopes += variance * square
                 continue
-            own += p.own_mean * value
-            own_spent += p.own_spent * square
+            own += p.hinge_mean * value
+            own_spent += p.hinge_spent * square
             variance /= 1.0 + variance * p.precision
             personal += p.information * variance * value
             slopes += variance * square
-            old_own += p.own_copy * value
+            old_own += p.hinge_copy * value
             old_slopes += p.slope_copy * value
         o.level_variance = self.stream.level_variance / (1.0 + self.stream.level_variance * t.precision)
         o.level = t.information * o.level_variance
         o.unit, o.x2, o.offset = unit, x2, offset
-        o.own_variance, o.global_variance = x2 - own_spent, x2 - all_spent
-        o.mixed_variance = max(0.0, self.read_block(self.block, x, unit) \
-            + self.block.scale * (prior * x2 - mixed_spent))
-        mixed += self.block.margin
-        if self.number:
-            all_ += self.global_intercept[0, 0]
-            old_all += self.stream.global_copy
-            o.global_variance = max(0.0, self.read_block(self.global_block, x, unit) \
-                + self.global_block.scale * o.global_variance)
-            all_ += self.global_block.margin
+        o.hinge_variance, o.own_variance = x2 - hinge_spent, x2 - own_spent
+        o.global_variance = max(0.0, self.read_block(self.global_block, x, unit) \
+            + self.global_block.scale * (prior * x2 - all_spent))
+        o.mixed_variance = max(0.0, self.read_block(self.mixed_block, x, unit) \
+            + self.mixed_block.scale * (prior * x2 - mixed_spent))
+        all_ += self.global_block.margin
+        mixed += self.mixed_block.margin
         for k in range(self.functions.n_active):
             f = self.function(self.functions.active[k])
             old_all += f.global_copy * self.functions.value[k]
             old_mixed += f.mixed_copy * self.functions.value[k]
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
-        o.shared_variance = o.mixed_variance
         o.mixed_variance += slopes + o.level_variance
-        o.p[OWN], o.p[GLOBAL] = own, all_
+        o.p[OWN], o.p[HINGE] = own, hinge
         o.p[MIXED] = self.moderated(mixed + personal + o.level, o.mixed_variance)
+        o.p[GLOBAL] = self.moderated(all_, o.global_variance)
+        if self.global_block.closed():  # without covariances it says nothing that others do not
+            o.p[GLOBAL] = old_all = 0.0
         if self.number:
             o.own_variance += self.c.own_prior - t.own_level_spent
             o.p[OWN] += self.mixed_intercept[0, 0] + t.own_level
@@ -404,16 +410,16 @@ cdef class AutoKernel(Kernel):
             o.base = o.p[MIXED]
             o.copied_base = old_mixed + old_slopes + t.level_copy
             own = t.own_level_spent * (o.p[OWN] - o.base)
-            contrast(own, personal + o.level, all_ - o.base, sqrt(o.V), o.z)
+            contrast(own, personal + o.level, o.p[GLOBAL] - o.base, sqrt(o.V), o.z)
             own = t.own_level_spent_copy * (old_own - o.copied_base)
             contrast(own, old_slopes + t.level_copy, old_all - o.copied_base, sqrt(o.V), o.copied)
         else:
             o.base = o.copied_base = 0.0
             o.z[CONSTANT], o.z[OWN], o.z[MIXED] = 1.0, own, o.p[MIXED]
-            o.z[GLOBAL], o.z[SHARED] = all_, o.without
-            o.copied[CONSTANT], o.copied[OWN], o.copied[GLOBAL] = 1.0, old_own, old_all
+            o.z[HINGE], o.z[GLOBAL] = hinge, o.p[GLOBAL]
+            o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
             o.copied[MIXED] = moderate(old_mixed + old_slopes + t.level_copy, o.mixed_variance)
-            o.copied[SHARED] = moderate(old_mixed, o.shared_variance)
+            o.copied[GLOBAL] = moderate(old_all, o.global_variance)
         for c in range(RANK):
             o.z[DIRECTION + c] = direction[c] * self.factor[task, side * RANK + c]
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
@@ -456,8 +462,8 @@ cdef class AutoKernel(Kernel):
         cdef const PlaceState* place
         cdef double value, mean = self.stream.moment
         cdef double variance = self.stream.moment_variance + self.c.moment_pace
-        for k in range(1, self.block.n_active_columns):
-            place, value = self.place(self.block.active[k]), self.block.value[k]
+        for k in range(1, self.global_block.n_active_columns):
+            place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
             mean += place.moment_mean * value
             variance += (self.c.moment_prior - place.moment_spent) * value * value
         o.moment_variance = max(0.0, variance) * self.moment_scale()
@@ -543,7 +549,7 @@ cdef class AutoKernel(Kernel):
         """Ask for the k-th entry's shared numbers."""
         if k < self.coming.n:
             soon(&self.features[self.coming.index[k], 0])
-            soon(&self.features[self.coming.index[k], 6])
+            soon(&self.features[self.coming.index[k], 9])
             soon(self.subspace.row(self.coming.index[k], self.subspace.side()))
 
     # --- learning ----------------------------------------------------------------------------
@@ -603,9 +609,9 @@ cdef class AutoKernel(Kernel):
             self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
         if not first:
             count_size(&self.clock[0], row.x2, h)
-        if self.block.n_columns > 1:
+        if self.global_block.n_columns > 1:
             self.functions.count(x)
-        if self.stream.answers >= self.stream.functions_due and not self.is_shard():
+        if not self.is_shard():
             self.choose_functions()
         if self.number:
             self.count_answer(y - offset, h)
@@ -634,17 +640,15 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """Let features join and leave the blocks, unless the places are kept; true if any did."""
         cdef bint changed
-        self.block.settle()
-        if self.number:
-            self.global_block.settle()
+        self.global_block.settle()
+        self.mixed_block.settle()
         if keep:
             return False
-        changed = self.block.choose(counted, n, self.scales, leave)
-        if self.number:
-            self.global_block.choose(counted, n, self.scales, leave)
-        if self.block.moved:  # sums of products are kept by place
-            self.functions.scores[:, :, :] = 0.0
-            self.block.moved = False
+        self.mixed_block.choose(counted, n, self.scales, leave)
+        changed = self.global_block.choose(counted, n, self.scales, leave)
+        if self.global_block.moved:  # sums of products are kept by place
+            self.functions.scores[:, :] = 0.0
+            self.global_block.moved = False
         return changed
 
     cdef void learn_frozen(self, long long task, double y, double h, Outputs* o) noexcept nogil:
@@ -732,8 +736,8 @@ cdef class AutoKernel(Kernel):
         stream.moment += scale * step.a * stream.moment_variance
         stream.moment_variance -= scale * step.b * stream.moment_variance * stream.moment_variance
         stream.moment_variance = max(0.0, stream.moment_variance)
-        for k in range(1, self.block.n_active_columns):
-            place, value = self.place(self.block.active[k]), self.block.value[k]
+        for k in range(1, self.global_block.n_active_columns):
+            place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
             move_scaled(
                 &place.moment_mean, &place.moment_spent, self.c.moment_prior, scale, step, value
             )
@@ -765,7 +769,7 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, j)
             if p != NULL and now >= growth * p.copied_at:
                 variance = self.slope_variance(j)
-                p.own_copy, p.copied_at = p.own_mean, now
+                p.hinge_copy, p.copied_at = p.hinge_mean, now
                 p.slope_copy = p.information * variance / (1.0 + variance * p.precision)
 
     cdef inline PairState* pair_state(
@@ -782,13 +786,13 @@ cdef class AutoKernel(Kernel):
         self, Scaled x, long long task, double y, double h, double unit, Outputs* o
     ) noexcept nogil:
         """A step of each learner on its own loss."""
-        cdef Step own, all_, mixed
-        cdef double scale = self.block.scale, prior = self.c.global_prior, value, change
+        cdef Step hinge, own, all_, mixed
+        cdef double scale = self.global_block.scale, prior = self.c.global_prior, value, change
         cdef double variance, precision, information, size = 1.0 / sqrt(o.V)
         cdef double[GRID] products
         cdef double* F = &self.factor[task, RANK * self.subspace.side()]
         cdef const double* b
-        cdef const unsigned char* place = self.block.place
+        cdef const unsigned char* place = self.global_block.place
         cdef FeatureState* f
         cdef PairState* p
         cdef TaskState* t = self.task(task)
@@ -798,10 +802,9 @@ cdef class AutoKernel(Kernel):
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
             - self.loss(y, o.p[MIXED] + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
         )
-        self.find_steps(y, h, o, &own, &all_, &mixed)
-        self.block.move(mixed)
-        if self.number:
-            self.global_block.move(all_)
+        self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
+        self.global_block.move(all_)
+        self.mixed_block.move(mixed)
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, own.a)
         for c in range(GRID):
@@ -816,11 +819,11 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, j)
             if p == NULL:
                 p = (<PairState*> self.personal.value) + self.personal.found(task, j)
-            if not place[j]:  # the block moves the others
+            move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
+            if not place[j]:  # the blocks move the others
+                move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
                 move_scaled(&f.mixed_mean, &f.mixed_spent, prior, scale, mixed, value)
-            if not (place[j] and self.number):
-                move(&f.global_mean, &f.global_spent, 1.0, all_, value)
-            change = move(&p.own_mean, &p.own_spent, 1.0, own, value)
+            change = move(&p.hinge_mean, &p.hinge_spent, 1.0, own, value)
             b = self.subspace.row(j, self.subspace.side())
             for c in range(RANK):
                 F[c] += change * b[c]
@@ -848,19 +851,23 @@ cdef class AutoKernel(Kernel):
             move(&t.own_level, &t.own_level_spent, self.c.own_prior, own, 1.0)
 
     cdef void find_steps(
-        self, double y, double h, const Outputs* o, Step* own, Step* all_, Step* mixed
+        self, double y, double h, const Outputs* o, Step* hinge, Step* own, Step* all_, Step* mixed
     ) noexcept nogil:
-        """Steps of the three learners, each on its own loss."""
+        """Steps of the four learners, each on its own loss."""
         cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
         cdef double size = 1.0 + o.x2, V = o.V
         cdef StreamState* s = self.stream
         if not self.number:
+            hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
             own[0] = arow(y, o.p[OWN] + shift, o.own_variance, self.c.arow_r / h)
-            all_[0] = arow(y, o.p[GLOBAL] + shift, o.global_variance, self.c.arow_r / h)
+            all_[0] = logistic(y, o.p[GLOBAL] + o.offset, o.global_variance, h)
+            if self.global_block.closed():
+                all_.a = all_.b = 0.0
             mixed[0] = logistic(y, o.p[MIXED] + o.offset, o.mixed_variance, h)
             self.residual = y / (1.0 + exp(y * (o.p[MIXED] + o.offset)))
             return
         y -= o.offset
+        hinge.a = hinge.b = 0.0
         own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise)
         all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
         mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
@@ -888,7 +895,7 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, x.index[k])
             if p != NULL:
                 self.subspace.follow(
-                    task, x.index[k], self.pair[k], a * (1.0 - p.own_spent) * x.value[k] * unit
+                    task, x.index[k], self.pair[k], a * (1.0 - p.hinge_spent) * x.value[k] * unit
                 )
 
     cdef void learn_stacking(
@@ -918,8 +925,8 @@ cdef class AutoKernel(Kernel):
             stream.level_evidence, self.level_grid, self.level_grid.start
         )
         stream.slope_variance = expected_variance(stream.slope_evidence, self.slope_grid, centre)
-        for k in range(1, self.block.count):
-            if not self.block.has_column(k):
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
                 continue
             place = self.place(k)
             place.variance = expected_variance(
@@ -932,62 +939,66 @@ cdef class AutoKernel(Kernel):
     cdef void choose_functions(self) noexcept nogil:
         """Let waves of columns and the best products join, as long as there is room."""
         cdef Definition found
-        cdef Py_ssize_t k, o, n = 0, joined = 0, most
-        self.stream.functions_due = max(FIRST_CHOICE, 2.0 * self.stream.answers)
-        for k in range(FUNCTIONS):  # their features may have left
+        cdef Py_ssize_t k, o, joined = 0
+        if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
+            return
+        self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
+        for k in range(self.function_states.shape[0]):  # their features may have left
             if self.functions.definition(k).used != 0.0 and not self.has_features(self.functions.definition(k)):
                 self.drop_function(k)
-        for k in range(1, self.block.count):
-            n += self.wants_waves(k)
-        most = max(0, MOST_PLACES - CROSSES - self.block.count)
-        if n:
-            most = min(<Py_ssize_t> WAVES, most // n)
         found.used, found.second, found.second_order = 1.0, -1.0, 0.0
-        for k in range(1, self.block.count):
-            if most > 0 and self.wants_waves(k):
-                self.functions.sketch(k).n_waves = most
-                found.feature = self.block.frequent[k]
-                for o in range(most):
-                    found.order = o + 1.0
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
+            found.feature, found.order = self.global_block.frequent[k], 1.0
+            if not self.is_far_from_a_line(self.functions.sketch(k)) \
+                    or self.functions.is_known(&found):
+                continue
+            for o in range(WAVES):
+                found.order = o + 1.0
+                if self.global_block.count < MOST_PLACES - CROSSES:
                     self.add_function(&found)
         if self.stream.answers >= FIRST_CROSSES:
-            while joined < CROSSES_AT_ONCE and self.block.count < MOST_PLACES \
+            while joined < CROSSES_AT_ONCE and self.global_block.count < MOST_PLACES \
                     and self.functions.best_product(CROSS_THRESHOLD, &found):
-                found.feature = self.block.frequent[<Py_ssize_t> found.feature]
-                found.second = self.block.frequent[<Py_ssize_t> found.second]
+                found.feature = self.global_block.frequent[<Py_ssize_t> found.feature]
+                found.second = self.global_block.frequent[<Py_ssize_t> found.second]
                 if not self.functions.is_known(&found):
                     self.add_function(&found)
                     joined += 1
-        self.functions.scores[:, :, :] = 0.0
+        self.functions.scores[:, :] = 0.0
 
-    cdef bint wants_waves(self, Py_ssize_t k) noexcept nogil:
-        """Whether a place is that of a number without waves."""
-        return self.block.has_column(k) and self.functions.sketch(k).n_waves == 0.0 \
-            and n_values(self.functions.sketch(k)) > 2
+    cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
+        """Judge all waves of a column together; their sums begin anew."""
+        cdef double total = 0.0
+        cdef Py_ssize_t o
+        for o in range(WAVES):
+            total += surprise(s.sums[o], s.squares[o])**2
+            s.sums[o] = s.squares[o] = 0.0
+        return s.is_number != 0.0 and (not self.number or total > WAVES_THRESHOLD)
 
     cdef bint has_features(self, const Definition* d) noexcept nogil:
         """Whether the features of a function have places."""
-        return self.block.place[<Py_ssize_t> d.feature] \
-            and (d.second < 0.0 or self.block.place[<Py_ssize_t> d.second])
+        return self.global_block.place[<Py_ssize_t> d.feature] \
+            and (d.second < 0.0 or self.global_block.place[<Py_ssize_t> d.second])
 
     cdef void add_function(self, const Definition* d) noexcept nogil:
-        """Let a function join."""
+        """Let a function join both blocks."""
         cdef Py_ssize_t f = self.functions.free()
-        if f < 0:
+        if f < 0 or self.mixed_block.count >= self.mixed_block.frequent.shape[0]:
             return
         self.functions.definition(f)[0] = d[0]
         self.function_states[f, :] = 0.0
-        self.block.add(FIRST_FUNCTION + f)
-        if self.number:
-            self.global_block.add(FIRST_FUNCTION + f)
+        self.global_block.add(FIRST_FUNCTION + f)
+        self.mixed_block.add(FIRST_FUNCTION + f)
         self.functions.lose_track()
 
     cdef void drop_function(self, Py_ssize_t f) noexcept nogil:
-        """Take a function out."""
-        if self.block.function_place[f]:
-            self.block.remove(self.block.function_place[f])
-        if self.number and self.global_block.function_place[f]:
+        """Take a function out of both blocks."""
+        if self.global_block.function_place[f]:
             self.global_block.remove(self.global_block.function_place[f])
+        if self.mixed_block.function_place[f]:
+            self.mixed_block.remove(self.mixed_block.function_place[f])
         self.functions.definition(f).used = 0.0
         self.functions.lose_track()
 
@@ -1052,8 +1063,8 @@ cdef class AutoKernel(Kernel):
         s.mixed_copy += shift * f.mixed_copy
         f.global_copy *= ratio
         f.mixed_copy *= ratio
-        self.block.rebase(j, ratio, shift)
         self.global_block.rebase(j, ratio, shift)
+        self.mixed_block.rebase(j, ratio, shift)
         if self.personal.dense:
             for task in range(self.tasks.shape[0]):
                 self.rebase_pair(task, j, self.personal.touch(task, j), ratio, shift)
@@ -1069,7 +1080,7 @@ cdef class AutoKernel(Kernel):
         """`rebase` of what a task has of its own."""
         cdef PairState* p = <PairState*> own
         cdef TaskState* t = self.task(task)
-        cdef double variance = self.slope_variance(j), change = -p.own_mean
+        cdef double variance = self.slope_variance(j), change = -p.hinge_mean
         cdef int c, side = self.subspace.side()
         cdef const double* b = self.subspace.row(j, side)
         if p.precision == 0.0:  # never learned
@@ -1079,16 +1090,16 @@ cdef class AutoKernel(Kernel):
             t, shift * p.information * variance, shift * shift * variance, self.stream.level_variance
         )
         t.level_copy += shift * p.slope_copy
-        t.own_level_copy += shift * p.own_copy
+        t.own_level_copy += shift * p.hinge_copy
         rebase_own(p, t, ratio, shift)
-        change += p.own_mean
+        change += p.hinge_mean
         for c in range(RANK):
             self.factor[task, RANK * side + c] += change * b[c]
         if self.subspace.phase() == PROJECT:
             self.subspace.follow(
                 task, j, (own - self.personal.value) // self.personal.width, change
             )
-        p.own_copy *= ratio
+        p.hinge_copy *= ratio
         p.slope_copy *= ratio
         if ratio == 0.0:
             p.information = p.precision = 0.0
@@ -1194,8 +1205,8 @@ cdef class AutoKernel(Kernel):
 
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
-        the variances of what is shared, of all of the mixed margin and of the stacked one, the task's own level and what is
-        spent of its variance (n, 6).
+        the variances of the global, the mixed and the stacked margin, the task's own level and what is
+        spent of its variance (n, 6); and values (n, f) of the functions of columns.
         """
         self.check_idle()
         self.coming.n = 0
@@ -1205,34 +1216,37 @@ cdef class AutoKernel(Kernel):
         cdef const PairState* p
         cdef double variance, unit = self.unit()
         cdef double[:, ::1] own, levels = np.empty((events.n, 6))
+        cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
             x = self.scales.look(events.row(e))
             self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o)
-            levels[e, 0], levels[e, 1] = o.level, o.shared_variance
+            levels[e, 0], levels[e, 1] = o.level, o.global_variance
             levels[e, 2], levels[e, 3] = o.mixed_variance, o.frozen.variance
             levels[e, 4] = self.task(events.tasks[e]).own_level
             levels[e, 5] = self.task(events.tasks[e]).own_level_spent
+            for k in range(self.functions.n_active):
+                functions[e, self.functions.active[k]] = self.functions.value[k]
             own = np.zeros((x.n, 2))
             for k in range(x.n):
                 p = <const PairState*> self.personal.look(events.tasks[e], x.index[k])
                 variance = self.slope_variance(x.index[k])
-                own[k, 0] = p.own_mean
+                own[k, 0] = p.hinge_mean
                 own[k, 1] = p.information * variance / (1.0 + variance * p.precision)
             starts.append(starts[e] + x.n)
             features.append(np.array([x.index[k] for k in range(x.n)], np.int32))
             values.append(np.array([x.value[k] for k in range(x.n)]) * unit)
             owns.append(np.asarray(own))
         parts = (np.concatenate(part) for part in (features, values, owns))
-        return np.array(starts), *parts, np.asarray(levels)
+        return np.array(starts), *parts, np.asarray(levels), np.asarray(functions)
 
     def slope_variances(self):
         """Return the prior variance (d,) of tasks' slopes of each feature."""
         cdef Py_ssize_t j
         cdef double[::1] found = np.empty(self.features.shape[0])
-        if self.block.count == 0:
-            self.block.find_places()
+        if self.global_block.count == 0:
+            self.global_block.find_places()
         for j in range(found.shape[0]):
             found[j] = self.slope_variance(j)
         return np.asarray(found)
@@ -1247,15 +1261,15 @@ cdef class AutoKernel(Kernel):
         """Somebody else changes the arrays: which of their rows are zero must be looked up anew."""
         self.check_idle()
         self.scales.lose_track()
-        self.block.lose_track()
         self.global_block.lose_track()
+        self.mixed_block.lose_track()
         self.functions.lose_track()
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
         self.check_rows(rows)
-        self.block.distrust()
         self.global_block.distrust()
+        self.mixed_block.distrust()
         with nogil:
             self.scales.invalidate_caches(rows)
 
@@ -1274,6 +1288,7 @@ cdef class AutoKernel(Kernel):
         self.check_rows(rows)
         with nogil:
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            self.choose_functions()
         return changed
 
     def restart_subspace(self):
@@ -1310,7 +1325,7 @@ cdef class AutoKernel(Kernel):
 cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:
     """Copy the weights of a feature or a function if the copies are old."""
     if now >= growth * f.copied_at:
-        f.global_copy, f.mixed_copy = f.global_mean, f.mixed_mean
+        f.hinge_copy, f.global_copy, f.mixed_copy = f.hinge_mean, f.global_mean, f.mixed_mean
         f.copied_at = now
 
 
@@ -1326,16 +1341,16 @@ cdef inline void shift_level(
 
 cdef inline void rebase_own(PairState* p, TaskState* t, double ratio, double shift) noexcept nogil:
     """Express a weight of the own learner, and its intercept, in a new unit and around a new centre."""
-    cdef double variance = max(0.0, 1.0 - p.own_spent), share
-    t.own_level += shift * p.own_mean
+    cdef double variance = max(0.0, 1.0 - p.hinge_spent), share
+    t.own_level += shift * p.hinge_mean
     t.own_level_spent = max(0.0, t.own_level_spent - shift * shift * variance)
     if ratio == 0.0:
-        p.own_mean = p.own_spent = 0.0
+        p.hinge_mean = p.hinge_spent = 0.0
         return
     variance *= ratio * ratio
     share = 1.0 / (1.0 + (1.0 - 1.0 / (ratio * ratio)) * variance)
-    p.own_mean *= ratio * share
-    p.own_spent = 1.0 - variance * share
+    p.hinge_mean *= ratio * share
+    p.hinge_spent = 1.0 - variance * share
 
 
 cdef inline void contrast(
@@ -1346,7 +1361,7 @@ cdef inline void contrast(
     What the own learner says is in proportion to how much it knows: nothing of a new task.
     """
     z[CONSTANT], z[OWN], z[MIXED] = size, own, personal
-    z[GLOBAL], z[SHARED] = all_, 0.0
+    z[HINGE], z[GLOBAL] = 0.0, all_
 
 
 cdef inline void remember(double[::1] histogram, double error, double h) noexcept nogil:

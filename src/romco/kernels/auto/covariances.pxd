@@ -35,6 +35,10 @@ cdef class Covariances:
     cdef Py_ssize_t n_active_columns  # the intercept and features first
     cdef double margin             # what functions add to the margin of that row
 
+    cdef inline bint closed(self) noexcept nogil:
+        """Whether features were too many for covariances."""
+        return self.scale != 1.0
+
     cdef void find_places(self) noexcept nogil
     cdef bint set_place(self, Py_ssize_t k) noexcept nogil
     cdef void clear_place(self, Py_ssize_t k) noexcept nogil

@@ -1,5 +1,6 @@
 """Functions of columns, as compiled code sees them."""
 
+from romco.kernels.auto.scales cimport Units
 from romco.kernels.core.events cimport Row
 
 cdef enum:
@@ -15,8 +16,10 @@ cdef struct Sketch:                # of the values of a feature
     double wait                    # until the next one that is kept; each of `pace`
     double pace
     double kept                    # values since the knots were last made
-    double n_waves                 # functions that the feature has
+    double is_number               # whether the knots differ
     double known                   # whether there are knots
+    double sums[WAVES]             # of residuals times waves,
+    double squares[WAVES]          # and of their squares
     double knots[KNOTS]            # rising
     double buffer[KNOTS]
 
@@ -31,7 +34,8 @@ cdef class Functions:
     cdef double[:, ::1] places     # (n, k) rows that end with a Sketch
     cdef Py_ssize_t at             # column where it begins
     cdef double[:, ::1] definitions  # (FUNCTIONS, 5)
-    cdef double[:, :, ::1] scores  # (2, B, B) sums of residuals times products, and their squares
+    cdef double[:, ::1] scores     # (B, 2 B) sums of residuals times products, and of their squares
+    cdef Units units               # which tell whether a zero is a value
     cdef const unsigned char* place  # (d,) of each feature; 0: none
     cdef object room
     cdef double* wave              # (n, WAVES) of each place,
@@ -52,6 +56,7 @@ cdef class Functions:
 
     cdef void lose_track(self) noexcept nogil
     cdef void read(self, Row x) noexcept nogil
+    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil
     cdef double factor(self, double feature, double order) noexcept nogil
     cdef void count(self, Row x) noexcept nogil
@@ -61,4 +66,4 @@ cdef class Functions:
     cdef bint is_known(self, const Definition* d) noexcept nogil
 
 
-cdef Py_ssize_t n_values(const Sketch* s) noexcept nogil
+cdef double surprise(double sum_, double square) noexcept nogil

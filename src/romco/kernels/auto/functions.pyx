@@ -1,6 +1,6 @@
 """Functions of columns: what a column does need not be a line, and two may act together.
 
-A feature whose values are numbers has up to four waves besides its line,
+A feature whose values are numbers may have up to four waves besides its line,
 
     cos(pi k r) / k,   k = 1 to 4,
 
@@ -9,9 +9,10 @@ orthogonal, and constant beyond the past range, where only the line goes on. Ran
 As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
 anew from the old ones and these, in equal parts: whatever has moved since is followed.
 
-Products of the first two waves of two features, or of an indicator that a feature is there, are tested
-on the way: the sum over events of residual times product, and of its square, tells how far it is from
-chance. The best join, and the sums begin anew.
+Waves, and products of the first two waves of two features or of indicators that features are there, are
+tested on the way: the sum over events of residual times function, and of its square, tells how far it is
+from chance. Those far from chance join whenever the events have doubled, and the sums begin anew. So a
+linear world costs nothing.
 
 All functions are weights of the shared logistic learners, with full covariances (`covariances`).
 """
@@ -19,16 +20,18 @@ All functions are weights of the shared logistic learners, with full covariances
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport M_PI, M_SQRT2, cos, fabs, sqrt
-from libc.string cimport memset
+from romco.kernels.auto.columns cimport Column, has_zeros
+from romco.kernels.auto.scales cimport Units
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
 
-cdef double LEAST_EVENTS = 20.0    # of a product that is not 0 before it is judged
+cdef double MAX_RESIDUAL = 10.0    # that is counted
 
 DEFINITION_FIELDS = ("used", "feature", "order", "second", "second_order")
 SKETCH_FIELDS = (
-    *("count", "wait", "pace", "kept", "n_waves", "known"),
+    *("count", "wait", "pace", "kept", "is_number", "known"),
+    *(f"sum_{k}" for k in range(1, WAVES + 1)), *(f"square_{k}" for k in range(1, WAVES + 1)),
     *(f"knot_{k}" for k in range(KNOTS)), *(f"kept_{k}" for k in range(KNOTS)),
 )
 MOST_FUNCTIONS = FUNCTIONS
@@ -38,7 +41,11 @@ BASES = CROSSED * ORDERS
 cdef class Functions:
     """Views of sketches, definitions of functions, and sums that tell which products to take."""
 
-    def __init__(self, places, definitions, scores, double wave_prior, double cross_prior, double prior):
+    def __init__(
+        self, Units units, places, definitions, scores, double wave_prior, double cross_prior,
+        double prior,
+    ):
+        self.units = units
         self.places, self.definitions, self.scores = places, definitions, scores
         self.at = places.shape[1] - len(SKETCH_FIELDS)
         cdef Py_ssize_t n = len(places)
@@ -64,11 +71,11 @@ cdef class Functions:
         self.n_listed = self.n_active = 0
         if self.n_used < 0:
             self.n_used = 0
-            for f in range(FUNCTIONS):
+            for f in range(self.definitions.shape[0]):
                 if self.definition(f).used != 0.0:
                     self.n_used = f + 1
         for e in range(x.n):
-            k = self.place[column(x, e)]
+            k = self.place_of(x, e)
             if k:
                 self.see(k, x.value[e])
         for f in range(self.n_used):
@@ -84,12 +91,20 @@ cdef class Functions:
                 self.active[self.n_active], self.value[self.n_active] = <int> f, value
                 self.n_active += 1
 
+    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil:
+        """Place of the e-th entry of a row; 0 where it has none or is no value."""
+        cdef Py_ssize_t j = column(x, e), k = self.place[j]
+        if k and x.value[e] == 0.0 \
+                and not has_zeros(<const Column*> &self.units.columns[j, 0], self.units.events()):
+            return 0
+        return k
+
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil:
         """Waves of the value of a place, or whether it is there."""
         cdef const Sketch* s = self.sketch(k)
         cdef double* wave = self.wave + k * WAVES
         cdef double c
-        if s.n_waves > 0.0:
+        if s.is_number != 0.0:
             c = cos(M_PI * rank(s.knots, value))
             wave[0] = M_SQRT2 * c
             wave[1] = M_SQRT2 * (2.0 * c * c - 1.0)
@@ -115,7 +130,7 @@ cdef class Functions:
         cdef Py_ssize_t e, k
         cdef Sketch* s
         for e in range(x.n):
-            k = self.place[column(x, e)]
+            k = self.place_of(x, e)
             if not k:
                 continue
             s = self.sketch(k)
@@ -137,8 +152,15 @@ cdef class Functions:
         cdef double term
         cdef double* sums
         cdef double* squares
-        for e in range(self.n_listed):
+        cdef Sketch* s
+        residual = max(-MAX_RESIDUAL, min(MAX_RESIDUAL, residual))
+        for e in range(self.n_listed if self.scores.shape[0] else 0):
             k = self.listed[e]
+            s = self.sketch(k)
+            for o in range(WAVES if s.is_number != 0.0 else 0):
+                term = residual * self.wave[k * WAVES + o]
+                s.sums[o] += term
+                s.squares[o] += term * term
             if k > CROSSED:
                 continue
             for o in range(ORDERS):
@@ -146,7 +168,7 @@ cdef class Functions:
                     base[n], value[n] = <int> ((k - 1) * ORDERS + o), self.wave[k * WAVES + o]
                     n += 1
         for i in range(n):
-            sums, squares = &self.scores[0, base[i], 0], &self.scores[1, base[i], 0]
+            sums, squares = &self.scores[base[i], 0], &self.scores[base[i], CROSSED * ORDERS]
             for j in range(i):
                 term = residual * value[i] * value[j]
                 sums[base[j]] += term
@@ -155,7 +177,7 @@ cdef class Functions:
     cdef Py_ssize_t free(self) noexcept nogil:
         """A function that is not in use, or -1."""
         cdef Py_ssize_t f
-        for f in range(FUNCTIONS):
+        for f in range(self.definitions.shape[0]):
             if self.definition(f).used == 0.0:
                 return f
         return -1
@@ -164,7 +186,7 @@ cdef class Functions:
         """Whether there is such a product, in either order."""
         cdef Py_ssize_t f
         cdef const Definition* o
-        for f in range(FUNCTIONS):
+        for f in range(self.definitions.shape[0]):
             o = self.definition(f)
             if o.used == 0.0:
                 continue
@@ -177,21 +199,17 @@ cdef class Functions:
         return False
 
     cdef bint best_product(self, double threshold, Definition* best) noexcept nogil:
-        """Find the product farthest from chance that is new; whose feature is in `feature_of`."""
-        cdef Py_ssize_t i, j, top = -1, other = -1, a, b
-        cdef double z, most = threshold * threshold, sum_, square
+        """Find the product farthest from chance that was not yet found; features are given by place."""
+        cdef Py_ssize_t i, j, top = -1, other = -1
+        cdef double z, most = threshold
         for i in range(CROSSED * ORDERS):
             for j in range(CROSSED * ORDERS):
-                square = self.scores[1, i, j]
-                if square <= 0.0 or i // ORDERS == j // ORDERS:
-                    continue
-                sum_ = self.scores[0, i, j]
-                z = sum_ * sum_ / square
-                if z > most:
+                z = surprise(self.scores[i, j], self.scores[i, CROSSED * ORDERS + j])
+                if z > most and i // ORDERS != j // ORDERS:
                     most, top, other = z, i, j
         if top < 0:
             return False
-        self.scores[1, top, other] = 0.0  # each is judged once
+        self.scores[top, CROSSED * ORDERS + other] = 0.0  # each is judged once
         best.used = 1.0
         best.feature, best.order = top // ORDERS + 1, top % ORDERS + 1
         best.second, best.second_order = other // ORDERS + 1, other % ORDERS + 1
@@ -240,6 +258,7 @@ cdef void make_knots(Sketch* s) noexcept nogil:
     for i in range(KNOTS):
         s.knots[i] = all_[i] if n == KNOTS else all_[2 * i + (i & 1)]
     s.known = 1.0
+    s.is_number = n_values(s) > 2
     s.kept = 0.0
     s.pace = s.wait = max(1.0, s.count / KNOTS)
 
@@ -249,4 +268,9 @@ cdef Py_ssize_t n_values(const Sketch* s) noexcept nogil:
     cdef Py_ssize_t k, n = 1
     for k in range(1, KNOTS):
         n += s.knots[k] > s.knots[k - 1]
-    return n if s.known != 0.0 else 0
+    return n
+
+
+cdef double surprise(double sum_, double square) noexcept nogil:
+    """How many standard deviations a sum is from chance."""
+    return fabs(sum_) / sqrt(square) if square > 0.0 else 0.0
