@@ -251,7 +251,7 @@ cdef class AutoKernel(Kernel):
         self.function_states = functions
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
         priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
-        self.functions = Functions(scales, places, definitions, scores, *priors, prior)
+        self.functions = Functions(places, definitions, scores, *priors, prior)
         self.functions.place = self.global_block.place
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
 

@@ -1,6 +1,5 @@
 """Functions of columns, as compiled code sees them."""
 
-from romco.kernels.auto.scales cimport Units
 from romco.kernels.core.events cimport Row
 
 cdef enum:
@@ -35,7 +34,6 @@ cdef class Functions:
     cdef Py_ssize_t at             # column where it begins
     cdef double[:, ::1] definitions  # (FUNCTIONS, 5)
     cdef double[:, ::1] scores     # (B, 2 B) sums of residuals times products, and of their squares
-    cdef Units units               # which tell whether a zero is a value
     cdef const unsigned char* place  # (d,) of each feature; 0: none
     cdef object room
     cdef double* wave              # (n, WAVES) of each place,
@@ -56,7 +54,6 @@ cdef class Functions:
 
     cdef void lose_track(self) noexcept nogil
     cdef void read(self, Row x) noexcept nogil
-    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil
     cdef double factor(self, double feature, double order) noexcept nogil
     cdef void count(self, Row x) noexcept nogil

@@ -5,7 +5,8 @@ A feature whose values are numbers may have up to four waves besides its line,
     cos(pi k r) / k,   k = 1 to 4,
 
 where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
-orthogonal, and constant beyond the past range, where only the line goes on. Ranks come from 32 knots.
+orthogonal, and constant beyond the past range, where only the line goes on. A stored zero is a value; of
+what is absent all waves are 0, as they are on average. Ranks come from 32 knots.
 As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
 anew from the old ones and these, in equal parts: whatever has moved since is followed.
 
@@ -20,8 +21,6 @@ All functions are weights of the shared logistic learners, with full covariances
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport M_PI, M_SQRT2, cos, fabs, sqrt
-from romco.kernels.auto.columns cimport Column, has_zeros
-from romco.kernels.auto.scales cimport Units
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
@@ -42,10 +41,8 @@ cdef class Functions:
     """Views of sketches, definitions of functions, and sums that tell which products to take."""
 
     def __init__(
-        self, Units units, places, definitions, scores, double wave_prior, double cross_prior,
-        double prior,
+        self, places, definitions, scores, double wave_prior, double cross_prior, double prior
     ):
-        self.units = units
         self.places, self.definitions, self.scores = places, definitions, scores
         self.at = places.shape[1] - len(SKETCH_FIELDS)
         cdef Py_ssize_t n = len(places)
@@ -75,7 +72,7 @@ cdef class Functions:
                 if self.definition(f).used != 0.0:
                     self.n_used = f + 1
         for e in range(x.n):
-            k = self.place_of(x, e)
+            k = self.place[column(x, e)]
             if k:
                 self.see(k, x.value[e])
         for f in range(self.n_used):
@@ -90,14 +87,6 @@ cdef class Functions:
             if value != 0.0:
                 self.active[self.n_active], self.value[self.n_active] = <int> f, value
                 self.n_active += 1
-
-    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil:
-        """Place of the e-th entry of a row; 0 where it has none or is no value."""
-        cdef Py_ssize_t j = column(x, e), k = self.place[j]
-        if k and x.value[e] == 0.0 \
-                and not has_zeros(<const Column*> &self.units.columns[j, 0], self.units.events()):
-            return 0
-        return k
 
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil:
         """Waves of the value of a place, or whether it is there."""
@@ -130,7 +119,7 @@ cdef class Functions:
         cdef Py_ssize_t e, k
         cdef Sketch* s
         for e in range(x.n):
-            k = self.place_of(x, e)
+            k = self.place[column(x, e)]
             if not k:
                 continue
             s = self.sketch(k)
