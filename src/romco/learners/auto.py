@@ -24,6 +24,15 @@ from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
+from romco.learners.frozen import (
+    FrozenPredictor,
+    InputCovariance,
+    Lane,
+    PairTable,
+    Part,
+    Table,
+    frozen_units,
+)
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto
 from romco.learners.sharing import (
     Belief,
@@ -47,6 +56,13 @@ PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
+CLOSED = -2.0  # in ``frequent``: a place that no feature may have
+EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
+    (
+        *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
+        *(f"direction {k}" for k in range(1, RANK + 1)),
+    )
+)
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
@@ -360,6 +376,73 @@ class Auto(BaseAuto):
 
         return Contributions(part(shared), part(personal), intercept)
 
+    def frozen_predictor(self) -> FrozenPredictor:
+        place = {name: k for k, name in enumerate(INPUT_NAMES)}
+        unknown = [name for name in INPUT_NAMES if name not in EXPORTED_INPUTS]
+        if unknown:
+            raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
+        own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
+        directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
+        a, side = self._arrays, RANK * self._side()
+        level_prior, slope_prior = self.variances()
+        global_block, global_variance = self._frozen_variances("global", all_)
+        mixed_block, mixed_variance = self._frozen_variances("mixed", mixed)
+        intercepts = np.zeros(len(INPUT_NAMES))
+        intercepts[place["constant"]] = 1.0
+        intercepts[all_] = a["global_intercept"][0, 0]
+        intercepts[mixed] = a["mixed_intercept"][0, 0]
+        level_variance = level_prior / (1.0 + level_prior * self.field("tasks", "precision"))
+        level = self.field("tasks", "information") * level_variance
+        task, feature, pair = self._pairs()
+
+        def read_pairs(at: NDArray[np.int64]) -> Numbers:
+            prior = slope_prior[feature[at]]
+            variance = prior / (1.0 + prior * pair["precision"][at])
+            slope = pair["information"][at] * variance
+            return np.column_stack([pair["hinge_mean"][at], slope, variance - prior])
+
+        vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
+        vectors += [a["directions"][:, side + k] for k in range(RANK)]
+        shared = (place["global hinge"], all_, mixed, *directions)
+        total, count = a["clock"][:2]
+        row = float(np.exp(-0.5 * total / count)) if count else 0.0
+        return FrozenPredictor(
+            inputs=INPUT_NAMES,
+            intercepts=intercepts,
+            weights=a["frozen_weight"].copy(),
+            covariance=a["frozen_covariance"].copy(),
+            units=frozen_units(a["units"], a["typical"][0], row, float(a["typical"][1])),
+            features=Table(
+                (*lanes("weight", *shared), *lanes("variance", all_, mixed)),
+                np.column_stack([*vectors, global_variance, mixed_variance + slope_prior]),
+            ),
+            tasks=Table(
+                (Lane("weight", mixed), Lane("variance", mixed), *lanes("factor", *directions)),
+                np.column_stack([level, level_variance, self._factor()]),
+            ),
+            new_task=np.array([0.0, level_prior, *[0.0] * RANK]),
+            pairs=PairTable(
+                (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
+            ),
+            covariances=(global_block, mixed_block),
+        )
+
+    def _frozen_variances(self, name: str, at: int) -> tuple[InputCovariance, Numbers]:
+        """Return the covariances of a shared vector, and the variances (d,) of other features."""
+        prior = constants.GLOBAL_PRIOR
+        block = self.kernel.global_block if name == "global" else self.kernel.mixed_block
+        frequent = self._arrays["frequent" if name == "global" else "mixed_frequent"]
+        spent = block.read_block()[1:]
+        n = len(spent)
+        features = frequent[:n].astype(np.int64)
+        features[0] = -1  # the intercept
+        variance = prior - self.field("features", f"{name}_spent")
+        variance[features[1:]] = 0.0
+        if n < len(frequent) and frequent[n] == CLOSED:  # too many are frequent: the prior is 1
+            variance /= prior
+        covariance = np.diag([1.0, *[prior] * (n - 1)]) - spent
+        return InputCovariance(at, features, covariance), variance
+
     def prediction_context(self, round: Round) -> Numbers:
         return self.kernel.prediction_context(self.events_of(round))
 
@@ -450,6 +533,11 @@ class Auto(BaseAuto):
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
+
+
+def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:
+    """Return lanes of one part of several inputs."""
+    return tuple(Lane(part, k) for k in inputs)
 
 
 def _moderation(variance: Numbers) -> Numbers:
