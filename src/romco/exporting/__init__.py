@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from romco.exporting.datafile import write_program
+from romco.exporting.onnx_graph import write_onnx
 from romco.exporting.tables import read_tables
 from romco.io.modelfile import Estimator
 from romco.model import Model
@@ -39,4 +40,6 @@ def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]
 def _write(tables: "ModelTables", to: Format, folder: Path) -> list[Path]:
     if to in ("c", "js"):
         return write_program(tables, to, folder)
+    if to == "onnx":
+        return write_onnx(tables, folder)
     raise ValueError(f"no format {to!r}: there are c, js, onnx and sql")

@@ -3,8 +3,8 @@
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,10 +56,11 @@ def data_file(tables: ModelTables) -> Iterator[bytes | memoryview]:
 def _blocks(tables: ModelTables) -> Iterator[Block]:
     predictor = tables.predictor
     units = predictor.units
-    tables_of = predictor.features, predictor.tasks, predictor.pairs
-    sizes = [len(tables.feature_names), len(tables.task_names), tables.n_pairs]
-    sizes += [len(tables.covariance_entries().values), len(predictor.inputs)]
-    yield _array("size", "<i8", [*sizes, *(len(table.lanes) for table in tables_of)])
+    lanes = predictor.pairs.lanes
+    entries = tables.covariance_entries()
+    sizes = [len(tables.feature_names), len(tables.task_names), tables.n_pairs, len(entries.at)]
+    listed = predictor.inputs, predictor.features.lanes, predictor.tasks.lanes, lanes
+    yield _array("size", "<i8", [*sizes, *map(len, listed)])
     yield _array("number", "<f8", [units.row, units.common, units.empty, tables.calibration])
     yield _array("stack.weight", "<f8", tables.weights)
     yield _array("stack.covariance", "<f8", predictor.covariance)
@@ -69,15 +70,11 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
     yield from _table("feature", predictor.features.lanes, tables.features)
     yield from _names("task", tables.task_names)
     yield from _table("task", predictor.tasks.lanes, tables.tasks)
-    lanes = predictor.pairs.lanes
-    size = tables.n_pairs
     yield _array("pair.lane", "<i4", _codes(lanes))
-    yield _array("pair.start", "<i8", tables.pair_starts)
-    chunks = (_bytes_of("<i4", chunk.feature) for chunk in tables.pair_chunks())
-    yield Block("pair.feature", 4 * size, chunks)
-    chunks = (_bytes_of("<f8", chunk.values) for chunk in tables.pair_chunks())
-    yield Block("pair.value", 8 * size * len(lanes), chunks)
-    entries = tables.covariance_entries()
+    yield _array("pair.start", "<i8", tables.pair_starts())
+    yield _array("pair.feature", "<i4", tables.pair_features)
+    chunks = map(partial(_bytes_of, "<f8"), tables.pair_values())
+    yield Block("pair.value", 8 * tables.n_pairs * len(lanes), chunks)
     yield _array("covariance.at", "<i4", entries.at)
     yield _array("covariance.value", "<f8", entries.values)
     yield from _names("class", tables.classes)
@@ -86,7 +83,7 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
 
 
 def _names(what: str, names: Sequence[str]) -> Iterator[Block]:
-    texts = [name.encode() for name in names]
+    texts = list(map(str.encode, names))
     yield _array(f"{what}.start", "<i8", np.cumsum([0, *map(len, texts)]))
     yield Block(f"{what}.name", sum(map(len, texts)), texts)
 
@@ -98,7 +95,10 @@ def _table(what: str, lanes: Sequence[Lane], values: Any) -> Iterator[Block]:
 
 def _codes(lanes: Sequence[Lane]) -> list[int]:
     """Return two numbers for each lane: the code of its part, and its input."""
-    return list(chain.from_iterable((PARTS.index(lane.part), lane.input) for lane in lanes))
+    codes = []
+    for lane in lanes:
+        codes += [PARTS.index(lane.part), lane.input]
+    return codes
 
 
 def _array(name: str, kind: str, values: Any) -> Block:

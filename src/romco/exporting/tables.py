@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,14 +18,6 @@ from romco.model.names import Id
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 CHUNK_PAIRS = 2**18  # pairs of task and feature that are in memory at a time
-
-
-class PairChunk(NamedTuple):
-    """Some pairs of task and feature, in rising order."""
-
-    task: Whole
-    feature: Whole
-    values: Numbers  # (n, lanes)
 
 
 class CovarianceEntries(NamedTuple):
@@ -48,20 +41,25 @@ class ModelTables:
     units: Numbers  # (d, 9)
     features: Numbers  # (d, lanes)
     tasks: Numbers  # (m + 1, lanes)
-    pair_starts: Whole  # (m + 2,) where the pairs of each task begin
+    pair_tasks: Whole  # (p,) rising
+    pair_features: Whole  # (p,) rising within a task
     covariances: list[InputCovariance]  # feature d is the constant
     weights: Numbers  # (K,) of the stacking model, above 0 for the positive class
     classes: tuple[str, str]  # the negative one first
     calibration: float  # factor of a margin that makes it a log-odds
     columns: dict[str, str]  # kind of each column, see `romco.io.schema`
     is_matrix: bool  # rows are arrays: columns have no names
-    _order: Whole  # places of the pairs in the learner's table
-    _pairs: PairChunk  # without values, but of the new task
+    _order: Whole  # places of the pairs in the learner's table, but of the new task
+    _new_values: Numbers  # of pairs of the new task, which come last
 
     @property
     def n_pairs(self) -> int:
         """Number of pairs of task and feature."""
-        return int(self.pair_starts[-1])
+        return len(self.pair_tasks)
+
+    def pair_starts(self) -> Whole:
+        """Return where the pairs of each task begin (m + 2,)."""
+        return np.searchsorted(self.pair_tasks, np.arange(len(self.task_names) + 2))
 
     def covariance_entries(self) -> CovarianceEntries:
         """Return all entries of the inputs' covariances."""
@@ -73,14 +71,11 @@ class ModelTables:
             values.append(one.values[first, second] * np.where(first == second, 1.0, 2.0))
         return CovarianceEntries(np.concatenate(at), np.concatenate(values))
 
-    def pair_chunks(self) -> Iterator[PairChunk]:
-        """Yield all pairs in the order of tasks, then features."""
-        n = len(self._order)
-        for begin in range(0, n, CHUNK_PAIRS):
-            part = slice(begin, min(n, begin + CHUNK_PAIRS))
-            values = self.predictor.pairs.read(self._order[part])
-            yield PairChunk(self._pairs.task[part], self._pairs.feature[part], values)
-        yield PairChunk(self._pairs.task[n:], self._pairs.feature[n:], self._pairs.values)
+    def pair_values(self) -> Iterator[Numbers]:
+        """Yield the numbers (n, lanes) of all pairs, some at a time."""
+        for begin in range(0, len(self._order), CHUNK_PAIRS):
+            yield self.predictor.pairs.read(self._order[begin : begin + CHUNK_PAIRS])
+        yield self._new_values
 
 
 def read_tables(model: Model) -> ModelTables:
@@ -91,27 +86,21 @@ def read_tables(model: Model) -> ModelTables:
     predictor = engine.learner.frozen_predictor()
     given_names = [text_of("feature", features.name(column)) for column in range(d)]
     feature_names, feature_order = _sorted_names("feature", given_names)
-    known = engine.tasks.items()
-    task_names, places = _sorted_names("task", (name for name, _ in known))
-    task_order = np.array([number for _, number in known], dtype=np.int64)[places]
+    known = dict(engine.tasks.items())
+    task_names, places = _sorted_names("task", known)
+    task_order = np.array(list(known.values()), dtype=np.int64)[places]
     m = len(task_names)
     new_row, new_features = predictor.new_task, np.empty(0, dtype=np.int64)
-    if new_row is None:
-        parts = np.array([lane.part == "weight" for lane in predictor.tasks.lanes])
-        new_row = parts * new_weights[-1]
+    if new_row is None:  # the first lane is the weight
+        new_row = np.zeros(len(predictor.tasks.lanes))
+        new_row[0] = new_weights[-1]
         new_features = np.flatnonzero(new_weights[feature_order])
     feature_place = _places(feature_order, engine.learner.n_features)
     task = _places(task_order, engine.learner.n_tasks)[predictor.pairs.task]
     feature = feature_place[predictor.pairs.feature]
     kept = np.flatnonzero((task >= 0) & (feature >= 0))
     order = kept[np.argsort(task[kept] * d + feature[kept], kind="stable")]
-    pairs = PairChunk(
-        np.concatenate([task[order], np.full(len(new_features), m)]),
-        np.concatenate([feature[order], new_features]),
-        new_weights[feature_order[new_features]][:, None],
-    )
-    counts = np.bincount(pairs.task, minlength=m + 1)
-    negative, positive = (text_of("label", label) for label in model.classes)
+    negative, positive = map(partial(text_of, "label"), model.classes)
     return ModelTables(
         predictor=predictor,
         feature_names=feature_names,
@@ -119,7 +108,8 @@ def read_tables(model: Model) -> ModelTables:
         units=predictor.units.table[feature_order],
         features=predictor.features.values[feature_order],
         tasks=np.vstack([predictor.tasks.values[task_order], new_row]),
-        pair_starts=np.concatenate([[0], np.cumsum(counts)]),
+        pair_tasks=np.concatenate([task[order], np.full(len(new_features), m)]),
+        pair_features=np.concatenate([feature[order], new_features]),
         covariances=[
             one._replace(features=np.where(one.features < 0, d, feature_place[one.features]))
             for one in predictor.covariances
@@ -130,7 +120,7 @@ def read_tables(model: Model) -> ModelTables:
         columns=_columns(model, given_names),
         is_matrix=isinstance(features, Columns) and features.names is None,
         _order=order,
-        _pairs=pairs,
+        _new_values=new_weights[feature_order[new_features]][:, None],
     )
 
 
@@ -167,12 +157,12 @@ def text_of(what: str, name: Id) -> str:
 
 def _sorted_names(what: str, names: Iterable[Id]) -> tuple[list[str], Whole]:
     """Return names in the order of their UTF-8 bytes, and the place of each in ``names``."""
-    texts = [text_of(what, name) for name in names]
+    texts = list(map(partial(text_of, what), names))
     order = sorted(range(len(texts)), key=lambda k: texts[k].encode())
-    found = [texts[k] for k in order]
-    twice = [name for name, after in pairwise(found) if name == after]
-    if twice:
-        raise ValueError(f"two {what}s are called {twice[0]!r} as text: names must differ as text")
+    found = list(map(texts.__getitem__, order))
+    for name, after in pairwise(found):
+        if name == after:
+            raise ValueError(f"two {what}s are called {name!r} as text: names must differ as text")
     return found, np.array(order, dtype=np.int64)
 
 
@@ -200,9 +190,13 @@ def _columns(model: Model, feature_names: list[str]) -> dict[str, str]:
     if schema is None:
         return dict.fromkeys(feature_names, "number")
     used = schema.columns if schema.features is None else schema.features
-    roles = schema.roles
-    kinds = {name: schema.kinds[name] for name in used if name not in roles}
-    kinds = {name: kind for name, kind in kinds.items() if kind != "ignored"}
-    parts = tuple(f"{name}{mark}" for name in kinds for mark in "=:.")
-    others = [name for name in feature_names if name not in kinds and not name.startswith(parts)]
-    return kinds | dict.fromkeys(others, "number")
+    kinds: dict[str, str] = {}
+    for name in used:
+        kind = schema.kinds.get(name, "free")
+        if name not in schema.roles and kind != "ignored":
+            kinds[name] = kind
+    marked = tuple(f"{name}{mark}" for name in kinds for mark in "=:.")
+    for name in feature_names:
+        if not name.startswith(marked):
+            kinds.setdefault(name, "number")
+    return kinds
