@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from romco.exporting.datafile import write_program
 from romco.exporting.onnx_graph import write_onnx
+from romco.exporting.sql import write_sql
 from romco.exporting.tables import read_tables
 from romco.io.modelfile import Estimator
 from romco.model import Model
@@ -42,4 +43,6 @@ def _write(tables: "ModelTables", to: Format, folder: Path) -> list[Path]:
         return write_program(tables, to, folder)
     if to == "onnx":
         return write_onnx(tables, folder)
+    if to == "sql":
+        return write_sql(tables, folder)
     raise ValueError(f"no format {to!r}: there are c, js, onnx and sql")

@@ -75,7 +75,8 @@ class ModelTables:
         """Yield the numbers (n, lanes) of all pairs, some at a time."""
         for begin in range(0, len(self._order), CHUNK_PAIRS):
             yield self.predictor.pairs.read(self._order[begin : begin + CHUNK_PAIRS])
-        yield self._new_values
+        if len(self._new_values):
+            yield self._new_values
 
 
 def read_tables(model: Model) -> ModelTables:
