@@ -1,8 +1,12 @@
 """Models and events that exports are tested with."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import romco
+from romco.learners.frozen import KNOTS, FrozenFunctions
+from tests.reference.frozen import frozen_margin
 
 TOWNS = ("Rome", "Paris", "Oslo", "Kyōto", "New York", "Łódź")
 FORGOTTEN = ("user 3", "user 7")
@@ -68,3 +72,60 @@ def assert_close(margins, expected, tolerance):
     error = np.abs(margins - expected) / np.maximum(1.0, np.abs(expected))
     worst = int(np.argmax(error))
     assert error[worst] <= tolerance, (worst, margins[worst], expected[worst])
+
+
+def with_functions(model, monkeypatch):
+    """Give the model's predictor waves and products of features; return it."""
+    rng = np.random.default_rng(5)
+    learner = model.engine.learner
+    old = learner.frozen_predictor()
+    column = {model.features.name(j): j for j in range(model.features.width)}
+    sample = rows_of(rng, 200)
+    numbers = ("age", "income", "tiny", "rare")
+    knots = np.zeros((6, KNOTS))
+    for k, name in enumerate(numbers):
+        values = [row[name] for row in sample if row[name] is not None]
+        knots[k] = np.sort(rng.choice(values, KNOTS))
+    factors = np.array(
+        [
+            *([0, 1, -1, 0], [0, 2, -1, 0], [0, 3, -1, 0], [1, 4, -1, 0], [2, 1, -1, 0]),
+            *([0, 1, 1, 2], [0, 2, 4, 1], [3, 1, 5, 1], [4, 1, 5, 1], [4, 2, 0, 1]),
+        ]
+    )
+    g = len(factors)
+    lanes = old.features.lanes
+    weights = rng.normal(size=(g, len(lanes))) * [lane.part == "weight" for lane in lanes]
+    functions = FrozenFunctions(
+        features=np.array([column[name] for name in (*numbers, "member", "town=Rome")]),
+        has_knots=np.array([1, 1, 1, 1, 0, 0]),
+        counts_zero=np.array([0, 0, 1, 0, 1, 0]),
+        knots=knots,
+        factors=factors,
+        scales=rng.uniform(0.2, 1.0, g),
+        weights=weights,
+    )
+    covariances = []
+    for one in old.covariances:
+        n = len(one.features)
+        values = np.zeros((n + g, n + g))
+        values[:n, :n] = one.values
+        root = 0.3 * rng.normal(size=(n + g, 2))
+        features = np.concatenate([one.features, -2 - np.arange(g)])
+        covariances.append(one._replace(features=features, values=values + root @ root.T))
+    new = replace(old, functions=functions, covariances=covariances)
+    monkeypatch.setattr(learner, "frozen_predictor", lambda: new)
+    return new
+
+
+def margins_by_reference(model, predictor, rows, tasks):
+    """Margins of a predictor, one event at a time."""
+    column = {model.features.name(j): j for j in range(model.features.width)}
+    number = dict(model.engine.tasks.items())
+    margins = []
+    for row, task in zip(rows, tasks, strict=True):
+        encoded = model.schema.encode(row).items()
+        values = {column[name]: value for name, value in encoded if name in column}
+        margins.append(
+            model.engine.target.turn * frozen_margin(predictor, number.get(task), values)
+        )
+    return margins

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import romco
-from tests.exporting.streams import assert_close, events, learned
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -44,6 +50,16 @@ def test_margins_are_the_same(tmp_path):
     assert_close(margin, model.margins(rows, tasks), 1e-12)
     assert_close(probability, model.predict_proba(rows, tasks)[:, 1], 1e-12)
     assert label.tolist() == model.predict(rows, tasks).tolist()
+
+
+def test_functions_of_features(tmp_path, monkeypatch):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(1500)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    margin, *_ = session.run(None, feeds(session, rows, tasks))
+    assert_close(margin, margins_by_reference(model, predictor, rows, tasks), 1e-12)
 
 
 @pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])

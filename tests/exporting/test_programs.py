@@ -10,7 +10,13 @@ import pytest
 
 import romco
 from romco.learners import LEARNERS
-from tests.exporting.streams import assert_close, events, learned
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc")
@@ -106,6 +112,19 @@ def test_linear_learners(name, new_task, program, tmp_path):
     romco.export(model, "c", tmp_path)
     found = predict_in_c(program, tmp_path, [model.schema.encode(row) for row in rows], tasks)
     check(model, found, rows, tasks, 1e-11)
+
+
+@needs_c
+@needs_node
+def test_functions_of_features(program, tmp_path, monkeypatch):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(1500)
+    expected = margins_by_reference(model, predictor, rows, tasks)
+    romco.export(model, "js", tmp_path)
+    by_name = [model.schema.encode(row) for row in rows]
+    assert_close(predict_in_c(program, tmp_path, by_name, tasks)[:, 0], expected, 1e-12)
+    assert_close(predict_in_node(tmp_path, rows, tasks)[:, 0], expected, 1e-12)
 
 
 @needs_c

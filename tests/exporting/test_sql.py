@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 import romco
-from tests.exporting.streams import assert_close, events, learned
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
 
 SQLITE = shutil.which("sqlite3")
 QUERY = "SELECT id, margin, probability, label FROM romco_prediction"
@@ -118,15 +124,20 @@ def exported(tmp_path_factory):
     return model, folder, columns, rows, tasks
 
 
-@pytest.mark.parametrize("engine", [in_duckdb, in_sqlite])
-def test_margins_are_the_same(engine, exported):
-    model, folder, columns, rows, tasks = exported
-    check(model, engine(folder, columns), rows, tasks)
+ENGINES = ("duckdb", "sqlite", "postgresql")
 
 
-def test_margins_are_the_same_in_postgresql(exported, postgres):
+def predict_in(engine, folder, columns, request):
+    """Rows of the predictions in an engine; skips the test where it is not installed."""
+    if engine == "postgresql":
+        return in_postgresql(folder, columns, request.getfixturevalue("postgres"))
+    return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_margins_are_the_same(engine, exported, request):
     model, folder, columns, rows, tasks = exported
-    check(model, in_postgresql(folder, columns, postgres), rows, tasks)
+    check(model, predict_in(engine, folder, columns, request), rows, tasks)
 
 
 @pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])
@@ -138,6 +149,20 @@ def test_linear_learners(name, tmp_path):
     columns = list(model.schema.columns)
     write_events(tmp_path, columns, rows, tasks)
     check(model, in_duckdb(tmp_path, columns), rows, tasks)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_functions_of_features(engine, tmp_path, monkeypatch, request):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(500)
+    romco.export(model, "sql", tmp_path)
+    columns = list(model.schema.columns)
+    write_events(tmp_path, columns, rows, tasks)
+    found = predict_in(engine, tmp_path, columns, request)
+    margins = {int(row[0]): float(row[1]) for row in found}
+    expected = margins_by_reference(model, predictor, rows, tasks)
+    assert_close([margins[k] for k in range(500)], expected, 1e-9)
 
 
 def test_text_is_refused(tmp_path):

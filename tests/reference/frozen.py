@@ -29,6 +29,37 @@ def unit(units, j, x):
     return units.row * factor * np.clip(x - centre, -reach, reach)
 
 
+def wave(functions, k, order, x):
+    """Wave of one feature's value."""
+    knots = functions.knots[k]
+    if np.isnan(x) or (x == 0 and not (functions.counts_zero[k] and functions.has_knots[k])):
+        return 0.0
+    if not functions.has_knots[k]:
+        return float(order == 1)
+    below, equal = int((knots < x).sum()), int((knots == x).sum())
+    if equal:
+        rank = (below + 0.5 * equal) / len(knots)
+    elif below in (0, len(knots)):
+        rank = below / len(knots)
+    else:
+        part = (x - knots[below - 1]) / (knots[below] - knots[below - 1])
+        rank = (below - 0.5 + part) / len(knots)
+    return np.sqrt(2) * np.cos(np.pi * order * rank)
+
+
+def function_values(functions, row):
+    values = [row.get(j, np.nan) for j in functions.features.tolist()]
+    found = []
+    for (k, order, second, second_order), scale in zip(
+        functions.factors.tolist(), functions.scales, strict=True
+    ):
+        value = scale * wave(functions, k, order, values[k])
+        if second >= 0:
+            value *= wave(functions, second, second_order, values[second])
+        found.append(value)
+    return found
+
+
 def frozen_margin(predictor, task, row):
     """Margin of a task, or None for a new one, and a row that maps features to values."""
     p = predictor
@@ -49,6 +80,10 @@ def frozen_margin(predictor, task, row):
         add(p.features.lanes, p.features.values[j], value)
         for place in np.flatnonzero((p.pairs.task == task) & (p.pairs.feature == j)):
             add(p.pairs.lanes, p.pairs.read(np.array([place]))[0], value)
+    if p.functions is not None:
+        for f, value in enumerate(function_values(p.functions, row)):
+            add(p.features.lanes, p.functions.weights[f], value)
+            u[-2 - f] = value
     for at, features, values in p.covariances:
         x = np.array([u.get(j, float(j == -1)) for j in features.tolist()])
         parts["variance"][at] += x @ values @ x

@@ -60,7 +60,9 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
     entries = tables.covariance_entries()
     sizes = [len(tables.feature_names), len(tables.task_names), tables.n_pairs, len(entries.at)]
     listed = predictor.inputs, predictor.features.lanes, predictor.tasks.lanes, lanes
-    yield _array("size", "<i8", [*sizes, *map(len, listed)])
+    functions = tables.functions
+    counts = len(functions.features), len(functions.scales)
+    yield _array("size", "<i8", [*sizes, *map(len, listed), *counts])
     yield _array("number", "<f8", [units.row, units.common, units.empty, tables.calibration])
     yield _array("stack.weight", "<f8", tables.weights)
     yield _array("stack.covariance", "<f8", predictor.covariance)
@@ -77,6 +79,11 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
     yield Block("pair.value", 8 * tables.n_pairs * len(lanes), chunks)
     yield _array("covariance.at", "<i4", entries.at)
     yield _array("covariance.value", "<f8", entries.values)
+    yield _array("wave.feature", "<i4", functions.features)
+    kinds = functions.has_knots, functions.counts_zero, functions.knots
+    yield _array("wave.knot", "<f8", np.column_stack(kinds))
+    yield _array("function.factor", "<i4", functions.factors)
+    yield _array("function.scale", "<f8", functions.scales)
     yield from _names("class", tables.classes)
     text = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix}).encode()
     yield Block("schema", len(text), [text])

@@ -91,7 +91,7 @@ class _Graph:
             return self.stream(array.dtype, array.shape, [np.ascontiguousarray(array)])
         name = f"constant_{len(self._constants)}"
         tensor = self._helper.make_tensor(
-            name, self._kind(array.dtype), array.shape, array.ravel().tolist()
+            name, self.kind_of(array.dtype), array.shape, array.ravel().tolist()
         )
         self._constants.append(tensor)
         return name
@@ -100,7 +100,7 @@ class _Graph:
         """Add an array that comes in chunks, which are stored beside the graph."""
         tensor = self._proto(
             name=f"constant_{len(self._constants)}",
-            data_type=self._kind(np.dtype(dtype)),
+            data_type=self.kind_of(dtype),
             dims=shape,
             data_location=self._proto.EXTERNAL,
         )
@@ -116,7 +116,9 @@ class _Graph:
         self._constants.append(tensor)
         return tensor.name
 
-    def _kind(self, dtype: Any) -> int:
+    def kind_of(self, dtype: Any) -> int:
+        """Return the number that ONNX has for a type."""
+        dtype = np.dtype(dtype)
         return int(self._helper.np_dtype_to_tensor_dtype(dtype))
 
     def finish(self) -> Any:
@@ -165,11 +167,15 @@ def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
     factors = _selection(lanes, "factor", len(predictor.inputs))
     factor = graph("MatMul", of_task, graph.constant(factors))
     factor = graph("Add", factor, graph.constant(1.0 - factors.sum(axis=0)))
-    values = graph("Gather", graph.constant(tables.features), known)
-    totals.add_entries(predictor.features.lanes, values, u)
     if tables.n_pairs:
         own, values = _pairs(graph, tables, row, feature)
         totals.add_entries(predictor.pairs.lanes, values, graph("Where", own, u, zero))
+    if len(tables.functions.scales):
+        places, values = _functions(graph, tables, feature, x)
+        known = graph("Concat", known, places, axis=1)
+        u = graph("Concat", u, values, axis=1)
+    values = graph("Gather", graph.constant(tables.features), known)
+    totals.add_entries(predictor.features.lanes, values, u)
     for covariance in tables.covariances:
         totals.variances.append(_quadratic(graph, tables, covariance, known, u))
     sums = graph.sum_of(graph.constant(predictor.intercepts), *totals.weights)
@@ -352,11 +358,70 @@ def _pairs(graph: _Graph, tables: ModelTables, row: str, feature: str) -> tuple[
     return own, graph("Gather", values, place)
 
 
+def _functions(graph: _Graph, tables: ModelTables, feature: str, x: str) -> tuple[str, str]:
+    """Return places (n, g) of functions among the features, and their values (n, g)."""
+    functions = tables.functions
+    d, c, g = len(tables.feature_names), len(functions.features), len(functions.scales)
+    place = np.full(d + 1, c)  # the last is that of feature -1
+    place[functions.features] = np.arange(c)
+    rows = graph("Shape", x, start=0, end=1)
+    shape = graph("Concat", rows, graph.constant(np.array([c + 1])), axis=0)
+    empty = graph("Expand", graph.constant(np.full((1, 1), np.nan)), shape)
+    at = graph("Gather", graph.constant(place), feature)
+    value = graph("ScatterElements", empty, at, x, axis=1)  # the last column is of all others
+    value = graph("Gather", value, graph.constant(np.arange(c)), axis=1)
+    rank = _ranks(graph, functions.knots, value)
+    there = graph("Not", graph("IsNaN", value))
+    has_knots, counts_zero = functions.has_knots == 1, functions.counts_zero == 1
+    counts = graph.constant(has_knots & counts_zero)
+    filled = graph("Not", graph("Equal", value, graph.constant(0.0)))
+    there = graph("And", there, graph("Or", filled, counts))
+    product = graph.constant(functions.scales)
+    for k in (0, 2):
+        chosen, order = functions.factors[:, k], functions.factors[:, k + 1]
+        places = graph.constant(np.maximum(chosen, 0))
+        angle = graph("Mul", graph("Gather", rank, places, axis=1), graph.constant(pi * order))
+        wave = graph("Mul", graph("Cos", angle), graph.constant(np.sqrt(2.0)))
+        indicator = graph.constant((order == 1).astype(np.float64))
+        wave = graph("Where", graph.constant(has_knots[chosen]), wave, indicator)
+        known = graph("Gather", there, places, axis=1)
+        wave = graph("Where", known, wave, graph.constant(0.0))
+        wave = graph("Where", graph.constant(chosen < 0), graph.constant(1.0), wave)
+        product = graph("Mul", product, wave)
+    numbers = graph.constant(d + 1 + np.arange(g)[None])
+    return graph("Expand", numbers, graph("Shape", product)), product
+
+
+def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
+    """Return the rank (n, c) of each value among the knots (c, K) of its feature."""
+    c, n = knots.shape
+    listed = graph.constant(knots)
+    column = graph("Unsqueeze", value, graph.constant(np.array([2])))
+    double = {"to": graph.kind_of(np.float64)}
+    below = graph.sum_rows(graph("Cast", graph("Less", listed, column), **double), keep=False)
+    upto = graph("Cast", graph("LessOrEqual", listed, column), **double)
+    upto = graph.sum_rows(upto, keep=False)
+    place = graph("Cast", below, to=graph.kind_of(np.int64))
+    first = graph.constant(n * np.arange(c))
+    one, last = graph.constant(np.int64(1)), graph.constant(np.int64(n - 1))
+    flat = graph.constant(knots.ravel())
+    after = graph("Gather", flat, graph("Add", first, graph("Min", place, last)))
+    zero = graph.constant(np.int64(0))
+    before = graph("Max", graph("Sub", place, one), zero)
+    before = graph("Gather", flat, graph("Add", first, before))
+    part = graph("Div", graph("Sub", value, before), graph("Sub", after, before))
+    between = graph("Add", graph("Sub", below, graph.constant(0.5)), part)
+    middle = graph("Mul", graph("Add", below, upto), graph.constant(0.5))
+    inside = graph("And", graph("Greater", below, graph.constant(0.0)), graph("Equal", below, upto))
+    inside = graph("And", inside, graph("Less", below, graph.constant(float(n))))
+    return graph("Div", graph("Where", inside, between, middle), graph.constant(float(n)))
+
+
 def _quadratic(graph: _Graph, tables: ModelTables, covariance: Any, known: str, u: str) -> str:
     """Return the term (n, K) that the covariances of an input add to its variance."""
     d, features = len(tables.feature_names), covariance.features
     n = len(features)
-    place = np.full(d + 1, n)
+    place = np.full(len(tables.features), n)
     place[features] = np.arange(n)
     padded = np.zeros((n + 1, n + 1))
     padded[:n, :n] = covariance.values

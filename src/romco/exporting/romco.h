@@ -20,13 +20,13 @@ typedef struct { const double *value; const int32_t *lane; int64_t lanes; } romc
 typedef struct {
   char *data;
   uint64_t bytes;
-  int64_t features, tasks, inputs, pairs, entries;
-  const double *number, *weight, *covariance, *intercept, *unit, *entry;
+  int64_t features, tasks, inputs, pairs, entries, waves, functions;
+  const double *number, *weight, *covariance, *intercept, *unit, *entry, *knot, *scale;
   const char *feature_name, *task_name;
   const int64_t *feature_start, *task_start, *pair_start;
-  const int32_t *pair_feature, *entry_at;
+  const int32_t *pair_feature, *entry_at, *wave_feature, *factor;
   romco_table feature, task, pair;
-  double *u, *part;                        /* of one event: features; weight, variance, factor */
+  double *x, *u, *part;                    /* of one event: values; units; weight, variance, factor */
 } romco_model;
 
 static inline const void *romco_block(const romco_model *m, const char *name, int64_t bytes) {
@@ -64,14 +64,15 @@ static inline int romco_read_table(romco_model *m, const char *name, romco_table
 }
 
 static inline int romco_read(romco_model *m) {    /* 1 if the file holds together */
-  int64_t d, n, K, k, size[8];
+  int64_t d, n, K, k, total, size[10];
   const void *sizes;
   if (m->bytes < 16 || memcmp(m->data, "romcoexp\1\0\0\0", 12) != 0) return 0;
   if (!(sizes = romco_block(m, "size", sizeof size))) return 0;
   memcpy(size, sizes, sizeof size);
-  for (k = 0; k < 8; k++) if (size[k] < 0 || size[k] >> (k < 4 ? 40 : 16)) return 0;
+  for (k = 0; k < 10; k++) if (size[k] < 0 || size[k] >> (k < 4 ? 40 : 16)) return 0;
   m->features = d = size[0]; m->tasks = n = size[1]; m->pairs = size[2]; m->entries = size[3];
   m->inputs = K = size[4];
+  m->waves = size[8]; m->functions = size[9]; total = d + 1 + size[9];
   m->feature.lanes = size[5]; m->task.lanes = size[6]; m->pair.lanes = size[7];
   return
     (m->number = (const double *)romco_block(m, "number", 8 * 4)) &&
@@ -91,17 +92,24 @@ static inline int romco_read(romco_model *m) {    /* 1 if the file holds togethe
     (m->entry_at = (const int32_t *)romco_block(m, "covariance.at", 12 * m->entries)) &&
     (m->entry = (const double *)romco_block(m, "covariance.value", 8 * m->entries)) &&
     romco_below(m->entry_at, m->entries, 3, K) &&
-    romco_below(m->entry_at + 1, m->entries, 3, d + 1) &&
-    romco_below(m->entry_at + 2, m->entries, 3, d + 1) &&
-    romco_read_table(m, "feature", &m->feature, d) &&
+    romco_below(m->entry_at + 1, m->entries, 3, total) &&
+    romco_below(m->entry_at + 2, m->entries, 3, total) &&
+    (m->wave_feature = (const int32_t *)romco_block(m, "wave.feature", 4 * m->waves)) &&
+    romco_below(m->wave_feature, m->waves, 1, d) &&
+    (m->knot = (const double *)romco_block(m, "wave.knot", 8 * 34 * m->waves)) &&
+    (m->factor = (const int32_t *)romco_block(m, "function.factor", 16 * m->functions)) &&
+    (m->scale = (const double *)romco_block(m, "function.scale", 8 * m->functions)) &&
+    romco_below(m->factor, m->functions, 4, m->waves) &&
+    romco_read_table(m, "feature", &m->feature, total) &&
     romco_read_table(m, "task", &m->task, n + 1) &&
     romco_read_table(m, "pair", &m->pair, m->pairs) &&
-    (m->u = (double *)calloc((size_t)d + 1, sizeof(double))) &&
+    (m->x = (double *)calloc((size_t)d + 1, sizeof(double))) &&
+    (m->u = (double *)calloc((size_t)total, sizeof(double))) &&
     (m->part = (double *)calloc(3 * (size_t)K + 1, sizeof(double)));
 }
 
 static inline void romco_close(romco_model *m) {
-  if (m) { free(m->data); free(m->u); free(m->part); free(m); }
+  if (m) { free(m->data); free(m->x); free(m->u); free(m->part); free(m); }
 }
 
 static inline romco_model *romco_open(const char *path) {
@@ -171,12 +179,31 @@ static inline void romco_add(const romco_model *m, const romco_table *t, int64_t
   }
 }
 
+static inline double romco_wave(const romco_model *m, int32_t place, int32_t order) {
+  const double *c, *knot;
+  double x, rank;
+  int k, below = 0, upto = 0;
+  if (place < 0) return 1.0;               /* there is no second factor */
+  if (place >= m->waves) return NAN;
+  c = m->knot + 34 * (int64_t)place;
+  knot = c + 2;
+  x = m->x[m->wave_feature[place]];
+  if (isnan(x) || (x == 0.0 && !(c[0] > 0.0 && c[1] > 0.0))) return 0.0;
+  if (!(c[0] > 0.0)) return order == 1 ? 1.0 : 0.0;
+  for (k = 0; k < 32; k++) { below += knot[k] < x; upto += knot[k] <= x; }
+  if (upto > below || below == 0 || below == 32) rank = 0.5 * (below + upto) / 32.0;
+  else rank = (below - 0.5 + (x - knot[below - 1]) / (knot[below] - knot[below - 1])) / 32.0;
+  return 1.41421356237309504880 * cos(3.14159265358979323846 * order * rank);
+}
+
 static inline double romco_margin(
     romco_model *m, int64_t task, const int64_t *feature, const double *value, int64_t n) {
   int64_t e, k, l, K = m->inputs, begin, end = m->pair_start[task + 1];
   double squares = 0.0, mean = 0.0, variance = 0.0, *z = m->part;
+  for (e = 0; e < m->waves; e++) m->x[m->wave_feature[e]] = NAN;
   for (e = 0; e < n; e++)
     if (feature[e] >= 0 && !isnan(value[e])) {
+      m->x[feature[e]] = value[e];
       m->u[feature[e]] = romco_unit(m, m->unit + 9 * feature[e], value[e]);
       squares += m->u[feature[e]] * m->u[feature[e]];
     }
@@ -195,6 +222,12 @@ static inline double romco_margin(
       if (low < end && m->pair_feature[low] == feature[e])
         romco_add(m, &m->pair, low, m->u[feature[e]]);
     }
+  for (e = 0; e < m->functions; e++) {
+    const int32_t *f = m->factor + 4 * e;
+    double *u = m->u + m->features + 1 + e;
+    *u = m->scale[e] * romco_wave(m, f[0], f[1]) * romco_wave(m, f[2], f[3]);
+    romco_add(m, &m->feature, m->features + 1 + e, *u);
+  }
   for (e = 0; e < m->entries; e++) {
     const int32_t *at = m->entry_at + 3 * e;
     z[K + at[0]] += m->entry[e] * m->u[at[1]] * m->u[at[2]];

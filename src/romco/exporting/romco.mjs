@@ -54,6 +54,10 @@ export class Model {
     this.pairFeature = block("pair.feature", Int32Array);
     this.entryAt = block("covariance.at", Int32Array);
     this.entry = block("covariance.value");
+    this.waveFeature = block("wave.feature", Int32Array);
+    this.knot = block("wave.knot");
+    this.factor = block("function.factor", Int32Array);
+    this.scale = block("function.scale");
     const schema = JSON.parse(text(...places.get("schema")));
     this.columns = new Map(Object.entries(schema.columns));
   }
@@ -78,11 +82,12 @@ export class Model {
   /** Return the margin: above 0 for the positive class. */
   margin(row, task) {
     const at = this.tasks.get(String(task)) ?? this.tasks.size;
-    const K = this.weight.length, u = new Map();
+    const K = this.weight.length, d = this.features.size, x = new Map(), u = new Map();
     let squares = 0;
     for (const [name, value] of this.encode(row)) {
       const j = this.features.get(name);
       if (j === undefined) continue;
+      x.set(j, value);
       u.set(j, scaled(this, j, value));
       squares += u.get(j) ** 2;
     }
@@ -94,7 +99,13 @@ export class Model {
       const place = this.#pair(at, j);
       if (place >= 0) add(parts, this.ofPair, place, value);
     }
-    u.set(this.features.size, 1); // the constant
+    u.set(d, 1); // the constant
+    this.scale.forEach((scale, f) => {
+      const [first, order, second, secondOrder] = this.factor.subarray(4 * f, 4 * f + 4);
+      const value = scale * wave(this, x, first, order) * wave(this, x, second, secondOrder);
+      add(parts, this.ofFeature, d + 1 + f, value);
+      u.set(d + 1 + f, value);
+    });
     for (let e = 0; e < this.entry.length; e++) {
       const first = u.get(this.entryAt[3 * e + 1]), second = u.get(this.entryAt[3 * e + 2]);
       if (first && second) parts[VARIANCE][this.entryAt[3 * e]] += this.entry[e] * first * second;
@@ -148,6 +159,20 @@ function scaled(model, j, x) {
     reach = 10 * size;
   }
   return model.row * factor * clip(x - centre, reach);
+}
+
+function wave(model, values, place, order) {
+  if (place < 0) return 1; // there is no second factor
+  const [hasKnots, countsZero, ...knots] = model.knot.subarray(34 * place, 34 * place + 34);
+  const x = values.get(model.waveFeature[place]);
+  if (x === undefined || (x === 0 && !(hasKnots && countsZero))) return 0;
+  if (!hasKnots) return order === 1 ? 1 : 0;
+  const below = knots.filter((knot) => knot < x).length;
+  const upto = knots.filter((knot) => knot <= x).length;
+  const within = upto === below && below > 0 && below < knots.length;
+  const part = (x - knots[below - 1]) / (knots[below] - knots[below - 1]);
+  const rank = (within ? below - 0.5 + part : (below + upto) / 2) / knots.length;
+  return Math.SQRT2 * Math.cos(Math.PI * order * rank);
 }
 
 function add(parts, table, row, u) {

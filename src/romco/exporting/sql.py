@@ -6,7 +6,7 @@ the tables, loads the files and makes the views; these are the same for all engi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import pi
+from math import pi, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from romco.exporting.tables import ModelTables
 from romco.io import durable
-from romco.learners.frozen import UNIT_FIELDS, Lane
+from romco.learners.frozen import KNOTS, UNIT_FIELDS, Lane
 
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
@@ -31,7 +31,10 @@ INDEXED = {  # columns by which rows are found, if an engine does not hash them
 VIEWS = ("romco_prediction", "romco_value")  # the first reads the second
 NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
-WHOLE_NUMBERS = {"task", "feature", "input", "first", "second", "new_task", "constant"}
+WHOLE_NUMBERS = {
+    *("task", "feature", "input", "first", "second", "new_task", "constant"),
+    *("has_knots", "counts_zero", "first_order", "second_order"),
+}
 TEXTS = {"name", "negative", "positive"}
 
 
@@ -93,14 +96,17 @@ def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
         "negative": tables.classes[0],
         "positive": tables.classes[1],
     }
-    unit = {"feature": np.arange(d), "name": tables.feature_names}
-    unit |= dict(zip(UNIT_FIELDS, tables.units.T, strict=True))
+    n = len(tables.features)
+    padding = np.zeros((n - d, len(UNIT_FIELDS)))
+    unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
+    unit |= dict(zip(UNIT_FIELDS, np.vstack([tables.units, padding]).T, strict=True))
     task = {"task": np.arange(m + 1), "name": [*tables.task_names, ""]}
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
     first, second = np.nonzero(stacking)
     return {
         "romco_number": {name: [value] for name, value in number.items()},
         "romco_feature": unit | _columns(predictor.features.lanes, tables.features),
+        **_function_tables(tables),
         "romco_task": task | _columns(predictor.tasks.lanes, tables.tasks),
         "romco_covariance": _covariances(tables),
         "romco_input": {
@@ -113,6 +119,33 @@ def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
             "first": first,
             "second": second,
             "value": stacking[first, second],
+        },
+    }
+
+
+def _function_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
+    """Return features that have waves, their knots, and products of waves."""
+    functions = tables.functions
+    numbers = functions.has_knots == 1
+    place, order, second, second_order = functions.factors.T
+    other = np.where(second < 0, -1, functions.features[second] if len(second) else second)
+    return {
+        "romco_wave": {
+            "feature": functions.features,
+            "has_knots": functions.has_knots,
+            "counts_zero": functions.counts_zero,
+        },
+        "romco_knot": {
+            "feature": np.repeat(functions.features[numbers], KNOTS),
+            "knot": functions.knots[numbers].ravel(),
+        },
+        "romco_function": {
+            "feature": len(tables.feature_names) + 1 + np.arange(len(functions.scales)),
+            "first": functions.features[place],
+            "first_order": order,
+            "second": other,
+            "second_order": second_order,
+            "scale": functions.scales,
         },
     }
 
@@ -174,7 +207,7 @@ def _definition(table: str, columns: Iterable[str]) -> str:
         if name in WHOLE_NUMBERS:
             kind = "BIGINT NOT NULL"
         elif name in TEXTS:
-            kind = "TEXT"  # the new task has none
+            kind = "TEXT"  # the new task has none, and neither have functions
         lines.append(f'    "{name}" {kind}')
     inner = ",\n".join(lines)
     return f"DROP TABLE IF EXISTS {table};\nCREATE TABLE {table} (\n{inner}\n);"
@@ -302,18 +335,45 @@ unit AS MATERIALIZED (
     SELECT id, feature, CASE WHEN sum(u * u) OVER (PARTITION BY id) < empty THEN 0.0 ELSE u END AS u
     FROM filled
 ),
+-- Functions of features: products of waves of ranks.
+ranked AS MATERIALIZED (
+    SELECT v.id, w.feature, w.has_knots, v.x,
+           sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
+           sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
+           max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
+           min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
+    FROM given v JOIN romco_wave w ON w.feature = v.feature
+    LEFT JOIN romco_knot k ON k.feature = w.feature
+    WHERE v.x <> 0.0 OR (w.has_knots = 1 AND w.counts_zero = 1)
+    GROUP BY v.id, w.feature, w.has_knots, v.x
+),
+waves AS MATERIALIZED (
+    SELECT id, feature, has_knots, CASE
+        WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
+        ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
+    FROM ranked
+),
+entry AS MATERIALIZED (
+    SELECT id, feature, u FROM unit
+    UNION ALL
+    SELECT a.id, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
+        WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
+        ELSE {_wave("b", "f.second_order")} END
+    FROM waves a JOIN romco_function f ON f.first = a.feature
+    LEFT JOIN waves b ON b.id = a.id AND b.feature = f.second
+),
 event AS MATERIALIZED (
     SELECT e.id, coalesce(t.task, n.new_task) AS task
     FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
 ),
 sums AS MATERIALIZED (
     SELECT u.id{"".join(listed)}
-    FROM unit u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
+    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
     LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
     GROUP BY u.id
 ),
 with_constant AS MATERIALIZED (
-    SELECT id, feature, u FROM unit
+    SELECT id, feature, u FROM entry
     UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
 ),
 covariances AS MATERIALIZED (
@@ -348,6 +408,12 @@ FROM (
     FROM margins m CROSS JOIN romco_number n
 ) x;
 """
+
+
+def _wave(table: str, order: str) -> str:
+    """Return the wave of a rank, or of an indicator."""
+    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
+    return f"CASE WHEN {table}.has_knots = 1 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
 
 
 def _moderated(mean: str, variance: str) -> str:

@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.frozen import FrozenPredictor, InputCovariance
+from romco.learners.frozen import (
+    FrozenFunctions,
+    FrozenPredictor,
+    InputCovariance,
+    no_functions,
+)
 from romco.model import Columns, Model, Names
 from romco.model.engine import Engine
 from romco.model.features import Sparse
@@ -23,7 +28,7 @@ CHUNK_PAIRS = 2**18  # pairs of task and feature that are in memory at a time
 class CovarianceEntries(NamedTuple):
     """Entries of symmetric matrices; each pair of two features once, with twice its value."""
 
-    at: Whole  # (n, 3) input and two features; d is the constant
+    at: Whole  # (n, 3) input and two features; d is the constant, functions follow
     values: Numbers  # (n,)
 
 
@@ -39,11 +44,12 @@ class ModelTables:
     feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
     task_names: list[str]
     units: Numbers  # (d, 9)
-    features: Numbers  # (d, lanes)
+    features: Numbers  # (d + 1 + g, lanes) of features, the constant (0), and functions
+    functions: FrozenFunctions
     tasks: Numbers  # (m + 1, lanes)
     pair_tasks: Whole  # (p,) rising
     pair_features: Whole  # (p,) rising within a task
-    covariances: list[InputCovariance]  # feature d is the constant
+    covariances: list[InputCovariance]  # feature d is the constant, then come functions
     weights: Numbers  # (K,) of the stacking model, above 0 for the positive class
     classes: tuple[str, str]  # the negative one first
     calibration: float  # factor of a margin that makes it a log-odds
@@ -101,20 +107,26 @@ def read_tables(model: Model) -> ModelTables:
     feature = feature_place[predictor.pairs.feature]
     kept = np.flatnonzero((task >= 0) & (feature >= 0))
     order = kept[np.argsort(task[kept] * d + feature[kept], kind="stable")]
+    lanes = predictor.features.lanes
+    own_weights = predictor.features.values[feature_order]
+    functions = predictor.functions or no_functions(len(lanes))
+    covariances = []
+    for one in predictor.covariances:
+        places = feature_place[np.maximum(one.features, 0)]
+        places = np.where(one.features < 0, d - 1 - one.features, places)
+        covariances.append(one._replace(features=places))
     negative, positive = map(partial(text_of, "label"), model.classes)
     return ModelTables(
         predictor=predictor,
         feature_names=feature_names,
         task_names=task_names,
         units=predictor.units.table[feature_order],
-        features=predictor.features.values[feature_order],
+        features=np.vstack([own_weights, np.zeros((1, len(lanes))), functions.weights]),
+        functions=functions._replace(features=feature_place[functions.features]),
         tasks=np.vstack([predictor.tasks.values[task_order], new_row]),
         pair_tasks=np.concatenate([task[order], np.full(len(new_features), m)]),
         pair_features=np.concatenate([feature[order], new_features]),
-        covariances=[
-            one._replace(features=np.where(one.features < 0, d, feature_place[one.features]))
-            for one in predictor.covariances
-        ],
+        covariances=covariances,
         weights=engine.target.turn * predictor.weights,
         classes=(negative, positive),
         calibration=float(np.exp(engine.scale.log_a)),

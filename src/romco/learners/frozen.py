@@ -13,8 +13,8 @@ and the margin, which is a log-odds, is::
 
 Lower-case letters are in tables whose columns are *lanes*: a lane is a part of one input, a weight
 (t, w, p), a variance (s, v, q) or a factor (f). What has no lane is 0; a factor is 1. S are
-covariances of few features and of the constant, u = 1. `docs/export-format.md` describes a file of
-them.
+covariances of few features, of the constant, u = 1, and of functions of features, which have
+weights as features have: see :class:`FrozenFunctions`. `docs/export-format.md` describes a file.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,11 +94,44 @@ class PairTable(NamedTuple):
     read: Callable[[Whole], Numbers]  # values (n, lanes) of some of the pairs
 
 
+class FrozenFunctions(NamedTuple):
+    """Functions of features: products of one or two waves.
+
+    A wave of order o of a value x is ``sqrt(2) cos(pi o r)``, where r is the rank of x among the
+    knots of its feature: with n of K knots below x, r = (n - 1/2 + t) / K, where t is how far x is
+    from the n-th knot to the next; (n + l / 2) / K where l knots equal x; 0 below all knots, and 1
+    above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0. A
+    missing value has waves of 0, and so has a zero that does not count.
+    """
+
+    features: Whole  # (c,) that have waves
+    has_knots: Whole  # (c,) 1: a number, 0: an indicator
+    counts_zero: Whole  # (c,) 1 where a zero is a value
+    knots: Numbers  # (c, KNOTS) rising
+    factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
+    scales: Numbers  # (g,) that products are multiplied by
+    weights: Numbers  # (g, lanes), as those of features
+
+
+KNOTS = 32
+NO_PLACES = np.empty(0, dtype=np.int64)
+
+
+def no_functions(n_lanes: int) -> FrozenFunctions:
+    """Return functions of a predictor that has none."""
+    factors = np.empty((0, 4), dtype=np.int64)
+    knots, weights = np.empty((0, KNOTS)), np.empty((0, n_lanes))
+    return FrozenFunctions(NO_PLACES, NO_PLACES, NO_PLACES, knots, factors, np.empty(0), weights)
+
+
+FIRST_FUNCTION = -2  # of a covariance; the next one is -3
+
+
 class InputCovariance(NamedTuple):
     """Covariances of the weights of one input."""
 
     input: int
-    features: Whole  # (n,) -1 is the constant
+    features: Whole  # (n,) -1 is the constant, -2 the first function, -3 the second
     values: Numbers  # (n, n)
 
 
@@ -116,6 +149,7 @@ class FrozenPredictor:
     new_task: Numbers | None  # row of a task that is not known; None: a model starts it
     pairs: PairTable
     covariances: Sequence[InputCovariance] = ()
+    functions: FrozenFunctions | None = None
 
 
 def frozen_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
