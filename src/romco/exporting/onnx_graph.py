@@ -397,9 +397,9 @@ def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
     c, n = knots.shape
     listed = graph.constant(knots)
     column = graph("Unsqueeze", value, graph.constant(np.array([2])))
-    double = {"to": graph.kind_of(np.float64)}
-    below = graph.sum_rows(graph("Cast", graph("Less", listed, column), **double), keep=False)
-    upto = graph("Cast", graph("LessOrEqual", listed, column), **double)
+    double = graph.kind_of(np.float64)
+    below = graph.sum_rows(graph("Cast", graph("Less", listed, column), to=double), keep=False)
+    upto = graph("Cast", graph("LessOrEqual", listed, column), to=double)
     upto = graph.sum_rows(upto, keep=False)
     place = graph("Cast", below, to=graph.kind_of(np.int64))
     first = graph.constant(n * np.arange(c))
