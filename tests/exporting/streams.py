@@ -98,7 +98,6 @@ def with_functions(model, monkeypatch):
     functions = FrozenFunctions(
         features=np.array([column[name] for name in (*numbers, "member", "town=Rome")]),
         has_knots=np.array([1, 1, 1, 1, 0, 0]),
-        counts_zero=np.array([0, 0, 1, 0, 1, 0]),
         knots=knots,
         factors=factors,
         scales=rng.uniform(0.2, 1.0, g),
@@ -106,11 +105,12 @@ def with_functions(model, monkeypatch):
     )
     covariances = []
     for one in old.covariances:
-        n = len(one.features)
+        kept = np.flatnonzero(one.features >= -1)  # without functions that were learned
+        n = len(kept)
         values = np.zeros((n + g, n + g))
-        values[:n, :n] = one.values
+        values[:n, :n] = one.values[np.ix_(kept, kept)]
         root = 0.3 * rng.normal(size=(n + g, 2))
-        features = np.concatenate([one.features, -2 - np.arange(g)])
+        features = np.concatenate([one.features[kept], -2 - np.arange(g)])
         covariances.append(one._replace(features=features, values=values + root @ root.T))
     new = replace(old, functions=functions, covariances=covariances)
     monkeypatch.setattr(learner, "frozen_predictor", lambda: new)

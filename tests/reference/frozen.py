@@ -32,7 +32,7 @@ def unit(units, j, x):
 def wave(functions, k, order, x):
     """Wave of one feature's value."""
     knots = functions.knots[k]
-    if np.isnan(x) or (x == 0 and not (functions.counts_zero[k] and functions.has_knots[k])):
+    if np.isnan(x) or (x == 0 and not functions.has_knots[k]):
         return 0.0
     if not functions.has_knots[k]:
         return float(order == 1)

@@ -80,8 +80,8 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
     yield _array("covariance.at", "<i4", entries.at)
     yield _array("covariance.value", "<f8", entries.values)
     yield _array("wave.feature", "<i4", functions.features)
-    kinds = functions.has_knots, functions.counts_zero, functions.knots
-    yield _array("wave.knot", "<f8", np.column_stack(kinds))
+    knots = np.column_stack([functions.has_knots, functions.knots])
+    yield _array("wave.knot", "<f8", knots)
     yield _array("function.factor", "<i4", functions.factors)
     yield _array("function.scale", "<f8", functions.scales)
     yield from _names("class", tables.classes)

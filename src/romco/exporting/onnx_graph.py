@@ -372,10 +372,9 @@ def _functions(graph: _Graph, tables: ModelTables, feature: str, x: str) -> tupl
     value = graph("Gather", value, graph.constant(np.arange(c)), axis=1)
     rank = _ranks(graph, functions.knots, value)
     there = graph("Not", graph("IsNaN", value))
-    has_knots, counts_zero = functions.has_knots == 1, functions.counts_zero == 1
-    counts = graph.constant(has_knots & counts_zero)
+    has_knots = functions.has_knots == 1
     filled = graph("Not", graph("Equal", value, graph.constant(0.0)))
-    there = graph("And", there, graph("Or", filled, counts))
+    there = graph("And", there, graph("Or", filled, graph.constant(has_knots)))
     product = graph.constant(functions.scales)
     for k in (0, 2):
         chosen, order = functions.factors[:, k], functions.factors[:, k + 1]

@@ -96,7 +96,7 @@ static inline int romco_read(romco_model *m) {    /* 1 if the file holds togethe
     romco_below(m->entry_at + 2, m->entries, 3, total) &&
     (m->wave_feature = (const int32_t *)romco_block(m, "wave.feature", 4 * m->waves)) &&
     romco_below(m->wave_feature, m->waves, 1, d) &&
-    (m->knot = (const double *)romco_block(m, "wave.knot", 8 * 34 * m->waves)) &&
+    (m->knot = (const double *)romco_block(m, "wave.knot", 8 * 33 * m->waves)) &&
     (m->factor = (const int32_t *)romco_block(m, "function.factor", 16 * m->functions)) &&
     (m->scale = (const double *)romco_block(m, "function.scale", 8 * m->functions)) &&
     romco_below(m->factor, m->functions, 4, m->waves) &&
@@ -185,10 +185,10 @@ static inline double romco_wave(const romco_model *m, int32_t place, int32_t ord
   int k, below = 0, upto = 0;
   if (place < 0) return 1.0;               /* there is no second factor */
   if (place >= m->waves) return NAN;
-  c = m->knot + 34 * (int64_t)place;
-  knot = c + 2;
+  c = m->knot + 33 * (int64_t)place;
+  knot = c + 1;
   x = m->x[m->wave_feature[place]];
-  if (isnan(x) || (x == 0.0 && !(c[0] > 0.0 && c[1] > 0.0))) return 0.0;
+  if (isnan(x) || (x == 0.0 && !(c[0] > 0.0))) return 0.0;
   if (!(c[0] > 0.0)) return order == 1 ? 1.0 : 0.0;
   for (k = 0; k < 32; k++) { below += knot[k] < x; upto += knot[k] <= x; }
   if (upto > below || below == 0 || below == 32) rank = 0.5 * (below + upto) / 32.0;

@@ -163,9 +163,9 @@ function scaled(model, j, x) {
 
 function wave(model, values, place, order) {
   if (place < 0) return 1; // there is no second factor
-  const [hasKnots, countsZero, ...knots] = model.knot.subarray(34 * place, 34 * place + 34);
+  const [hasKnots, ...knots] = model.knot.subarray(33 * place, 33 * place + 33);
   const x = values.get(model.waveFeature[place]);
-  if (x === undefined || (x === 0 && !(hasKnots && countsZero))) return 0;
+  if (x === undefined || (x === 0 && !hasKnots)) return 0;
   if (!hasKnots) return order === 1 ? 1 : 0;
   const below = knots.filter((knot) => knot < x).length;
   const upto = knots.filter((knot) => knot <= x).length;

@@ -33,7 +33,7 @@ NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the com
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
 WHOLE_NUMBERS = {
     *("task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("has_knots", "counts_zero", "first_order", "second_order"),
+    *("has_knots", "first_order", "second_order"),
 }
 TEXTS = {"name", "negative", "positive"}
 
@@ -133,7 +133,6 @@ def _function_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
         "romco_wave": {
             "feature": functions.features,
             "has_knots": functions.has_knots,
-            "counts_zero": functions.counts_zero,
         },
         "romco_knot": {
             "feature": np.repeat(functions.features[numbers], KNOTS),
@@ -344,7 +343,7 @@ ranked AS MATERIALIZED (
            min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
     FROM given v JOIN romco_wave w ON w.feature = v.feature
     LEFT JOIN romco_knot k ON k.feature = w.feature
-    WHERE v.x <> 0.0 OR (w.has_knots = 1 AND w.counts_zero = 1)
+    WHERE v.x <> 0.0 OR w.has_knots = 1
     GROUP BY v.id, w.feature, w.has_knots, v.x
 ),
 waves AS MATERIALIZED (

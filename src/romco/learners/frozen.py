@@ -100,13 +100,12 @@ class FrozenFunctions(NamedTuple):
     A wave of order o of a value x is ``sqrt(2) cos(pi o r)``, where r is the rank of x among the
     knots of its feature: with n of K knots below x, r = (n - 1/2 + t) / K, where t is how far x is
     from the n-th knot to the next; (n + l / 2) / K where l knots equal x; 0 below all knots, and 1
-    above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0. A
-    missing value has waves of 0, and so has a zero that does not count.
+    above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0.
+    A missing value has waves of 0, and so has a zero of an indicator.
     """
 
     features: Whole  # (c,) that have waves
     has_knots: Whole  # (c,) 1: a number, 0: an indicator
-    counts_zero: Whole  # (c,) 1 where a zero is a value
     knots: Numbers  # (c, KNOTS) rising
     factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
     scales: Numbers  # (g,) that products are multiplied by
@@ -121,7 +120,7 @@ def no_functions(n_lanes: int) -> FrozenFunctions:
     """Return functions of a predictor that has none."""
     factors = np.empty((0, 4), dtype=np.int64)
     knots, weights = np.empty((0, KNOTS)), np.empty((0, n_lanes))
-    return FrozenFunctions(NO_PLACES, NO_PLACES, NO_PLACES, knots, factors, np.empty(0), weights)
+    return FrozenFunctions(NO_PLACES, NO_PLACES, knots, factors, np.empty(0), weights)
 
 
 FIRST_FUNCTION = -2  # of a covariance; the next one is -3
@@ -161,8 +160,7 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     several = count >= MIN_VALUES_OF_SIZE
     bound[several] = FAR_SIZES * np.sqrt(square[several] / count[several])
     share = np.clip(((count + 1.0) / now - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
-    spreads = total * total < (1.0 - ROUNDING) * square * count
-    has_zeros = (centre != 0.0) & (count >= UNCENTRED_SHARE * now) & ~spreads
+    has_zeros = counted_zeros(columns, now)
     reach = FAR_SIZES * size
     zero = np.where(has_zeros, factor * np.clip(-centre, -reach, reach), 0.0)
     measured = np.column_stack([count + 1.0, total, square, bound, share])
@@ -171,6 +169,15 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     kept[due] = 0.0
     table = np.column_stack([measured, kept, zero])
     return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
+
+
+def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
+    """Return for which features (d,) a zero is a value: see `has_zeros` in `columns.pxd`."""
+    count, total, square, centre = columns.T[:4]
+    spreads = total * total < (1.0 - ROUNDING) * square * count
+    always = count >= WHOLLY_CENTRED_SHARE * events
+    binary = (count >= UNCENTRED_SHARE * events) & ~spreads
+    return (centre != 0.0) & (always | binary)
 
 
 def plain_units(n_features: int) -> FrozenUnits:
