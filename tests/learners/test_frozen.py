@@ -64,3 +64,20 @@ def test_an_unknown_input_is_refused(monkeypatch):
     monkeypatch.setattr("romco.learners.auto.INPUT_NAMES", ("constant", "curves"))
     with pytest.raises(ValueError, match="'curves' cannot be exported yet"):
         learner.frozen_predictor()
+
+
+def test_functions_of_columns():
+    """Waves of one column, and a product of two."""
+    rng = np.random.default_rng(3)
+    n = 1200
+    x, task = rng.normal(size=(n + 60, 4)), rng.integers(TASKS, size=n + 60)
+    y = np.where(x[:, 0] * x[:, 1] + x[:, 2] ** 2 - 1.0 > 0.0, 1.0, -1.0)
+    learner = romco.learner("romco-auto", 4, TASKS)
+    learner.replay(romco.Rounds(task[:n], x[:n], y[:n], np.arange(n + 1)))
+    predictor = learner.frozen_predictor()
+    second = predictor.functions.factors[:, 2]
+    assert (second >= 0).any()
+    assert (second < 0).any()
+    expected = learner.predict_frozen(romco.Round(task[n:], x[n:], np.empty(0)))
+    found = margins_by_reference(predictor, task[n:], x[n:])
+    assert found == pytest.approx(expected, abs=1e-12)
