@@ -114,6 +114,26 @@ def test_linear_learners(name, new_task, program, tmp_path):
     check(model, found, rows, tasks, 1e-11)
 
 
+@needs_node
+def test_javascript_reads_text_and_dates(tmp_path):
+    rng = np.random.default_rng(2)
+    words = np.array(["Łódź", "naïve", "buy", "NOW", "x_1", "42", "don't", "Ünïcode"])
+    kinds = {"says": "text", "at": "date", "on": "day", "any": "free", "zip": "category"}
+    model = romco.Model(schema=romco.Schema(kinds))
+    rows = []
+    for k in range(300):
+        day = f"2024-{k % 12 + 1:02d}-{k % 28 + 1:02d}"
+        row = {"says": ", ".join(rng.choice(words, 5)), "at": f"{day} {k % 24:02d}:05", "on": day}
+        row |= {"any": ["7", "red", {"x": 2.5}, None, True][k % 5], "zip": 10115 + k % 3}
+        rows.append(row)
+    rows[5] |= {"says": "", "at": "no date", "on": "2024-02-30"}
+    labels = ["yes" if "buy" in row["says"] else "no" for row in rows]
+    model.learn(rows[:200], labels[:200], ["ann", "bob"] * 100)
+    romco.export(model, "js", tmp_path)
+    tasks = ["ann"] * 300
+    check(model, predict_in_node(tmp_path, rows, tasks), rows, tasks)
+
+
 @needs_c
 @needs_node
 def test_functions_of_features(program, tmp_path, monkeypatch):
