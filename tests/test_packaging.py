@@ -76,7 +76,18 @@ def test_a_wheel_holds_the_library_and_nothing_else(monkeypatch):
     files = wheel_files()
     kinds = Counter(path.suffix for path in files)
     assert {path.parts[0] for path in files} == {"romco"}
-    assert set(kinds) <= {".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js", ".svg"}
+    assert set(kinds) <= {
+        ".py",
+        ".pyi",
+        ".pxd",
+        ".typed",
+        ".html",
+        ".css",
+        ".js",
+        ".svg",
+        ".h",
+        ".mjs",
+    }
     assert {Path("romco/py.typed"), Path("romco/presentation/page.css")} <= set(files)
     assert not [path for path in files if {"paper", "beyond", "lab", "tests"} & set(path.parts)]
 

@@ -1,4 +1,4 @@
-"""Commands that read a model: predict, evaluate, explain."""
+"""Commands that read a model: predict, evaluate, explain, export."""
 
 import csv
 import json
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from romco import runs
+from romco import exporting, runs
 from romco.cli.options import AsJson, ModelPath, Weight, expand_options, resolve_source, split_list
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
@@ -261,3 +261,18 @@ def _cells(event: str) -> dict[str, Any]:
     if not isinstance(cells, dict):
         raise ValueError("--event is one JSON object, its columns by name: '{\"age\": 7}'")
     return cells
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
+    to: Annotated[
+        Literal["c", "js", "onnx", "sql"], typer.Option("--to", help="The language or format.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the files.")],
+) -> None:
+    """Write a model's predictions for C, JavaScript, ONNX or SQL.
+
+    The files hold what is needed to predict known and new tasks where romco is not installed.
+    """
+    for path in exporting.export(load(model), to, out):
+        note(f"{path}: {path.stat().st_size:,} bytes")

@@ -16,6 +16,7 @@ BUILT_IN = {  # command: module:function
     "evaluate": "romco.cli.answer:evaluate",
     "explain": "romco.cli.answer:explain",
     "effects": "romco.cli.answer:effects",
+    "export": "romco.cli.answer:export",
     "ask": "romco.cli.learn:ask",
     "evaluate-policy": "romco.cli.policies:evaluate_policy",
     "compare": "romco.cli.compare:compare",
