@@ -22,6 +22,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
+from romco.learners.averaging import average
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto
@@ -224,9 +225,7 @@ class Auto(BaseAuto):
             self._arrays["weight"][-RANK:] * self._factor(),
         ]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
-        side = RANK * self._side()
-        directions = self._arrays["directions"][:, side : side + RANK]
-        left = np.column_stack([*vectors, directions])
+        left = np.column_stack([*vectors, self.directions()])
         return self.units()[:, None] * left, np.hstack(by_task)
 
     def personal_sparse(self) -> Any:
@@ -339,8 +338,7 @@ class Auto(BaseAuto):
         scale = _moderation(variance)
         global_scale = scale * weight["global logistic"] * _moderation(global_variance)
         mixed_scale = scale * weight["mixed logistic"] * _moderation(mixed_variance)
-        side = RANK * self._side()
-        directions = self._arrays["directions"][features, side : side + RANK]
+        directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][-RANK:] * self._factor()[task]
         shared = (
             scale[row] * weight["global hinge"] * self.field("features", "hinge_mean")[features]
@@ -380,6 +378,21 @@ class Auto(BaseAuto):
         if numbers.ndim != 2 or not (np.isfinite(numbers) | np.isnan(numbers[:, :1])).all():
             raise ValueError("context must be the numbers that prediction_context(round) returned")
         self.kernel.set_context(events, np.ascontiguousarray(numbers))
+
+    # In several orders
+
+    def start_events(self) -> None:
+        """Count no event as learned; units of features stay as they were observed."""
+        self.kernel.check_idle()
+        self._arrays["clock"][:2] = 0.0
+
+    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
+        average(self, others, given)
+
+    def directions(self) -> Numbers:
+        """Return a live view of B (d, 4), of the side of the subspace that is in use."""
+        side = RANK * self._side()
+        return np.asarray(self._arrays["directions"][:, side : side + RANK])
 
     # In pairs of classes
 
