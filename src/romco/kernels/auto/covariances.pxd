@@ -34,6 +34,7 @@ cdef class Covariances:
     ) noexcept nogil
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil
     cdef void remove(self, Py_ssize_t k) noexcept nogil
     cdef double read(self, Scaled x, double unit) noexcept nogil
     cdef void move(self, Step step) noexcept nogil

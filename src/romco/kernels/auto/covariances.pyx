@@ -163,6 +163,51 @@ cdef class Covariances:
         self.extra[k, :] = 0.0
         self.count += 1
 
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil:
+        """Express a feature's weight in a new unit and around a new centre; it has the new unit's prior.
+
+        In the old prior the weight times ``ratio`` and the intercept plus ``shift`` times the weight
+        make the same predictions. A ``ratio`` of 0 forgets the weight.
+        """
+        cdef Py_ssize_t i, h, k = self.place[j] if self.count else 0
+        cdef double* mean = &self.shared[j, self.mean_at]
+        cdef double* spent = &self.shared[j, self.spent_at]
+        cdef double* first = &self.spent[0, 0]
+        cdef double* row = &self.spent[k, 0]
+        cdef double variance = self.prior - spent[0], excess, share
+        if spent[0] == 0.0:  # never learned
+            return
+        self.intercept[0, 0] += shift * mean[0]
+        first[0] -= shift * shift * variance
+        if k:
+            first[0] += 2.0 * shift * row[0]
+            for i in range(1, self.count):
+                if i != k:
+                    first[i] += shift * row[i]
+                    self.spent[i, 0] = first[i]
+                row[i] *= ratio
+            row[0] = ratio * (row[0] - shift * variance)
+        self.intercept[0, 1] = first[0]
+        variance *= ratio * ratio
+        excess = (1.0 - 1.0 / (ratio * ratio)) / self.prior if ratio > 0.0 else 0.0
+        share = excess / (1.0 + excess * variance)
+        mean[0] *= ratio
+        if k:
+            for i in range(self.count):
+                if i != k:
+                    self.mean_of(i)[0] += share * mean[0] * row[i]
+                    for h in range(self.count):
+                        if h != k:
+                            self.spent[i, h] += share * row[i] * row[h]
+                    self.spent_of(i)[0] = self.spent[i, i]
+            for i in range(self.count):
+                row[i] *= 1.0 - share * variance
+                self.spent[i, k] = row[i]
+        mean[0] *= 1.0 - share * variance
+        spent[0] = self.prior - variance * (1.0 - share * variance) if ratio > 0.0 else 0.0
+        if k:
+            row[k] = spent[0]
+
     cdef void remove(self, Py_ssize_t k) noexcept nogil:
         """Take the place from a feature; the last one gets it."""
         cdef Py_ssize_t i, last = self.count - 1
