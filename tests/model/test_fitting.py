@@ -59,14 +59,28 @@ def test_shuffled_rows_give_nearly_the_same_model():
         assert np.abs(learned[one] - learned[other]).mean() > 0.01
 
 
-@pytest.mark.parametrize("target", ["classes", "number"])
-def test_other_targets_do_not_depend_on_the_order_of_rows(target):
-    x, y, task = rows_of(n=400)
-    rows = x, x[:, 0].tolist() if target == "number" else y, task
+def test_classes_do_not_depend_on_the_order_of_rows():
+    rows = rows_of(n=400)
     order = np.random.default_rng(0).permutation(400)
-    one, other = (new(target=target).fit(*some) for some in (rows, turned(rows, order)))
-    np.testing.assert_allclose(one.margins(x, task), other.margins(x, task))
+    one, other = (new(target="classes").fit(*some) for some in (rows, turned(rows, order)))
+    np.testing.assert_allclose(one.margins(rows[0], rows[2]), other.margins(rows[0], rows[2]))
     assert one.events == 400
+
+
+def test_numbers_hardly_depend_on_the_order_of_rows():
+    x, _, task = rows_of()
+    random = np.random.default_rng(2)
+    level = np.array([int(name.split()[1]) for name in task])
+    y = (1000.0 + 3.0 * x[:, 0] + level + random.normal(size=N)).tolist()
+    orders = [random.permutation(N) for _ in range(2)]
+    fitted = [new(target="number").fit(*turned((x, y, task), order)) for order in orders]
+    one, other = (model.predict(x, task) for model in fitted)
+    assert np.abs(one - other).mean() < 0.02
+    assert np.sqrt(np.mean((one - y) ** 2)) < 1.05
+    bounds = fitted[0].intervals(x, task)
+    assert 0.85 < np.mean((bounds[:, 0] < y) & (y < bounds[:, 1])) < 0.95
+    margins = fitted[0].learn(x, y, task)  # goes on
+    assert np.sqrt(np.mean((margins - y) ** 2)) < 1.1
 
 
 def test_rows_in_order_of_time_are_predicted_better_later_than_shuffled_ones():
@@ -276,7 +290,8 @@ def test_the_mean_of_learners_has_the_mean_of_their_margins(d, m):
     task = random.integers(m, size=2000)
     x = csr_array(random.normal(size=(2000, 6)) @ np.eye(6, d))
     y = np.where(x[:, [0]].toarray()[:, 0] + random.normal(size=2000) + task % 3 > 1.0, 1.0, -1.0)
-    first, *others, given = learners(range(4), d, m, (x, y, task))
+    first, *others = learners(range(3), d, m, (x, y, task))
+    given = romco.restore(first.state())  # an order that tells nothing
     round = romco.Round(task, x, y)
     margins = [one.predict_frozen(round) for one in (first, *others)]
     clock = first.arrays()["clock"].copy()
@@ -286,7 +301,7 @@ def test_the_mean_of_learners_has_the_mean_of_their_margins(d, m):
     mean = np.mean(margins, axis=0)
     apart = np.mean([np.abs(one - mean).mean() for one in margins])
     assert np.abs(found - mean).mean() < 0.5 * apart
-    np.testing.assert_array_equal(first.arrays()["clock"][:2], clock[:2])
+    np.testing.assert_array_equal(first.arrays()["clock"], clock)
     assert first.arrays()["typical"][0] == 2000  # each row counts once
     np.testing.assert_allclose(romco.restore(first.state()).predict_frozen(round), found)
 

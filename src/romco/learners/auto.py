@@ -53,6 +53,7 @@ DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called diff
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
+OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -371,6 +372,20 @@ class BaseAuto(PairLearner):
             raise ValueError("context must be the numbers that prediction_context(round) returned")
         self.kernel.set_context(events, np.ascontiguousarray(numbers))
 
+    # In several orders
+
+    def start_events(self) -> None:
+        """Count no event as learned; units of features and rows stay as they were observed."""
+        self.kernel.check_idle()
+        total, count = self._arrays["clock"][:2]
+        if count:
+            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
+            unit = np.exp(-0.5 * total / count)
+            self._arrays["stream"][STREAM_FIELDS.index("unit")] = unit
+
+    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
+        average(self, others, given)
+
     # In pairs of classes
 
     def own_units(self) -> Arrays:
@@ -542,18 +557,6 @@ class Auto(BaseAuto):
             personal=mixed,
             own=whole * weight["own hinge"],
         )
-
-    # In several orders
-
-    def start_events(self) -> None:
-        """Count no event as learned; units of features stay as they were observed."""
-        self.kernel.check_idle()
-        self._arrays["clock"][:2] = 0.0
-
-    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
-        average(self, others, given)
-
-    # Margins and units
 
     def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))

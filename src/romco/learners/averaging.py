@@ -2,13 +2,15 @@
 
 Margins are linear in the weights, so the mean of the weights has the mean of the margins. Arrays
 are averaged by the names of their fields. Covariances of frequent features and counts of events
-are those of one order: each answer was learned once in each.
+are those of one order: each answer was learned once in each. What follows the last events is that
+of the order given.
 
 The order in which events were given takes part as far as it matters. The stacking weights for
 frozen predictions differ between random orders by chance. Where those of the given order differ
 more, later events are unlike earlier ones, and that order shows how well learners predict them.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -16,15 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import FEATURE_FIELDS
+from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS, TASK_FIELDS
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
-AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance")
+AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance", "errors")
 INTERCEPTS = ("global_intercept", "mixed_intercept")
+INTERCEPT_COPIES = ("global_copy", "mixed_copy")
+ANSWER_SUMS = ("origin", "total", "squares")  # of numbers, measured from an order's first answer
+LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
+LAST_OF_TASKS = ("residual", "answer")
+LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
     *("count", "total", "square", "centre", "size", "factor", "due_count", "due_events"),
@@ -80,32 +87,63 @@ def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> floa
 
 def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     """Replace arrays of the first state that are not of pairs or directions by means."""
-    first = states[0]
-    kept = [first["features"][at].copy() for at in _block_variances(first)]
+    first, given = states[0], states[-1]
+    variances = [first["features"][at].copy() for at in _block_variances(first)]
+    _measure_from_one_answer(states)
     _average_places(states, shares)
+    sums = _columns(STREAM_FIELDS, ANSWER_SUMS)
+    answers = first["stream"][sums].copy()
     for name in AVERAGED:
-        first[name][...] = _mean(map(itemgetter(name), states), shares)
+        if name in first:
+            first[name][...] = _mean(map(itemgetter(name), states), shares)
     for name in INTERCEPTS:
         first[name][:, 0] = _mean(map(itemgetter(name), states), shares)[:, 0]
-    for at, variances in zip(_block_variances(first), kept, strict=True):
-        first["features"][at] = variances  # as in the blocks, which stay
+    for at, values in zip(_block_variances(first), variances, strict=True):
+        first["features"][at] = values  # as in the blocks, which stay
+    last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
+    first["stream"][last] = given["stream"][last]
+    first["stream"][sums] = answers
+    last = _columns(TASK_FIELDS, LAST_OF_TASKS)
+    first["tasks"][:, last] = given["tasks"][:, last]
     first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
     first["typical"][0] *= 0.5
 
 
+def _measure_from_one_answer(states: Sequence[Arrays]) -> None:
+    """Let numbers of all states be measured from the first answer of the first state."""
+    origin = STREAM_FIELDS.index("origin")
+    for state in states[1:]:
+        shift = state["stream"][origin] - states[0]["stream"][origin]
+        state["stream"][_columns(STREAM_FIELDS, INTERCEPT_COPIES)] += shift
+        state["tasks"][:, TASK_FIELDS.index("answer")] += shift
+        for name in INTERCEPTS:
+            state[name][:, 0] += shift
+
+
 def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Replace places of features by means over the states in which the feature has a place."""
+    """Average variances of slopes over the states in which a feature has a place."""
     first = states[0]
+    judged = filter(re.compile("evidence|variance").match, PLACE_FIELDS)
+    averaged = _columns(PLACE_FIELDS, list(judged))
+    last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
     for k, feature in enumerate(first["frequent"]):
         if k == 0 or feature < 0.0:
             continue
-        total = np.zeros(first["places"].shape[1])
+        total = np.zeros(len(averaged))
         weight = 0.0
         for state, share in zip(states, shares, strict=True):
             for at in np.flatnonzero(state["frequent"][1:] == feature) + 1:
-                total += share * state["places"][at]
+                total += share * state["places"][at, averaged]
                 weight += share
-        first["places"][k] = total / weight
+                first["places"][k, last] = state["places"][
+                    at, last
+                ]  # in the end of the given order
+        first["places"][k, averaged] = total / weight
+
+
+def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the places of some fields."""
+    return list(map(fields.index, names))
 
 
 def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
