@@ -135,6 +135,7 @@ class Schema:
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
         format: str | None = None,
+        sample_rows: int = SAMPLE_ROWS,
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
@@ -155,10 +156,10 @@ class Schema:
             asked = cls(**roles)
             columns = *asked.task_columns, label or "", *asked.number_roles
             wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
-            sample = read_sample(source, format, wanted, SAMPLE_ROWS)
+            sample = read_sample(source, format, wanted, sample_rows)
             where = f"{sample.name}: "
         else:
-            sample = Sample(rows=rows_of(source, SAMPLE_ROWS), kinds=category_columns(source))
+            sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
         rows = sample.rows
         complete = bool(rows) and not sample.fixed
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
