@@ -42,6 +42,8 @@ COUNTED = [UNIT_FIELDS.index(n) for n in ("count", "total", "square", "due_count
 def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
 
+    The others are of no use afterwards.
+
     ``first`` and ``others`` learned the same events in random orders, after all had observed them.
     """
     states = [learner.arrays() for learner in (first, *others, given)]
@@ -126,19 +128,22 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
     judged = filter(re.compile("evidence|variance").match, PLACE_FIELDS)
     averaged = _columns(PLACE_FIELDS, list(judged))
     last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
-    for k, feature in enumerate(first["frequent"]):
-        if k == 0 or feature < 0.0:
-            continue
+    for k in np.flatnonzero(_are_features(first, first["frequent"])):
+        feature = first["frequent"][k]
         total = np.zeros(len(averaged))
         weight = 0.0
         for state, share in zip(states, shares, strict=True):
             for at in np.flatnonzero(state["frequent"][1:] == feature) + 1:
                 total += share * state["places"][at, averaged]
                 weight += share
-                first["places"][k, last] = state["places"][
-                    at, last
-                ]  # in the end of the given order
+                latest = state["places"][at, last]  # in the end that of the given order
+        first["places"][k, last] = latest
         first["places"][k, averaged] = total / weight
+
+
+def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
+    """Return which places of a block are those of features."""
+    return (places >= 0.0) & (places < len(arrays["features"]))
 
 
 def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -151,7 +156,7 @@ def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
     found = []
     for name, field in BLOCKS.items():
         features = arrays[name][1:]
-        placed = features[features >= 0.0].astype(np.intp)
+        placed = features[_are_features(arrays, features)].astype(np.intp)
         found.append((placed, FEATURE_FIELDS.index(field)))
     return found
 
