@@ -456,7 +456,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         How much rows of each label count, by label; "balanced": all labels alike in ``fit``.
     epochs:
         How often ``fit`` goes through the rows; ``partial_fit`` goes through them once. None is
-        once for a learner that takes each row as evidence, as the default does, else five times.
+        once, in each order, for a learner that takes each row as evidence, as the default does,
+        else five times.
     shuffle:
         Whether ``fit`` learns rows in random orders, as :meth:`romco.Model.fit` does, or once in
         the order given, as ``partial_fit`` does.
