@@ -17,6 +17,7 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
+from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
@@ -87,6 +88,9 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
+    Fixed("definitions"),
+    Whole("scores", Sum(tuple(range(2 * BASES)))),
+    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
     OWN,
 )
 
@@ -138,7 +142,7 @@ class BaseAuto(PairLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        places = 1 + min(n_features, FREQUENT)
+        places = 1 + min(n_features, FREQUENT) + MOST_FUNCTIONS
         weights, covariance = self._stacking_prior()
         renewal = np.full(len(weights), constants.RENEWAL)
         arrays: Arrays = {
@@ -161,6 +165,9 @@ class BaseAuto(PairLearner):
             "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "mixed_frequent": np.full(places, -1.0),
+            "functions": np.zeros((MOST_FUNCTIONS, len(FEATURE_FIELDS))),
+            "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
+            "scores": np.zeros((BASES, 2 * BASES)),  # of products of two columns, and squares
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
@@ -322,7 +329,7 @@ class BaseAuto(PairLearner):
         from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
         events = self.events_of(round)
-        starts, features, values, own, levels = self.kernel.entries(events)
+        starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._frozen_shares(levels)
@@ -345,7 +352,26 @@ class BaseAuto(PairLearner):
         def part(terms: Numbers) -> "csr_array":
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
-        return Contributions(part(shared), part(personal), intercept)
+        by_function = share.everybody[:, None] * self.function_weights("global")
+        by_function = by_function + share.mixed[:, None] * self.function_weights("mixed")
+        curves = (functions * by_function) @ self._function_columns()
+        return Contributions(part(shared) + csr_array(curves), part(personal), intercept)
+
+    def function_weights(self, learner: str) -> Numbers:
+        """Return the weights (f,) of functions of columns in the global or the mixed learner."""
+        return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
+
+    def _function_columns(self) -> Any:
+        """Return whose functions are (f, d): products belong to two columns by halves."""
+        from scipy.sparse import csr_array
+
+        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
+        used = np.flatnonzero(field["used"])
+        crossed = used[field["second"][used] >= 0.0]
+        row = np.concatenate([used, crossed])
+        column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
+        share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
+        return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
 
     @abstractmethod
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
@@ -391,6 +417,14 @@ class BaseAuto(PairLearner):
     def own_units(self) -> Arrays:
         """Return the live arrays of feature scales."""
         return {name: self._arrays[name] for name in SCALED}
+
+    def drop_functions(self) -> None:
+        """Keep no functions of columns: one of many learners would need too much memory."""
+        places = 1 + min(self.n_features, FREQUENT)
+        a = self._arrays
+        a |= {name: a[name][:0] for name in ("functions", "definitions", "scores")}
+        a |= {name: a[name][:places].copy() for name in ("places", "frequent", "mixed_frequent")}
+        a |= {name: a[name][:places, :places].copy() for name in ("global_joint", "mixed_joint")}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""

@@ -21,10 +21,7 @@ from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
-PRIOR_WEIGHTS = {
-    "own hinge": 0.2,
-    "global logistic": 0.2,
-}  # the mixed learner: the rest of 1
+PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")

@@ -42,6 +42,9 @@ class AutoKernel(Kernel):
         frequent: NDArray[np.float64],
         mixed_frequent: NDArray[np.float64],
         progress: NDArray[np.float64],
+        functions: NDArray[np.float64],
+        definitions: NDArray[np.float64],
+        scores: NDArray[np.float64],
         errors: NDArray[np.float64] | None = None,
     ) -> None: ...
     def spreads(self, events: Events, frozen: bool) -> NDArray[np.float64]: ...
@@ -52,6 +55,7 @@ class AutoKernel(Kernel):
     ) -> tuple[
         NDArray[np.int64],
         NDArray[np.int32],
+        NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],

@@ -26,8 +26,9 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
-from romco.kernels.auto.covariances cimport Covariances
+from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.functions cimport WAVES, Definition, Functions, Sketch, surprise
 from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
@@ -36,6 +37,7 @@ from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
 from romco.kernels.auto import constants
+from romco.kernels.auto.functions import SKETCH_FIELDS
 
 cnp.import_array()
 
@@ -53,6 +55,14 @@ cdef double VARIANCES_GROWTH = 1.02            # of the events between two estim
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
 cdef double ROUNDING = 1e-12                   # least share of a variance that a step leaves
 cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
+cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
+cdef double CHOICE_GROWTH = 2.0                # then whenever events have grown so much
+cdef double FIRST_CROSSES = 512.0              # and products
+cdef Py_ssize_t MOST_PLACES = 128              # of features and functions in a block
+cdef Py_ssize_t CROSSES = 16                   # places that waves leave free
+cdef Py_ssize_t CROSSES_AT_ONCE = 6
+cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
+cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
 cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
@@ -97,6 +107,7 @@ cdef struct PlaceState:            # of a feature with covariances
     double moment_mean, moment_spent
     double evidence[GRID]          # log-likelihood of each variance of its slopes
     double variance                # of its slopes; 0: as of all features
+    Sketch sketch                  # of its values
 
 
 cdef struct StreamState:
@@ -109,6 +120,7 @@ cdef struct StreamState:
     double variances_due           # events at which variances are estimated again
     double global_copy, mixed_copy, copied_at  # of the shared intercepts
     double directions_at           # events at which the low-rank part was last recomputed
+    double functions_due           # events at which functions are chosen
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
@@ -134,13 +146,14 @@ TASK_FIELDS = (
 )
 PLACE_FIELDS = (
     "moment_mean", "moment_spent", *(f"evidence_{k}" for k in range(GRID)), "variance",
+    *SKETCH_FIELDS,
 )
 STREAM_FIELDS = (
     *("moment", "moment_variance", "tracking", "drift"),
     *(f"level_evidence_{k}" for k in range(GRID)),
     *(f"slope_evidence_{k}" for k in range(GRID)),
     *("level_variance", "slope_variance", "variances_due"),
-    *("global_copy", "mixed_copy", "copied_at", "directions_at"),
+    *("global_copy", "mixed_copy", "copied_at", "directions_at", "functions_due"),
     *("answers", "origin", "total", "squares"),
     *("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise"),
     *("noise_slope", "unit"),
@@ -197,9 +210,12 @@ cdef class AutoKernel(Kernel):
     cdef readonly Subspace subspace
     cdef Units scales
     cdef readonly Covariances global_block, mixed_block
+    cdef double[:, ::1] function_states
+    cdef Functions functions
     cdef VarianceGrid level_grid, slope_grid
     cdef Constants c
     cdef Outputs outputs           # of the event that was read last
+    cdef double residual           # of the mixed learner, in the last event
     cdef bint number               # whether answers are numbers
     cdef double[::1] errors, frozen_errors  # histograms of residuals, for intervals
     cdef Events late               # events that come late, or None,
@@ -208,7 +224,8 @@ cdef class AutoKernel(Kernel):
     def __init__(
         self, Units scales, Pairs personal, StackingModel live, StackingModel frozen, features,
         tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
-        global_joint, mixed_joint, frequent, mixed_frequent, progress, errors=None,
+        global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
+        errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
         self.directions, self.factor, self.personal = directions, factor, personal
@@ -226,11 +243,16 @@ cdef class AutoKernel(Kernel):
         self.read_constants()
         prior = self.c.global_prior
         self.global_block = Covariances(
-            global_joint, frequent, features, global_intercept, 2, 3, prior, places
+            global_joint, frequent, features, functions, global_intercept, 2, 3, prior, places
         )
         self.mixed_block = Covariances(
-            mixed_joint, mixed_frequent, features, mixed_intercept, 4, 5, prior
+            mixed_joint, mixed_frequent, features, functions, mixed_intercept, 4, 5, prior
         )
+        self.function_states = functions
+        share = constants.NUMBER_FUNCTIONS if self.number else 1.0
+        priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
+        self.functions = Functions(places, definitions, scores, *priors, prior)
+        self.functions.place = self.global_block.place
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
 
     cdef read_constants(self):
@@ -263,6 +285,9 @@ cdef class AutoKernel(Kernel):
     cdef inline FeatureState* feature(self, Py_ssize_t j) noexcept nogil:
         return <FeatureState*> &self.features[j, 0]
 
+    cdef inline FeatureState* function(self, Py_ssize_t f) noexcept nogil:
+        return <FeatureState*> &self.function_states[f, 0]
+
     cdef inline TaskState* task(self, long long i) noexcept nogil:
         return <TaskState*> &self.tasks[i, 0]
 
@@ -292,7 +317,7 @@ cdef class AutoKernel(Kernel):
         return mean if self.number else moderate(mean, variance)
 
     cdef void read(
-        self, Scaled x, long long task, double offset, double unit, Outputs* o
+        self, Row given, Scaled x, long long task, double offset, double unit, Outputs* o
     ) noexcept nogil:
         """Margins and variances of the learners, by the weights and by their copies.
 
@@ -318,6 +343,10 @@ cdef class AutoKernel(Kernel):
             direction[c] = 0.0
         if self.global_block.count == 0:
             self.global_block.find_places()
+        if self.global_block.n_columns > 1:
+            self.functions.read(given)
+        else:
+            self.functions.n_active = self.functions.n_listed = 0
         if row == NULL:
             self.find_pairs(x, task)
         for k in range(x.n):
@@ -356,16 +385,24 @@ cdef class AutoKernel(Kernel):
         o.level = t.information * o.level_variance
         o.unit, o.x2, o.offset = unit, x2, offset
         o.hinge_variance, o.own_variance = x2 - hinge_spent, x2 - own_spent
-        o.global_variance = max(0.0, self.global_block.read(x, unit) \
+        o.global_variance = max(0.0, self.read_block(self.global_block, x, unit) \
             + self.global_block.scale * (prior * x2 - all_spent))
-        o.mixed_variance = max(0.0, self.mixed_block.read(x, unit) \
+        o.mixed_variance = max(0.0, self.read_block(self.mixed_block, x, unit) \
             + self.mixed_block.scale * (prior * x2 - mixed_spent))
+        all_ += self.global_block.margin
+        mixed += self.mixed_block.margin
+        for k in range(self.functions.n_active):
+            f = self.function(self.functions.active[k])
+            old_all += f.global_copy * self.functions.value[k]
+            old_mixed += f.mixed_copy * self.functions.value[k]
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
         o.mixed_variance += slopes + o.level_variance
         o.p[OWN], o.p[HINGE] = own, hinge
         o.p[MIXED] = self.moderated(mixed + personal + o.level, o.mixed_variance)
         o.p[GLOBAL] = self.moderated(all_, o.global_variance)
+        if self.global_block.closed():  # without covariances it says nothing that others do not
+            o.p[GLOBAL] = old_all = 0.0
         if self.number:
             o.own_variance += self.c.own_prior - t.own_level_spent
             o.p[OWN] += self.mixed_intercept[0, 0] + t.own_level
@@ -388,6 +425,12 @@ cdef class AutoKernel(Kernel):
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
             if t.copied_at > self.stream.directions_at:
                 o.copied[DIRECTION + c] = direction[c] * t.factor_copy[c]
+
+    cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
+        """Read a row, and its functions, into a block."""
+        return block.read(
+            x, unit, self.functions.active, self.functions.value, self.functions.n_active
+        )
 
     cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
         """Which pairs a row's own numbers are in; asks for them."""
@@ -419,7 +462,7 @@ cdef class AutoKernel(Kernel):
         cdef const PlaceState* place
         cdef double value, mean = self.stream.moment
         cdef double variance = self.stream.moment_variance + self.c.moment_pace
-        for k in range(1, self.global_block.n_active):
+        for k in range(1, self.global_block.n_active_columns):
             place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
             mean += place.moment_mean * value
             variance += (self.c.moment_prior - place.moment_spent) * value * value
@@ -459,7 +502,7 @@ cdef class AutoKernel(Kernel):
         cdef double unit = self.unit()
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, o)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -559,13 +602,17 @@ cdef class AutoKernel(Kernel):
         if self.settle_blocks(row.index, row.n, self.is_shard(), False):
             noted = False
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
-            self.read(row, task, offset, unit, o)
+            self.read(x, row, task, offset, unit, o)
             if o.V > 0.0:
                 self.stack(task, o)
         if o.V > 0.0:  # numbers: two answers differ
             self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
         if not first:
             count_size(&self.clock[0], row.x2, h)
+        if self.global_block.n_columns > 1:
+            self.functions.count(x)
+        if not self.is_shard():
+            self.choose_functions()
         if self.number:
             self.count_answer(y - offset, h)
             self.settle_unit()
@@ -583,6 +630,7 @@ cdef class AutoKernel(Kernel):
         shift = self.learn_moment(y, h, o, then)
         self.renew_copies(row, task, o)
         self.move_learners(row, task, y, h, unit, o)
+        self.functions.score(self.residual)
         self.learn_stacking(task, y, h, shift, o)
         if self.stream.answers >= self.stream.variances_due:
             self.estimate_variances()
@@ -591,12 +639,17 @@ cdef class AutoKernel(Kernel):
         self, const int* counted, Py_ssize_t n, bint keep, bint leave
     ) noexcept nogil:
         """Let features join and leave the blocks, unless the places are kept; true if any did."""
+        cdef bint changed
         self.global_block.settle()
         self.mixed_block.settle()
         if keep:
             return False
         self.mixed_block.choose(counted, n, self.scales, leave)
-        return self.global_block.choose(counted, n, self.scales, leave)
+        changed = self.global_block.choose(counted, n, self.scales, leave)
+        if self.global_block.moved:  # sums of products are kept by place
+            self.functions.scores[:, :] = 0.0
+            self.global_block.moved = False
+        return changed
 
     cdef void learn_frozen(self, long long task, double y, double h, Outputs* o) noexcept nogil:
         """The stacking model of frozen predictions learns from margins by old weights."""
@@ -683,7 +736,7 @@ cdef class AutoKernel(Kernel):
         stream.moment += scale * step.a * stream.moment_variance
         stream.moment_variance -= scale * step.b * stream.moment_variance * stream.moment_variance
         stream.moment_variance = max(0.0, stream.moment_variance)
-        for k in range(1, self.global_block.n_active):
+        for k in range(1, self.global_block.n_active_columns):
             place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
             move_scaled(
                 &place.moment_mean, &place.moment_spent, self.c.moment_prior, scale, step, value
@@ -697,7 +750,6 @@ cdef class AutoKernel(Kernel):
         cdef double now = self.stream.answers + 1.0, growth = self.c.copy_growth, variance
         cdef StreamState* stream = self.stream
         cdef TaskState* t = self.task(task)
-        cdef FeatureState* f
         cdef PairState* p
         cdef Py_ssize_t k, j
         if now >= growth * stream.copied_at:
@@ -709,13 +761,11 @@ cdef class AutoKernel(Kernel):
             t.own_level_copy, t.own_level_spent_copy = t.own_level, t.own_level_spent
             for k in range(RANK):
                 t.factor_copy[k] = self.factor[task, RANK * self.subspace.side() + k]
+        for k in range(self.functions.n_active):
+            copy_weights(self.function(self.functions.active[k]), now, growth)
         for k in range(x.n):
             j = x.index[k]
-            f = self.feature(j)
-            if now >= growth * f.copied_at:
-                f.hinge_copy, f.global_copy, f.mixed_copy = \
-                    f.hinge_mean, f.global_mean, f.mixed_mean
-                f.copied_at = now
+            copy_weights(self.feature(j), now, growth)
             p = self.pair_state(k, task, j)
             if p != NULL and now >= growth * p.copied_at:
                 variance = self.slope_variance(j)
@@ -811,13 +861,17 @@ cdef class AutoKernel(Kernel):
             hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
             own[0] = arow(y, o.p[OWN] + shift, o.own_variance, self.c.arow_r / h)
             all_[0] = logistic(y, o.p[GLOBAL] + o.offset, o.global_variance, h)
+            if self.global_block.closed():
+                all_.a = all_.b = 0.0
             mixed[0] = logistic(y, o.p[MIXED] + o.offset, o.mixed_variance, h)
+            self.residual = y / (1.0 + exp(y * (o.p[MIXED] + o.offset)))
             return
         y -= o.offset
         hinge.a = hinge.b = 0.0
         own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise)
         all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
         mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
+        self.residual = mixed.a / sqrt(mixed.b * V)
 
     cdef void add_own_evidence(
         self, PlaceState* place, double size, double information, double precision, const PairState* p
@@ -872,11 +926,81 @@ cdef class AutoKernel(Kernel):
         )
         stream.slope_variance = expected_variance(stream.slope_evidence, self.slope_grid, centre)
         for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
             place = self.place(k)
             place.variance = expected_variance(
                 place.evidence, self.slope_grid, stream.slope_variance
             )
         stream.variances_due = VARIANCES_GROWTH * stream.answers + 1.0
+
+    # --- functions of columns -----------------------------------------------------------------------
+
+    cdef void choose_functions(self) noexcept nogil:
+        """Let waves of columns and the best products join, as long as there is room."""
+        cdef Definition found
+        cdef Py_ssize_t k, o, joined = 0
+        if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
+            return
+        self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
+        for k in range(self.function_states.shape[0]):  # their features may have left
+            if self.functions.definition(k).used != 0.0 and not self.has_features(self.functions.definition(k)):
+                self.drop_function(k)
+        found.used, found.second, found.second_order = 1.0, -1.0, 0.0
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
+            found.feature, found.order = self.global_block.frequent[k], 1.0
+            if not self.is_far_from_a_line(self.functions.sketch(k)) \
+                    or self.functions.is_known(&found):
+                continue
+            for o in range(WAVES):
+                found.order = o + 1.0
+                if self.global_block.count < MOST_PLACES - CROSSES:
+                    self.add_function(&found)
+        if self.stream.answers >= FIRST_CROSSES:
+            while joined < CROSSES_AT_ONCE and self.global_block.count < MOST_PLACES \
+                    and self.functions.best_product(CROSS_THRESHOLD, &found):
+                found.feature = self.global_block.frequent[<Py_ssize_t> found.feature]
+                found.second = self.global_block.frequent[<Py_ssize_t> found.second]
+                if not self.functions.is_known(&found):
+                    self.add_function(&found)
+                    joined += 1
+        self.functions.scores[:, :] = 0.0
+
+    cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
+        """Judge all waves of a column together; their sums begin anew."""
+        cdef double total = 0.0
+        cdef Py_ssize_t o
+        for o in range(WAVES):
+            total += surprise(s.sums[o], s.squares[o])**2
+            s.sums[o] = s.squares[o] = 0.0
+        return s.is_number != 0.0 and (not self.number or total > WAVES_THRESHOLD)
+
+    cdef bint has_features(self, const Definition* d) noexcept nogil:
+        """Whether the features of a function have places."""
+        return self.global_block.place[<Py_ssize_t> d.feature] \
+            and (d.second < 0.0 or self.global_block.place[<Py_ssize_t> d.second])
+
+    cdef void add_function(self, const Definition* d) noexcept nogil:
+        """Let a function join both blocks."""
+        cdef Py_ssize_t f = self.functions.free()
+        if f < 0 or self.mixed_block.count >= self.mixed_block.frequent.shape[0]:
+            return
+        self.functions.definition(f)[0] = d[0]
+        self.function_states[f, :] = 0.0
+        self.global_block.add(FIRST_FUNCTION + f)
+        self.mixed_block.add(FIRST_FUNCTION + f)
+        self.functions.lose_track()
+
+    cdef void drop_function(self, Py_ssize_t f) noexcept nogil:
+        """Take a function out of both blocks."""
+        if self.global_block.function_place[f]:
+            self.global_block.remove(self.global_block.function_place[f])
+        if self.mixed_block.function_place[f]:
+            self.mixed_block.remove(self.mixed_block.function_place[f])
+        self.functions.definition(f).used = 0.0
+        self.functions.lose_track()
 
     # --- numbers ----------------------------------------------------------------------------------
 
@@ -1024,7 +1148,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1054,7 +1178,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)
@@ -1082,7 +1206,7 @@ cdef class AutoKernel(Kernel):
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
         the variances of the global, the mixed and the stacked margin, the task's own level and what is
-        spent of its variance (n, 6).
+        spent of its variance (n, 6); and values (n, f) of the functions of columns.
         """
         self.check_idle()
         self.coming.n = 0
@@ -1092,15 +1216,18 @@ cdef class AutoKernel(Kernel):
         cdef const PairState* p
         cdef double variance, unit = self.unit()
         cdef double[:, ::1] own, levels = np.empty((events.n, 6))
+        cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
             x = self.scales.look(events.row(e))
-            self.read(x, events.tasks[e], 0.0, unit, o)
+            self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance
             levels[e, 2], levels[e, 3] = o.mixed_variance, o.frozen.variance
             levels[e, 4] = self.task(events.tasks[e]).own_level
             levels[e, 5] = self.task(events.tasks[e]).own_level_spent
+            for k in range(self.functions.n_active):
+                functions[e, self.functions.active[k]] = self.functions.value[k]
             own = np.zeros((x.n, 2))
             for k in range(x.n):
                 p = <const PairState*> self.personal.look(events.tasks[e], x.index[k])
@@ -1112,7 +1239,7 @@ cdef class AutoKernel(Kernel):
             values.append(np.array([x.value[k] for k in range(x.n)]) * unit)
             owns.append(np.asarray(own))
         parts = (np.concatenate(part) for part in (features, values, owns))
-        return np.array(starts), *parts, np.asarray(levels)
+        return np.array(starts), *parts, np.asarray(levels), np.asarray(functions)
 
     def slope_variances(self):
         """Return the prior variance (d,) of tasks' slopes of each feature."""
@@ -1136,6 +1263,7 @@ cdef class AutoKernel(Kernel):
         self.scales.lose_track()
         self.global_block.lose_track()
         self.mixed_block.lose_track()
+        self.functions.lose_track()
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
@@ -1160,6 +1288,7 @@ cdef class AutoKernel(Kernel):
         self.check_rows(rows)
         with nogil:
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            self.choose_functions()
         return changed
 
     def restart_subspace(self):
@@ -1191,6 +1320,13 @@ cdef class AutoKernel(Kernel):
         self.check_idle()
         make_orthonormal(values)
         self.clock[2] = SHARD_GROWTH * self.clock[1]
+
+
+cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:
+    """Copy the weights of a feature or a function if the copies are old."""
+    if now >= growth * f.copied_at:
+        f.hinge_copy, f.global_copy, f.mixed_copy = f.hinge_mean, f.global_mean, f.mixed_mean
+        f.copied_at = now
 
 
 cdef inline void shift_level(
