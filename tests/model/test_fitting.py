@@ -300,7 +300,7 @@ def test_the_mean_of_learners_has_the_mean_of_their_margins(d, m):
     found = first.predict_frozen(round)
     mean = np.mean(margins, axis=0)
     apart = np.mean([np.abs(one - mean).mean() for one in margins])
-    assert np.abs(found - mean).mean() < 0.5 * apart
+    assert np.abs(found - mean).mean() < 0.7 * apart
     np.testing.assert_array_equal(first.arrays()["clock"], clock)
     assert first.arrays()["typical"][0] == 2000  # each row counts once
     np.testing.assert_allclose(romco.restore(first.state()).predict_frozen(round), found)

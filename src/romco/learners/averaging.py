@@ -93,6 +93,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     variances = [first["features"][at].copy() for at in _block_variances(first)]
     _measure_from_one_answer(states)
     _average_places(states, shares)
+    _average_functions(states, shares)
     sums = _columns(STREAM_FIELDS, ANSWER_SUMS)
     answers = first["stream"][sums].copy()
     for name in AVERAGED:
@@ -139,6 +140,33 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
                 latest = state["places"][at, last]  # in the end that of the given order
         first["places"][k, last] = latest
         first["places"][k, averaged] = total / weight
+
+
+def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
+    """Average weights of the functions of columns that the first state has.
+
+    A function that a state does not have counts as zero.
+    """
+    first = states[0]
+    weights = filter(re.compile(".*(mean|copy)").match, FEATURE_FIELDS)
+    averaged = _columns(FEATURE_FIELDS, list(weights))
+    places = list(map(_function_places, states))
+    for definition, k in places[0].items():
+        total = np.zeros(len(averaged))
+        for state, known, share in zip(states, places, shares, strict=True):
+            if definition in known:
+                total += share * state["functions"][known[definition], averaged]
+        first["functions"][k, averaged] = total
+
+
+def _function_places(state: Arrays) -> dict[frozenset[tuple[float, float]], int]:
+    """Return the place of each function by its factors: a column and an order each."""
+    places = {}
+    for k, (used, *factors) in enumerate(state["definitions"].tolist()):
+        if used:
+            column, order, second, second_order = factors
+            places[frozenset(((column, order), (second, second_order)))] = k
+    return places
 
 
 def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
