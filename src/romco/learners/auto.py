@@ -398,20 +398,6 @@ class BaseAuto(PairLearner):
             raise ValueError("context must be the numbers that prediction_context(round) returned")
         self.kernel.set_context(events, np.ascontiguousarray(numbers))
 
-    # In several orders
-
-    def start_events(self) -> None:
-        """Count no event as learned; units of features and rows stay as they were observed."""
-        self.kernel.check_idle()
-        total, count = self._arrays["clock"][:2]
-        if count:
-            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
-            unit = np.exp(-0.5 * total / count)
-            self._arrays["stream"][STREAM_FIELDS.index("unit")] = unit
-
-    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
-        average(self, others, given)
-
     # In pairs of classes
 
     def own_units(self) -> Arrays:
@@ -591,6 +577,20 @@ class Auto(BaseAuto):
             personal=mixed,
             own=whole * weight["own hinge"],
         )
+
+    # In several orders
+
+    def start_events(self) -> None:
+        """Count no event as learned; units of features and rows stay as they were observed."""
+        self.kernel.check_idle()
+        total, count = self._arrays["clock"][:2]
+        if count:
+            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
+
+    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
+        average(self, others, given)
+
+    # Margins and units
 
     def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))

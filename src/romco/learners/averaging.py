@@ -18,19 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS, TASK_FIELDS
+from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
-AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance", "errors")
+AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance")
 INTERCEPTS = ("global_intercept", "mixed_intercept")
-INTERCEPT_COPIES = ("global_copy", "mixed_copy")
-ANSWER_SUMS = ("origin", "total", "squares")  # of numbers, measured from an order's first answer
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
-LAST_OF_TASKS = ("residual", "answer")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
@@ -41,8 +38,6 @@ COUNTED = [UNIT_FIELDS.index(n) for n in ("count", "total", "square", "due_count
 
 def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
-
-    The others are of no use afterwards.
 
     ``first`` and ``others`` learned the same events in random orders, after all had observed them.
     """
@@ -91,36 +86,18 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     """Replace arrays of the first state that are not of pairs or directions by means."""
     first, given = states[0], states[-1]
     variances = [first["features"][at].copy() for at in _block_variances(first)]
-    _measure_from_one_answer(states)
     _average_places(states, shares)
     _average_functions(states, shares)
-    sums = _columns(STREAM_FIELDS, ANSWER_SUMS)
-    answers = first["stream"][sums].copy()
     for name in AVERAGED:
-        if name in first:
-            first[name][...] = _mean(map(itemgetter(name), states), shares)
+        first[name][...] = _mean(map(itemgetter(name), states), shares)
     for name in INTERCEPTS:
         first[name][:, 0] = _mean(map(itemgetter(name), states), shares)[:, 0]
     for at, values in zip(_block_variances(first), variances, strict=True):
         first["features"][at] = values  # as in the blocks, which stay
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
     first["stream"][last] = given["stream"][last]
-    first["stream"][sums] = answers
-    last = _columns(TASK_FIELDS, LAST_OF_TASKS)
-    first["tasks"][:, last] = given["tasks"][:, last]
     first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
     first["typical"][0] *= 0.5
-
-
-def _measure_from_one_answer(states: Sequence[Arrays]) -> None:
-    """Let numbers of all states be measured from the first answer of the first state."""
-    origin = STREAM_FIELDS.index("origin")
-    for state in states[1:]:
-        shift = state["stream"][origin] - states[0]["stream"][origin]
-        state["stream"][_columns(STREAM_FIELDS, INTERCEPT_COPIES)] += shift
-        state["tasks"][:, TASK_FIELDS.index("answer")] += shift
-        for name in INTERCEPTS:
-            state[name][:, 0] += shift
 
 
 def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
