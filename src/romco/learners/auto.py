@@ -411,6 +411,7 @@ class BaseAuto(PairLearner):
         a |= {name: a[name][:0] for name in ("functions", "definitions", "scores")}
         a |= {name: a[name][:places].copy() for name in ("places", "frequent", "mixed_frequent")}
         a |= {name: a[name][:places, :places].copy() for name in ("global_joint", "mixed_joint")}
+        self._make_kernel(self.scales(a["units"], a["typical"]))
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""

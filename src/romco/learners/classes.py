@@ -70,7 +70,6 @@ class ClassUnits:
     def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
         assert isinstance(learner, Auto)
-        learner.drop_functions()
         learner.share_units(self._found, Between(self.measured, low, high))
         self.given += 1
 
@@ -376,6 +375,8 @@ class Classes(CompiledLearner):
 
     def _new(self) -> CompiledLearner:
         made = learner(self._inner, self.n_features, self.n_tasks, **self._settings)
+        if isinstance(made, Auto):
+            made.drop_functions()
         if not isinstance(made, CompiledLearner) or made.answers != 1:
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made

@@ -312,6 +312,10 @@ cdef class AutoKernel(Kernel):
         V = s.squares / s.answers - mean * mean
         return V if V > LEAST_VARIANCE and V > ROUNDING * mean * mean else 0.0
 
+    cdef inline double offset_of(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Known part of a margin; whoever reads numbers has already taken theirs off."""
+        return 0.0 if self.number else events.shift(e)
+
     cdef inline double moderated(self, double mean, double variance) noexcept nogil:
         """What is predicted by a Gaussian margin."""
         return mean if self.number else moderate(mean, variance)
@@ -502,7 +506,7 @@ cdef class AutoKernel(Kernel):
         cdef double unit = self.unit()
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), unit, o)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -566,7 +570,7 @@ cdef class AutoKernel(Kernel):
                     then = &self.context[e, 0]
                 self.learn_one(
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
-                    events.shift(e), noted, then,
+                    self.offset_of(events, e), noted, then,
                 )
         if self.subspace.keep_up(self.clock[1], &self.clock[2], end - begin):
             self.stream.directions_at = self.stream.answers
@@ -578,6 +582,8 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             count_size(&self.clock[0], self.scales.count(events.row(e)).x2, 1.0)
+            if self.number:
+                self.rebase_changed()
         return 0
 
     cdef int learn_one(
@@ -819,6 +825,7 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, j)
             if p == NULL:
                 p = (<PairState*> self.personal.value) + self.personal.found(task, j)
+                p.copied_at = self.stream.answers + 1.0
             move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
                 move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
@@ -1148,7 +1155,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1178,7 +1185,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)
