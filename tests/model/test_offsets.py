@@ -345,7 +345,7 @@ def test_scikit_learn(number):
     assert fitted.score(X, y, **given) > (0.99 if number else 0.7)
     with pytest.raises(ValueError, match="learned with an offset"):
         fitted.predict(X, task=WHO)
-    with pytest.raises(ValueError, match=f"X has {N} rows but offset has 3"):
+    with pytest.raises(ValueError, match=f"x has {N} rows but offset has 3"):
         kind().fit(X, y, task=WHO, offset=OFFSET[:3])
 
 

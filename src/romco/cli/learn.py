@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
+GOES_ON = "stopped: what was saved before stays; the same command goes on from there"
 
 
 @expand_options
@@ -89,7 +90,10 @@ def learn(
         list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned in turn.")
     ] = None,
 ) -> None:
-    """Predict each event, then learn it; the same command goes on where it was stopped."""
+    """Predict each event, then learn it; the same command goes on where it was stopped.
+
+    This is for streams, and to go on learning. To predict later without answers, take fit.
+    """
     if asked is not None:
         _learn_answers(source, model, asked, id)
         return
@@ -137,7 +141,7 @@ def _learn_one(
                 known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
             learner: Learns = known
         else:
-            learner, options = _new_model(source, options, threads)
+            learner, options = new_model(source, options, threads)
         if threads is not None:
             from romco.shards import Shards
 
@@ -152,8 +156,8 @@ def _learn_one(
         _follow(steps, source, path, schema is None, stop)
 
 
-def _new_model(
-    source: Source, options: ModelOptions, threads: str | None
+def new_model(
+    source: Source, options: ModelOptions, threads: str | None = None
 ) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
@@ -195,7 +199,7 @@ def _follow(
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
-    with _show_progress(stop) as show:
+    with show_progress(stop) as show:
         for last in steps:
             if new and source.schema is not None and last.events > last.resumed:
                 note_schema(source.schema)
@@ -214,6 +218,7 @@ def _follow(
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
+    note("it goes on learning; to predict later without answers, take romco fit")
     classes = last.model.classes if isinstance(last.model, Model) else ()
     if last.model.engine.target.kind == "two classes" and len(classes) == 1:
         warn(
@@ -231,10 +236,11 @@ def _describe_labels(model: Any) -> str:
 
 
 @contextmanager
-def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
+def show_progress(stop: runs.Stop, stopped: str = GOES_ON) -> Iterator[Callable[[Describe], None]]:
     """Show a line of progress, at most ten times a second, until it ends or is stopped.
 
-    It takes at most a fiftieth of the time: the rank of many features is not free.
+    It takes at most a fiftieth of the time: the rank of many features is not free. After Ctrl-C
+    a line says what was ``stopped``.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     begin, due = time.perf_counter(), 0.0
@@ -252,7 +258,7 @@ def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
         with bar, stop_on_sigterm(stop):
             yield show
     except KeyboardInterrupt:
-        note("stopped: what was saved before stays; the same command goes on from there")
+        note(stopped)
         raise typer.Exit(130) from None
 
 
@@ -330,7 +336,7 @@ def _learn_in_shards(
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
     steps = learn_files(files, model, stop, **how)
-    with _show_progress(stop) as show:
+    with show_progress(stop) as show:
         for last in steps:
             show(partial(_describe_shards, last))
     if last is not None:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from romco.version import __version__
 
 BUILT_IN = {  # command: module:function
+    "fit": "romco.cli.fit:fit",
     "learn": "romco.cli.learn:learn",
     "predict": "romco.cli.answer:predict",
     "evaluate": "romco.cli.answer:evaluate",

@@ -79,6 +79,7 @@ class Source:
     offset: str | Mapping[str, str] | None = None  # a column, or by class one for each
     groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
     schema: Schema | None = None  # once it is resolved
+    sample_rows: int = SAMPLE_ROWS  # first rows from which kinds of columns are inferred
 
     def resolve(self, known: Schema | None = None) -> Source:
         """Return the source with a schema to learn by: the model's, or inferred from first rows.
@@ -156,7 +157,8 @@ class Source:
                 raise ValueError(
                     f"{self.path}: only the first grouping may be nested, in one other"
                 )
-        parts = ("label", "weight", "offset", "features", "kinds", "one_task", "format")
+        roles = "label", "weight", "offset", "features", "kinds"
+        parts = *roles, "one_task", "format", "sample_rows"
         return Schema.infer(self.path, task=task, **{part: getattr(self, part) for part in parts})
 
     def _with_roles(self, known: Schema) -> Schema:

@@ -135,6 +135,7 @@ class Schema:
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
         format: str | None = None,
+        sample_rows: int = SAMPLE_ROWS,
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
@@ -155,10 +156,10 @@ class Schema:
             asked = cls(**roles)
             columns = *asked.task_columns, label or "", *asked.number_roles
             wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
-            sample = read_sample(source, format, wanted, SAMPLE_ROWS)
+            sample = read_sample(source, format, wanted, sample_rows)
             where = f"{sample.name}: "
         else:
-            sample = Sample(rows=rows_of(source, SAMPLE_ROWS), kinds=category_columns(source))
+            sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
         rows = sample.rows
         complete = bool(rows) and not sample.fixed
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
@@ -566,10 +567,17 @@ class CellEncoder:
         self._by_one_event: set[str] = set()  # columns whose kind one event decided
         self._of_one: tuple[Encoder, Schema, Mapping[str, Column]] | None = None
 
-    def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Encoded:
+    def prepare(
+        self,
+        rows: Any,
+        names: Container[Any],
+        learning: bool,
+        sample: int | None = SAMPLE_ROWS,
+    ) -> Encoded:
         """Return rows encoded.
 
-        A number whose name is among ``names`` is a feature, whatever the schema.
+        A number whose name is among ``names`` is a feature, whatever the schema. Kinds of new
+        columns are inferred from the first ``sample`` rows, None: from all.
         """
         listed, kinds = isinstance(rows, list | tuple), category_columns(rows)
         if not listed and not learning and self.schema is not None:
@@ -582,7 +590,7 @@ class CellEncoder:
         plain = self.schema is None and (not learning or (listed and only_numbers(rows)))
         schema = self.schema or Schema(complete=not plain)
         if learning and not plain:
-            schema = self._extended(schema, rows, names, kinds)
+            schema = self._extended(schema, rows, names, kinds, sample)
         numbers = names if schema.complete and not learning else None
         encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
         encoded = encode_rows(rows, schema, encoder)
@@ -619,7 +627,12 @@ class CellEncoder:
         return kept
 
     def _extended(
-        self, schema: Schema, rows: Any, names: Container[Any], kinds: Mapping[str, str]
+        self,
+        schema: Schema,
+        rows: Any,
+        names: Container[Any],
+        kinds: Mapping[str, str],
+        sample: int | None,
     ) -> Schema:
         """Return the schema with the columns of rows that it does not have yet."""
         known, roles, used = schema.columns, schema.roles, schema.features
@@ -634,9 +647,9 @@ class CellEncoder:
         if not new:
             return schema
         numbers = {name: "number" for name in new if name in names}
-        sample = [{name: row[name] for name in row if name in new} for row in rows[:SAMPLE_ROWS]]
+        cells = [{name: row[name] for name in row if name in new} for row in rows[:sample]]
         schema = schema.copy()
-        schema.extend(Sample(rows=sample, kinds=kinds), numbers)
+        schema.extend(Sample(rows=cells, kinds=kinds), numbers)
         return schema
 
     def _adopt(self, schema: Schema, rows: Any) -> None:

@@ -24,6 +24,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
+from romco.learners.averaging import average
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -73,6 +74,7 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
+OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -238,9 +240,7 @@ class BaseAuto(PairLearner):
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
         by_task = [*self._shared_weights(), low_rank]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
-        side = RANK * self._side()
-        directions = self._arrays["directions"][:, side : side + RANK]
-        left = np.column_stack([*vectors, directions])
+        left = np.column_stack([*vectors, self.directions()])
         return self.units()[:, None] * left, np.hstack(by_task)
 
     @abstractmethod
@@ -353,8 +353,7 @@ class BaseAuto(PairLearner):
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._frozen_shares(levels)
-        side = RANK * self._side()
-        directions = self._arrays["directions"][features, side : side + RANK]
+        directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
             share.hinge[row] * self.field("features", "hinge_mean")[features]
@@ -498,6 +497,11 @@ class BaseAuto(PairLearner):
     def _side(self) -> int:
         """Return which of the two sides of the subspace is in use, 0 or 1."""
         return int(self._arrays["progress"][3] == 1.0)
+
+    def directions(self) -> Numbers:
+        """Return a live view of B (d, 4), of the side of the subspace that is in use."""
+        side = RANK * self._side()
+        return np.asarray(self._arrays["directions"][:, side : side + RANK])
 
     def _factor(self) -> Numbers:
         """F (m, 4), of the side of the subspace that is in use."""
@@ -699,6 +703,19 @@ class Auto(BaseAuto):
             scales=np.where(second < 0, wave, cross),
             weights=weights,
         )
+    # In several orders
+
+    def start_events(self) -> None:
+        """Count no event as learned; units of features and rows stay as they were observed."""
+        self.kernel.check_idle()
+        total, count = self._arrays["clock"][:2]
+        if count:
+            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
+
+    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
+        average(self, others, given)
+
+    # Margins and units
 
     def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))

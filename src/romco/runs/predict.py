@@ -314,7 +314,7 @@ def evaluate(model: Model, source: Source) -> Evaluation:
     found = Evaluation(model, learned=events_learned(model.session, source.path))
     with source.open() as reader:
         for block in usable_blocks(reader, source):
-            known = _known(model, source, block)
+            known = known_rows(model, source, block)
             given = block.features, block.tasks, block.offsets, block.labels
             found.add(block, model.engine.predict_and_observe(*given), known)
             found.skipped += len(block) - len(known)
@@ -322,7 +322,7 @@ def evaluate(model: Model, source: Source) -> Evaluation:
         return found
 
 
-def _known(model: Model, source: Source, block: Block) -> list[int]:
+def known_rows(model: Model, source: Source, block: Block) -> list[int]:
     """Return where a block has labels that the model knows; BadRow if others are not skipped."""
     unknown = set()
     for label in dict.fromkeys(block.labels):
