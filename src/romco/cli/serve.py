@@ -72,9 +72,9 @@ def serve(
         from romco.server.app import Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
-        from romco.server.sources import open_source
         from romco.server.store import describe_origin
         from romco.server.writer import Service
+        from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 

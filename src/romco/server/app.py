@@ -35,10 +35,11 @@ from romco.server.connection import (
 )
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
-from romco.server.sources import EventSource, SourceReader
+from romco.server.sources import SourceReader
 from romco.server.state import ServedModel
 from romco.server.store import NO_ROOM
 from romco.server.writer import Service
+from romco.streams.brokers import EventSource
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
