@@ -66,6 +66,17 @@ def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
     return LearnRequest(y=lesson.y, id=lesson.id)
 
 
+def forget(order: dict[str, Any]) -> None:
+    """Forget a person exactly, or go on with it."""
+    if order["call"]:
+        faults.kill_at(order["call"], order["moment"])
+    settings = Settings(keep_log=True, checkpoint_events=order["checkpoint_events"])
+    service = Service(Path(order["folder"]), unsettled, settings)
+    service.start()
+    service.forget(order["forget"], exact=True).result(60.0)
+    assert service.close(60.0)
+
+
 def starve(order: dict[str, Any]) -> None:
     """Learn while calls on files fail: each error once, then for some seconds."""
     service = Service(Path(order["folder"]), unsettled, Settings())
@@ -150,7 +161,8 @@ def main() -> None:
                 100.0 + 10.0 * order.get("seconds", 0.0)
             )  # if it hangs
             try:
-                (starve if "errors" in order else run)(order)
+                kinds = {"errors": starve, "forget": forget}
+                next((kinds[kind] for kind in kinds if kind in order), run)(order)
                 code = 0
             except BaseException:
                 traceback.print_exc()

@@ -103,13 +103,18 @@ class Client(durable.Closing):
         """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
         return self._call("tasks", query=query).json()
 
-    def task(self, task: str | int) -> Any:
-        """Return what was learned of a task."""
-        return self._call("task", task=task).json()
+    def task(self, task: str | int, stored: bool = False) -> Any:
+        """Return what was learned of a task; with all events of it that are ``stored``."""
+        query = {"stored": "true"} if stored else None
+        return self._call("task", task=task, query=query).json()
 
-    def forget(self, task: str | int) -> Any:
-        """Forget a task; needs the scope admin."""
-        return self._call("forget", task=task).json()
+    def forget(self, task: str | int, exact: bool = False) -> Any:
+        """Forget a task, or let it never have been there (``exact``), which takes a replay.
+
+        Needs the scope admin.
+        """
+        options: dict[str, Any] = {"query": {"exact": "true"}, "timeout": None} if exact else {}
+        return self._call("forget", task=task, **options).json()
 
     def checkpoint(self) -> int:
         """Write a checkpoint and return its sequence number; needs the scope admin."""

@@ -16,7 +16,9 @@ from romco.server.protocol import (
     EVENT_BODY,
     LEARN_BODY,
     PREDICT_BODY,
+    DescribeQuery,
     ErrorResponse,
+    ForgetQuery,
     LearnResponse,
     PredictResponse,
     RequestError,
@@ -56,13 +58,15 @@ class Route:
     def errors(self) -> list[int]:
         """Statuses of refusals."""
         of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
-        return sorted({*ALWAYS, *of_body, *((404,) if "{task}" in self.path else ())})
+        return sorted({*ALWAYS, *of_body, *((404, 409) if "{task}" in self.path else ())})
 
 
 PREDICT = "Predict events; those with an id wait for their answers"
 LEARN = "Learn answers by id, or whole events; each id once"
 EXPLAIN = "What each feature of an event adds to its margin"
 MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
+TASK = "What was learned of a task, and what is stored of it"
+FORGET = "Forget a task, durably: its personal part, or exactly, with a certificate"
 PREDICTIONS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 LIVE = "State of the service every second (server-sent events)"
 FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
@@ -75,8 +79,8 @@ ROUTES = (
     Route("learn", "POST", "/v1/learn", "write", LEARN, LEARN_BODY, OUTCOMES),
     Route("explain", "POST", "/v1/explain", "read", EXPLAIN, EVENT_BODY),
     Route("tasks", "GET", "/v1/tasks", "read", "Tasks, page by page", query=TaskQuery),
-    Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task"),
-    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", "Forget a task, durably"),
+    Route("task", "GET", "/v1/tasks/{task}", "read", TASK, query=DescribeQuery),
+    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", FORGET, query=ForgetQuery),
     Route("model", "GET", "/v1/model", "read", MODEL, media=FILE),
     Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint"),
     Route("live", "GET", "/v1/live", "read", LIVE, media=EVENTS),

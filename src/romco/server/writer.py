@@ -7,10 +7,11 @@ which other requests get their turn.
 
 import errno
 import logging
+import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,11 +20,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 
 from romco.labels import Budget
 from romco.model import Model
+from romco.server.forget import Replay, find_certificate, forget_exactly, in_thread
 from romco.server.protocol import (
     BusyError,
     FullError,
@@ -34,6 +35,7 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
+    name_key,
 )
 from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent, Store, hash_answer
@@ -47,6 +49,9 @@ CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 FIRST_RATE = 2_000.0  # events per second, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
+LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
+LOG_TRIMMED = "the log was not kept, so it cannot be replayed: start the service with --keep-log"
+ASKS_LABELS = "the label policy depends on predictions, which are not in the log"
 
 
 @dataclass
@@ -58,7 +63,9 @@ class _Order:
     source: str | None = None
     position: str | None = None
     forget: Task | None = None
+    exact: bool = False
     pending: list[PendingEvent] = field(default_factory=list)
+    predicted_by: ServedModel | None = None  # that made the pending predictions
     look: Callable[[ServedModel], Any] | None = None
     # while it is under way:
     done: list[LearnResponse] = field(default_factory=list)
@@ -116,6 +123,10 @@ class Service:
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
         self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
+        self._forgetting = forget_exactly(self)
+        self.exact: dict[str, list[Future[Any]]] = {}  # tasks to forget, and who asked for it
+        self._resumes_forgetting, self._retry_forgetting = True, 0.0  # of before the start; when
+        self.replay: Replay | None = None  # under way
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
@@ -150,13 +161,19 @@ class Service:
         """Learn events, and store how far a source was read."""
         return self._put(_Order(Future(), lessons, source, position))
 
-    def forget(self, task: Task) -> Future[int]:
-        """Forget a task and write a checkpoint; RequestError (404) if it is not known."""
-        return self._put(_Order(Future(), forget=task))
+    def forget(self, task: Task, exact: bool = False) -> Future[Any]:
+        """Forget a task; RequestError (404) if it is not known.
 
-    def keep(self, pending: list[PendingEvent]) -> Future[None]:
+        Its sequence number follows after a checkpoint; where it is ``exact`` the certificate,
+        after a replay of the log.
+        """
+        return self._put(_Order(Future(), forget=task, exact=exact))
+
+    def keep(
+        self, pending: list[PendingEvent], predicted_by: ServedModel | None = None
+    ) -> Future[None]:
         """Keep predicted events until their answers come."""
-        return self._put(_Order(Future(), pending=pending))
+        return self._put(_Order(Future(), pending=pending, predicted_by=predicted_by))
 
     def checkpoint(self) -> Future[int]:
         """Write a checkpoint; its sequence number follows when the log is trimmed."""
@@ -167,6 +184,10 @@ class Service:
     def look(self, function: Callable[[ServedModel], Any]) -> Future[Any]:
         """Call a function between two groups."""
         return self._put(_Order(Future(), look=function))
+
+    def wake(self) -> None:
+        """Let the thread look at what is due."""
+        self._queue.put(_Order(Future()))
 
     def _put(self, order: _Order) -> Future[Any]:
         order.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
@@ -192,9 +213,11 @@ class Service:
                 self._maintain()
             except Exception as error:  # a fault of ours
                 self._break(error)
+        self._forgetting.close()  # goes on after a restart
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
+        self.answer_forgetting(list(self.exact), StoppedError("it goes on after a restart"))
 
     def _next_group(self, running: bool) -> tuple[list[_Order], bool]:
         """Return the next orders that are committed together, and whether more can come."""
@@ -260,6 +283,8 @@ class Service:
         with self.store.transaction(sync=changing):
             for order in group:
                 try:
+                    if order.predicted_by not in (None, self.served):  # replaced meanwhile
+                        order.pending = self.served.respond(order.pending)[1]
                     if order.pending:
                         self.counts["dropped"] += self.store.put_pending(order.pending)
                     elif order.changes:
@@ -280,9 +305,7 @@ class Service:
     def _stage(self, order: _Order, validator: GroupValidator, sequence: int) -> None:
         """Prepare the change of an order, or of its next chunk."""
         if order.forget is not None:
-            if not validator.knows(order.forget):
-                raise RequestError(NO_TASK, status=404)
-            order.change = Forget(order.forget)
+            self._stage_forgetting(order, order.forget, validator)
             return
         begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
@@ -301,6 +324,22 @@ class Service:
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
+
+    def _stage_forgetting(self, order: _Order, task: Task, validator: GroupValidator) -> None:
+        if not validator.knows(task) and not self.store.pending_of(task):
+            found = find_certificate(self.store, task) if order.exact else None
+            if found is None:
+                raise RequestError(NO_TASK, status=404)
+            order.future.set_result(found)  # asked for again
+        elif order.exact != self.store.keeps_log:
+            raise RequestError(LOG_TRIMMED if order.exact else LOG_KEPT, status=409)
+        elif not order.exact:
+            order.change = Forget(task)
+        elif self.served.model.labels is not None:
+            raise RequestError(ASKS_LABELS, status=409)
+        else:
+            row = (name_key(task), secrets.token_hex(16))
+            self.store.execute("INSERT OR IGNORE INTO forgetting VALUES (?, ?)", *row)
 
     def _events(
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
@@ -366,6 +405,8 @@ class Service:
         order.change, order.outcomes = None, []
         if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
+        elif order.exact:
+            self.exact.setdefault(name_key(order.forget), []).append(order.future)
         elif order.forget is not None:
             self._checkpoints.append(order.future)  # until then files hold the task
         else:
@@ -431,7 +472,55 @@ class Service:
             if due or self._checkpoints:
                 self._checkpointing = self._checkpoint()
                 wait = next(self._checkpointing, None)
+        if wait is None and not self.failing and not self.broken:
+            wait = self._forget_exactly()
         self._wait = TICK_SECONDS if wait is None else wait
+
+    # Exact forgetting; only while no checkpoint is written
+
+    def _forget_exactly(self) -> float | None:
+        """Go on with exact forgetting; return the seconds to wait, None if there is none."""
+        now = time.monotonic()
+        if now < self._retry_forgetting or not (self.exact or self._resumes_forgetting):
+            return None
+        try:
+            wait = next(self._forgetting, None)
+            if wait is not None:
+                return wait
+            self._resumes_forgetting = False
+        except OSError as error:  # tried again, from where it came to
+            self.trouble = f"exact forgetting waits: {error}"
+            LOG.error(self.trouble)
+            self._resumes_forgetting, self._retry_forgetting = True, now + SYNC_SECONDS
+            if isinstance(error, StoreError):
+                self._write_failed(error)
+        except Exception as error:
+            LOG.exception("exact forgetting has failed")
+            self.fail_forgetting(list(self.exact), error)
+        self._forgetting = forget_exactly(self)
+        return None
+
+    def fail_forgetting(self, tasks: Iterable[str], error: Exception) -> None:
+        """Give up to forget tasks exactly; nothing of them has changed."""
+        with self.store.transaction():
+            for task in tasks:
+                self.store.execute("DELETE FROM forgetting WHERE task = ?", task)
+        self.answer_forgetting(tasks, error)
+
+    def swap(self, served: ServedModel) -> None:
+        """Go on with a model that follows from the database that has replaced the old one."""
+        self.served = served
+        self.checkpoint_sequence = self.last_sequence = served.sequence
+        self.store.reconnect()
+
+    def answer_forgetting(self, tasks: Iterable[str], error: Exception | None = None) -> None:
+        """Answer those who asked to forget tasks: with their certificate, or an error."""
+        for task in tasks:
+            for future in self.exact.pop(task, []):
+                if error is None:
+                    future.set_result(find_certificate(self.store, task))
+                else:
+                    future.set_exception(error)
 
     def _checkpoint(self) -> Iterator[float]:
         """Write a checkpoint step by step; yields the seconds to wait before the next step.
@@ -445,21 +534,9 @@ class Service:
             if self.broken:
                 raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
-            saved: Future[None] = Future()
-
-            def save() -> None:
-                try:
-                    self.store.save_model(state, sequence)
-                    saved.set_result(None)
-                except Exception as error:
-                    saved.set_exception(error)
-                self._queue.put(_Order(Future()))  # wakes the writer
-
-            threading.Thread(target=save, name="romco-checkpoint", daemon=True).start()
-            while not saved.done():
-                yield TICK_SECONDS
-            saved.result()
-            self.store.put_checkpoint(sequence, scores)
+            save = self.store.save_model
+            file = yield from in_thread(lambda: save(state, sequence), self.wake)
+            self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
             self.checkpoint_sequence = sequence
             self.trouble = self.trouble if self.failing else None
@@ -479,14 +556,15 @@ class Service:
 
 def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | None:
     """Return the event of a lesson, joined with the one that waits; None if none does."""
-    made = None if waiting is None else waiting.prediction
     if lesson.task is not None and lesson.x is not None:
-        if waiting is not None and (waiting.task, waiting.x) != (lesson.task, lesson.x):
-            made = msgspec.structs.replace(made, context=None) if made else None
+        given = lesson.task, lesson.x, lesson.offset
+        same = waiting is not None and (waiting.task, waiting.x, waiting.offset) == given
+        made = waiting.prediction if waiting is not None and same else None
         return Event(lesson.id, lesson.task, lesson.x, lesson.y, made, lesson.offset)
     if lesson.id is None or lesson.task is not None or lesson.x is not None:
         raise RequestError("give either id and y, or task, x and y", place)
     if waiting is None:
         return None
     offset = waiting.offset if lesson.offset is None else lesson.offset
+    made = waiting.prediction if offset == waiting.offset else None  # else of another event
     return Event(lesson.id, waiting.task, waiting.x, lesson.y, made, offset)
