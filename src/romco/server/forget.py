@@ -76,7 +76,7 @@ decode_certificate = msgspec.json.Decoder(Certificate).decode
 
 def hash_name(salt: str, task: Any) -> str:
     """Return the SHA-256 of a name; without the salt nobody can try out names."""
-    return hashlib.sha256((salt + name_key(task)).encode()).hexdigest()
+    return hash_bytes((salt + name_key(task)).encode())
 
 
 def find_certificate(store: Store, task: Any) -> Certificate | None:
@@ -84,6 +84,11 @@ def find_certificate(store: Store, task: Any) -> Certificate | None:
     rows = store.execute("SELECT body FROM certificate ORDER BY number DESC").fetchall()
     certificates = (decode_certificate(body) for (body,) in rows)
     return next((each for each in certificates if each.names(task)), None)
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the SHA-256 of bytes."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def hash_file(path: Path) -> str:
@@ -155,7 +160,7 @@ class Replay(durable.Closing):
             pending_bytes=NO_LIMIT,
         )
         self.old, self.tasks, self._wake = old, frozenset(tasks), wake
-        key = hashlib.sha256(encode(sorted(self.tasks))).hexdigest()
+        key = hash_bytes(encode(sorted(self.tasks)))
         self.new = Store(folder, settings)
         if self.new.value("SELECT value FROM setting WHERE name = 'tasks'") not in (None, key):
             self.new.close()
@@ -403,7 +408,7 @@ class Replay(durable.Closing):
             base_events=self.base_events,
             log=Hashed(sequence, log),
             model=Hashed(sequence, model),
-            scores=hashlib.sha256(scores).hexdigest(),
+            scores=hash_bytes(scores),
         )
 
     def finish(self, certificate: Certificate) -> None:
