@@ -228,9 +228,11 @@ def test_over_http(serving):
     with serving(settings=KEPT) as running:
         one_by_one(running.service, some)
         events = sum(kind == "learn" and person == "guest1" for kind, person, _ in some)
-        stored = running.client.task("guest1", stored=True)
+        running.client.predict({"id": "waits", "task": "guest1", "x": {"f1": 1.0}})
+        stored = running.client.stored("guest1")
         assert len(stored["log"]) == events
-        assert "log" not in running.client.task("guest1")
+        assert [sorted(row) for row in stored["log"]] == [["id", "offset", "x", "y"]] * events
+        assert stored["pending"][-1] == {"id": "waits", "x": {"f1": 1.0}, "offset": None}
         with pytest.raises(ServiceError, match="409"):
             running.client.forget("guest1")
         first = running.client.forget("guest1", exact=True)

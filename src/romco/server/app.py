@@ -180,16 +180,11 @@ class Application:
     async def _tasks(self, query: Any) -> Any:
         return await asyncio.to_thread(self._served.list_tasks, query)
 
-    async def _task(self, given: Any) -> Any:
-        task, query = given
-        if not query.stored:
-            return await asyncio.to_thread(self._served.describe_task, task)
-        return await asyncio.to_thread(self._describe_stored, task)
+    async def _task(self, task: str) -> Any:
+        return await asyncio.to_thread(self._served.describe_task, task)
 
-    def _describe_stored(self, task: str) -> dict[str, Any]:
-        stored = list_stored(self._service.store.folder, task)
-        known = self._served.knows(task) or not any(stored.values())
-        return (self._served.describe_task(task) if known else {"task": task}) | stored
+    async def _stored(self, task: str) -> Any:
+        return await asyncio.to_thread(list_stored, self._service.store.folder, task)
 
     async def _forget(self, given: Any) -> Any:
         task, query = given

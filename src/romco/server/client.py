@@ -103,10 +103,13 @@ class Client(durable.Closing):
         """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
         return self._call("tasks", query=query).json()
 
-    def task(self, task: str | int, stored: bool = False) -> Any:
-        """Return what was learned of a task; with all events of it that are ``stored``."""
-        query = {"stored": "true"} if stored else None
-        return self._call("task", task=task, query=query).json()
+    def task(self, task: str | int) -> Any:
+        """Return what was learned of a task."""
+        return self._call("task", task=task).json()
+
+    def stored(self, task: str | int) -> Any:
+        """Return the events of a task in the log, and those that wait; needs the scope admin."""
+        return self._call("stored", task=task).json()
 
     def forget(self, task: str | int, exact: bool = False) -> Any:
         """Forget a task, or let it never have been there (``exact``), which takes a replay.

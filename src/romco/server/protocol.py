@@ -174,12 +174,6 @@ class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exact: bool = False  # as if it had never been there, by replay of the log
 
 
-class DescribeQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of a task to show."""
-
-    stored: bool = False  # with its events in the log, and those that wait for an answer
-
-
 class ErrorResponse(msgspec.Struct, omit_defaults=True):
     """Reason of a refusal, and the position of the bad event in the list."""
 
