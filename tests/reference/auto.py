@@ -120,7 +120,7 @@ class Auto:
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
-        self.log_squares, self.count, self.next = 0.0, 0, 32
+        self.log_squares, self.count, self.answers, self.next = 0.0, 0, 0, 32
         self.scales = Scales(d)
 
     def unit(self):
@@ -185,7 +185,7 @@ class Auto:
         """What is kept of a prediction until its answer comes."""
         x = self.scales.look(x) * self.unit()
         return (
-            self.count,
+            self.answers,
             moderate(*self.settled(i, self.inputs(i, x))) + offset,
             self.moment_of(x)[0],
         )
@@ -219,6 +219,7 @@ class Auto:
             self.learn(i, x * self.unit(), y, h, then, offset)
             if not first:
                 self.tally(x, h)
+            self.answers += h
         if self.count >= self.next:
             if self.drawing is None:
                 self.next = self.count
@@ -226,7 +227,7 @@ class Auto:
                 next(self.drawing)
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
-                self.B, self.drawing, self.drawn = B, None, self.count
+                self.B, self.drawing, self.drawn = B, None, self.answers
                 self.next = max(1.25 * self.count, 41 * self.count - 40 * self.next)
 
     def own_vectors(self):
@@ -271,7 +272,7 @@ class Auto:
     def learn(self, i, x, y, h, then=None, offset=0.0):
         z, copied = self.inputs(i, x), self.copied_inputs(i, x)
         learners, settled = self.learners(i, x), self.settled(i, z)
-        if self.count > 50:
+        if self.answers > 50:
             step = logistic(y, *self.frozen.look(copied), h, offset)
             self.frozen.step(copied, *step, range(9))
         shift = self.learn_moment(x, y, h, moderate(*settled) + offset, then)
@@ -295,13 +296,13 @@ class Auto:
         self.live.step(z, *step, range(9))
         self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
         self.deviations[i].step(z[1:3], *step)
-        if self.count >= self.due:
+        if self.answers >= self.due:
             self.estimate()
 
     def learn_moment(self, x, y, h, settled, then):
         """Weigh the moment by what it predicted; it steps; return what it explains."""
         moment, variance, x = self.moment_of(x)
-        late = then is not None and self.count - then[0] > h
+        late = then is not None and self.answers - then[0] > h
         before, added = then[1:] if late else (settled, moment)
         better = self.tracking * sigmoid(y * (before + added)) ** h
         w = better / (better + (1 - self.tracking) * sigmoid(y * before) ** h)
@@ -317,7 +318,7 @@ class Auto:
         return self.tracking * moment if self.drift > 0.2 else 0.0
 
     def renew_copies(self, i, x):
-        now, (slope, _) = self.count + 1, self.personal(i)
+        now, (slope, _) = self.answers + 1, self.personal(i)
         level = self.levels[i].look(self.level_variance)[0]
         fresh = {
             "intercepts": (self.shared.w[-1], self.mixed.w[-1]),
@@ -340,7 +341,7 @@ class Auto:
             grid = Variances(0.003)
             grid.evidence = lambda _, j=j: self.evidence_of(j) - self.counted[j]
             self.slope_variances[j] = grid.expected([], self.slope_variance)
-        self.due = 1.02 * self.count + 1
+        self.due = 1.02 * self.answers + 1
 
 
 def advance(drawing, budget):

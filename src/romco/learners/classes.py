@@ -70,6 +70,7 @@ class ClassUnits:
     def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
         assert isinstance(learner, Auto)
+        learner.drop_functions()
         learner.share_units(self._found, Between(self.measured, low, high))
         self.given += 1
 
