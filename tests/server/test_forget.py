@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from itertools import count
 from random import Random
 
 import pytest
 
+from romco import forgetting
 from romco.model import Model
 from romco.server import ServiceError
 from romco.server.protocol import LearnRequest as Lesson
@@ -257,24 +259,22 @@ def test_a_download_that_began_before_is_not_shared_with_later_ones(serving, tmp
 
 def test_it_goes_on_after_a_crash(tmp_path, monkeypatch):
     """Each copy is the folder as a kill would leave it at a moment of the replay."""
-    from romco.server import forget
-
-    monkeypatch.setattr(forget, "STEP_SECONDS", 0.0)  # one change at a time
+    monkeypatch.setattr(forgetting, "STEP_SECONDS", 0.0)  # one change at a time
     some = requests(120, 8)
     settings = Settings("none", keep_log=True, checkpoint_events=20)
     with opened(tmp_path / "a", model, settings) as service:
         one_by_one(service, some)
         copies = []
 
-        def crash(of):
-            for k, wait in enumerate(original(of)):
-                if k % 7 == 0:
-                    copies.append(tmp_path / f"crash{k}")
-                    shutil.copytree(service.store.folder, copies[-1])
-                yield wait
+        def advance():
+            wait = original()
+            if wait is not None and next(numbers) % 7 == 0:
+                copies.append(tmp_path / f"crash{len(copies)}")
+                shutil.copytree(service.store.folder, copies[-1])
+            return wait
 
-        original = forget.forget_exactly
-        service._forgetting = crash(service)
+        original, numbers = service.exact.advance, count()
+        monkeypatch.setattr(service.exact, "advance", advance)
         service.forget("guest3", exact=True).result(60.0)
         assert len(copies) > 5
         for folder in copies:

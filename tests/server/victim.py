@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from romco.forgetting import open_service
 from romco.server.app import refusal
 from romco.server.protocol import LearnRequest, Settings
 from romco.server.state import ServedModel
@@ -71,7 +72,7 @@ def forget(order: dict[str, Any]) -> None:
     if order["call"]:
         faults.kill_at(order["call"], order["moment"])
     settings = Settings(keep_log=True, checkpoint_events=order["checkpoint_events"])
-    service = Service(Path(order["folder"]), unsettled, settings)
+    service = open_service(Path(order["folder"]), unsettled, settings)
     service.start()
     service.forget(order["forget"], exact=True).result(60.0)
     assert service.close(60.0)

@@ -15,7 +15,7 @@ from romco.io import durable
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco.server.forget import Certificate
+    from romco.forgetting import Certificate
     from romco.server.store import Store
 
 NO_LIMIT = 2**62
@@ -34,16 +34,16 @@ def forget(
 ) -> None:
     """Forget tasks in the folder of a service; stopped half-way, the same command goes on."""
     try:
+        from romco.forgetting import open_service
         from romco.server.protocol import Settings, encode
         from romco.server.store import DATABASE
-        from romco.server.writer import Service
     except ModuleNotFoundError as missing:
         raise ImportError(f"this needs {missing.name}: pip install 'romco[serve]'") from missing
 
     if not (data / DATABASE).exists():
         raise FileNotFoundError(f"{data} is no folder of a service")
     limits = {"ids": NO_LIMIT, "pending_events": NO_LIMIT, "pending_bytes": NO_LIMIT}
-    service = Service(data, _no_model, Settings(pending_seconds=float("inf"), **limits))  # type: ignore[arg-type]
+    service = open_service(data, _no_model, Settings(pending_seconds=float("inf"), **limits))  # type: ignore[arg-type]
     try:
         service.start()
         answers = [service.forget(name, exact) for name in task]
@@ -65,7 +65,7 @@ def verify(
     task: Annotated[str | None, typer.Option(help="The name that was forgotten.")] = None,
 ) -> None:
     """Verify a certificate of exact forgetting: replay the log and compare; changes nothing."""
-    from romco.server.forget import decode_certificate
+    from romco.forgetting import decode_certificate
     from romco.server.protocol import Settings
     from romco.server.store import DATABASE, Store
 
@@ -89,7 +89,8 @@ def verify(
 
 def _check(store: "Store", proof: "Certificate", task: str | None) -> dict[str, bool]:
     """Return what a certificate states, and whether it holds."""
-    from romco.server.forget import Replay, hash_bytes, hash_file, hash_log, list_stored
+    from romco.forgetting import Replay, hash_bytes, hash_file, hash_log
+    from romco.server.store import list_stored
 
     checks = {}
     if task is not None:
@@ -134,8 +135,7 @@ def _wait(service: Any, future: Future[Any]) -> Any:
             try:
                 return future.result(LOOK_SECONDS)
             except NotDone:
-                replay = service.replay
-                bar.update(line, completed=0.0 if replay is None else replay.share)
+                bar.update(line, completed=service.exact.share or 0.0)
 
 
 def _bar() -> Bar:

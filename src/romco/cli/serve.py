@@ -80,11 +80,11 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
+        from romco.forgetting import open_service
         from romco.server.app import Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
         from romco.server.store import describe_origin
-        from romco.server.writer import Service
         from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
@@ -125,7 +125,7 @@ def serve(
 
     source = None if from_ is None else open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
-    service = Service(data, new, settings, "" if model is None else describe_origin(model))
+    service = open_service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         options.check(data, service.served.model)
         if groupings[1:] and groupings != service.served.groupings:

@@ -33,12 +33,11 @@ from romco.server.connection import (
     Connection,
     Headers,
 )
-from romco.server.forget import list_stored
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import SourceReader
 from romco.server.state import ServedModel
-from romco.server.store import NO_ROOM
+from romco.server.store import NO_ROOM, list_stored
 from romco.server.writer import Service
 from romco.streams.brokers import EventSource
 
@@ -432,8 +431,7 @@ class Metrics:
         yield "ids", "Ids remembered", store.ids
         yield "log_bytes", "Size of the database", store.bytes
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
-        replay = service.replay
-        share = None if replay is None else replay.share
+        share = None if service.exact is None else service.exact.share
         yield "forgetting", "Share of the log replayed to forget tasks exactly", share
         yield "broken", "1 while nothing can be learned", service.failing or service.broken
         recent = score.recent() if score.events else {}

@@ -8,7 +8,7 @@
 - ``pending``: predicted events that wait for their answers;
 - ``position``: how far each source was read;
 - ``checkpoint``: model files; ``model-<sequence>-<random>.romco`` holds all changes up to it;
-- ``forgetting``: tasks to forget exactly, and ``certificate``: of those that were, see ``forget``.
+- ``forgetting``: tasks to forget, and ``certificate``: of those forgotten, ``romco.forgetting``.
 
 A restart loads the last model file and replays the changes after it. The log begins after the
 first checkpoint: that is the last one, unless the log is kept. The folder may be copied while the
@@ -19,13 +19,12 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 import sqlite3
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -47,7 +46,7 @@ from romco.server.protocol import (
 )
 
 DATABASE = "romco.sqlite"
-NEXT = "next"  # folder of a replay, see ``forget``
+NEXT = "next"  # folder of a replay, see ``romco.forgetting``
 FORMAT = 3
 TRIM_ROWS = 200  # rows that one transaction removes at most
 MAX_CHECKPOINTS = 16  # of a log that is kept
@@ -285,7 +284,6 @@ class Store(durable.Closing):
             if row is None or [type(value) for value in row] != [int, str, bytes]:
                 raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
         sequence, file, scores = row
-        self.take_models()
         self.changes_after(sequence)  # raises where the next ones are missing
         try:
             model = load(self.folder / file)
@@ -504,15 +502,6 @@ class Store(durable.Closing):
             self._db.close()
             (self.folder / NEXT / DATABASE).replace(self.folder / DATABASE)
 
-    def take_models(self) -> None:
-        """Take the model files of a replay whose database is in place."""
-        folder = self.folder / NEXT
-        if folder.is_dir() and not (folder / DATABASE).exists():
-            for path in folder.glob("model-*.romco"):
-                path.replace(self.folder / path.name)
-            durable.sync_folder(self.folder)
-            shutil.rmtree(folder)
-
     def trim_log(self) -> bool:
         """Remove some changes that all checkpoints hold; return whether more are left."""
         query = (
@@ -548,6 +537,23 @@ class Store(durable.Closing):
         """Size of the database and its log."""
         paths = (self.folder / f"{DATABASE}{suffix}" for suffix in ("", "-wal"))
         return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:
+    """Return the events of a task in the log, and those that wait for an answer."""
+    key, events = name_key(task), list[Any]()
+    uri = (folder / DATABASE).resolve().as_uri() + "?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        for (body,) in database.execute("SELECT body FROM change ORDER BY sequence"):
+            change = decode_change(body)
+            if isinstance(change, Learn):
+                events += [event for event in change.events if name_key(event.task) == key]
+        rows = database.execute("SELECT body FROM pending WHERE task = ?", (key,))
+        pending = [decode_pending(body) for (body,) in rows]
+    return {
+        "log": [{"id": e.id, "x": e.x, "y": e.y, "offset": e.offset} for e in events],
+        "pending": [{"id": e.id, "x": e.x, "offset": e.offset} for e in pending],
+    }
 
 
 def describe_origin(path: Path) -> str:

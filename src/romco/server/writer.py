@@ -7,11 +7,10 @@ which other requests get their turn.
 
 import errno
 import logging
-import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ import numpy as np
 
 from romco.labels import Budget
 from romco.model import Model
-from romco.server.forget import Replay, find_certificate, forget_exactly, in_thread
 from romco.server.protocol import (
     BusyError,
     FullError,
@@ -35,7 +33,6 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
-    name_key,
 )
 from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent, Store, hash_answer
@@ -50,8 +47,7 @@ FIRST_RATE = 2_000.0  # events per second, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
 LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
-LOG_TRIMMED = "the log was not kept, so it cannot be replayed: start the service with --keep-log"
-ASKS_LABELS = "the label policy depends on predictions, which are not in the log"
+NOT_EXACT = "this service cannot forget exactly"
 
 
 @dataclass
@@ -80,6 +76,23 @@ class _Order:
     def fail(self, error: Exception) -> None:
         self.change = None
         self.future.set_exception(error)
+
+
+def in_thread(run: Callable[[], Any], wake: Callable[[], object]) -> Generator[float, None, Any]:
+    """Return what a function returns in a thread of its own; yields seconds to wait for it."""
+    future: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(run())
+        except Exception as error:
+            future.set_exception(error)
+        wake()
+
+    threading.Thread(target=call, name="romco-files", daemon=True).start()
+    while not future.done():
+        yield TICK_SECONDS
+    return future.result()
 
 
 class Service:
@@ -123,10 +136,7 @@ class Service:
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
         self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
-        self._forgetting = forget_exactly(self)
-        self.exact: dict[str, list[Future[Any]]] = {}  # tasks to forget, and who asked for it
-        self._resumes_forgetting, self._retry_forgetting = True, 0.0  # of before the start; when
-        self.replay: Replay | None = None  # under way
+        self.exact: Any = None  # a romco.forgetting.ExactForgetting, set before the start
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
@@ -213,11 +223,11 @@ class Service:
                 self._maintain()
             except Exception as error:  # a fault of ours
                 self._break(error)
-        self._forgetting.close()  # goes on after a restart
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
-        self.answer_forgetting(list(self.exact), StoppedError("it goes on after a restart"))
+        if self.exact is not None:
+            self.exact.close()
 
     def _next_group(self, running: bool) -> tuple[list[_Order], bool]:
         """Return the next orders that are committed together, and whether more can come."""
@@ -326,20 +336,17 @@ class Service:
             order.change = Learn(events, order.source, order.position)
 
     def _stage_forgetting(self, order: _Order, task: Task, validator: GroupValidator) -> None:
-        if not validator.knows(task) and not self.store.pending_of(task):
-            found = find_certificate(self.store, task) if order.exact else None
-            if found is None:
-                raise RequestError(NO_TASK, status=404)
-            order.future.set_result(found)  # asked for again
-        elif order.exact != self.store.keeps_log:
-            raise RequestError(LOG_TRIMMED if order.exact else LOG_KEPT, status=409)
-        elif not order.exact:
-            order.change = Forget(task)
-        elif self.served.model.labels is not None:
-            raise RequestError(ASKS_LABELS, status=409)
-        else:
-            row = (name_key(task), secrets.token_hex(16))
-            self.store.execute("INSERT OR IGNORE INTO forgetting VALUES (?, ?)", *row)
+        known = validator.knows(task) or self.store.pending_of(task)
+        if order.exact and self.exact is None:
+            raise RequestError(NOT_EXACT, status=409)
+        if order.exact:
+            self.exact.request(task, known, order.future)
+            return
+        if not known:
+            raise RequestError(NO_TASK, status=404)
+        if self.store.keeps_log:
+            raise RequestError(LOG_KEPT, status=409)
+        order.change = Forget(task)
 
     def _events(
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
@@ -405,11 +412,9 @@ class Service:
         order.change, order.outcomes = None, []
         if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
-        elif order.exact:
-            self.exact.setdefault(name_key(order.forget), []).append(order.future)
-        elif order.forget is not None:
+        elif order.forget is not None and not order.exact:
             self._checkpoints.append(order.future)  # until then files hold the task
-        else:
+        elif not order.exact:
             order.future.set_result(order.done)
 
     def _replay(self) -> None:
@@ -476,51 +481,23 @@ class Service:
             wait = self._forget_exactly()
         self._wait = TICK_SECONDS if wait is None else wait
 
-    # Exact forgetting; only while no checkpoint is written
-
     def _forget_exactly(self) -> float | None:
-        """Go on with exact forgetting; return the seconds to wait, None if there is none."""
-        now = time.monotonic()
-        if now < self._retry_forgetting or not (self.exact or self._resumes_forgetting):
-            return None
+        """Go on with exact forgetting, while no checkpoint is written; return seconds to wait."""
         try:
-            wait = next(self._forgetting, None)
-            if wait is not None:
-                return wait
-            self._resumes_forgetting = False
-        except OSError as error:  # tried again, from where it came to
-            self.trouble = f"exact forgetting waits: {error}"
-            LOG.error(self.trouble)
-            self._resumes_forgetting, self._retry_forgetting = True, now + SYNC_SECONDS
+            wait: float | None = None if self.exact is None else self.exact.advance()
+            return wait
+        except Exception as error:
+            LOG.error("exact forgetting has failed", exc_info=error)
+            self.trouble = f"exact forgetting: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
-        except Exception as error:
-            LOG.exception("exact forgetting has failed")
-            self.fail_forgetting(list(self.exact), error)
-        self._forgetting = forget_exactly(self)
-        return None
-
-    def fail_forgetting(self, tasks: Iterable[str], error: Exception) -> None:
-        """Give up to forget tasks exactly; nothing of them has changed."""
-        with self.store.transaction():
-            for task in tasks:
-                self.store.execute("DELETE FROM forgetting WHERE task = ?", task)
-        self.answer_forgetting(tasks, error)
+            return None
 
     def swap(self, served: ServedModel) -> None:
         """Go on with a model that follows from the database that has replaced the old one."""
         self.served = served
         self.checkpoint_sequence = self.last_sequence = served.sequence
         self.store.reconnect()
-
-    def answer_forgetting(self, tasks: Iterable[str], error: Exception | None = None) -> None:
-        """Answer those who asked to forget tasks: with their certificate, or an error."""
-        for task in tasks:
-            for future in self.exact.pop(task, []):
-                if error is None:
-                    future.set_result(find_certificate(self.store, task))
-                else:
-                    future.set_exception(error)
 
     def _checkpoint(self) -> Iterator[float]:
         """Write a checkpoint step by step; yields the seconds to wait before the next step.

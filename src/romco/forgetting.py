@@ -5,25 +5,23 @@ little: it goes on from there. In the end its database replaces the old one.
 """
 
 import hashlib
+import secrets
 import shutil
-import sqlite3
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from romco.io import durable
 from romco.io.modelfile import load
-from romco.server.protocol import RequestError, StoreError, encode, name_key
-from romco.server.state import ServedModel, decode_scores
+from romco.server.protocol import RequestError, StoppedError, StoreError, Task, encode, name_key
+from romco.server.state import NO_TASK, ServedModel, decode_scores
 from romco.server.store import (
     DATABASE,
     NEXT,
@@ -32,18 +30,17 @@ from romco.server.store import (
     Learn,
     PendingEvent,
     Store,
-    decode_change,
     decode_pending,
 )
+from romco.server.writer import Service, in_thread
 from romco.version import __version__
 
-if TYPE_CHECKING:
-    from romco.server.writer import Service
-
 STEP_SECONDS = 0.05  # of replay, between which requests have their turn
-WAIT_SECONDS = 0.2  # for a file that is read or written
+RETRY_SECONDS = 1.0
 COPIED_ROWS = 2_000  # at a time
 NO_LIMIT = 2**62
+LOG_TRIMMED = "the log was not kept, so it cannot be replayed: start the service with --keep-log"
+ASKS_LABELS = "the label policy depends on predictions, which are not in the log"
 
 
 class Hashed(msgspec.Struct, frozen=True):
@@ -79,13 +76,6 @@ def hash_name(salt: str, task: Any) -> str:
     return hash_bytes((salt + name_key(task)).encode())
 
 
-def find_certificate(store: Store, task: Any) -> Certificate | None:
-    """Return the last certificate about a task."""
-    rows = store.execute("SELECT body FROM certificate ORDER BY number DESC").fetchall()
-    certificates = (decode_certificate(body) for (body,) in rows)
-    return next((each for each in certificates if each.names(task)), None)
-
-
 def hash_bytes(content: bytes) -> str:
     """Return the SHA-256 of bytes."""
     return hashlib.sha256(content).hexdigest()
@@ -107,23 +97,6 @@ def hash_log(store: Store, last: int) -> Generator[float, None, str]:
             digest.update(body)
         yield 0.0
     return digest.hexdigest()
-
-
-def in_thread(run: Callable[[], Any], wake: Callable[[], object]) -> Generator[float, None, Any]:
-    """Return what a function returns in a thread of its own; yields seconds to wait for it."""
-    future: Future[Any] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(run())
-        except Exception as error:
-            future.set_exception(error)
-        wake()
-
-    threading.Thread(target=call, name="romco-files", daemon=True).start()
-    while not future.done():
-        yield WAIT_SECONDS
-    return future.result()
 
 
 class BaseKnowsError(RequestError):
@@ -449,26 +422,19 @@ class Replay(durable.Closing):
         new.close()
 
 
-def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:
-    """Return the events of a task in the log, and those that wait for an answer."""
-    key, events = name_key(task), list[Any]()
-    uri = (folder / DATABASE).resolve().as_uri() + "?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True)) as database:
-        for (body,) in database.execute("SELECT body FROM change ORDER BY sequence"):
-            change = decode_change(body)
-            if isinstance(change, Learn):
-                events += [event for event in change.events if name_key(event.task) == key]
-        rows = database.execute("SELECT body FROM pending WHERE task = ?", (key,))
-        pending = [decode_pending(body) for (body,) in rows]
-    return {
-        "log": [{"id": e.id, "x": e.x, "y": e.y, "offset": e.offset} for e in events],
-        "pending": [{"id": e.id, "x": e.x, "offset": e.offset} for e in pending],
-    }
+def take_models(folder: Path) -> None:
+    """Take the model files of a replay whose database is in place."""
+    files = folder / NEXT
+    if files.is_dir() and not (files / DATABASE).exists():
+        for path in files.glob("model-*.romco"):
+            path.replace(folder / path.name)
+        durable.sync_folder(folder)
+        shutil.rmtree(files)
 
 
 def clean(store: Store) -> None:
     """Remove what a replay leaves, after its database has replaced the old one."""
-    store.take_models()
+    take_models(store.folder)
     if store.value("SELECT value FROM setting WHERE name = 'replay'") is not None:
         with store.transaction():
             store.execute("DELETE FROM setting WHERE name IN ('replay', 'tasks')")
@@ -476,28 +442,119 @@ def clean(store: Store) -> None:
         store.remove_models()
 
 
-def forget_exactly(service: "Service") -> Generator[float, None, None]:
-    """Forget all tasks that are to be, in the thread of a service; yields seconds to wait."""
-    store = service.store
-    while True:
-        clean(store)
-        tasks = {task for (task,) in store.execute("SELECT task FROM forgetting")}
-        service.answer_forgetting(service.exact.keys() - tasks)
-        if not tasks:
+class ExactForgetting:
+    """Forgets tasks exactly, in the thread of a service: certificates and requests for them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._store = service, service.store
+        self._asked: dict[str, list[Future[Any]]] = {}  # who waits for a certificate, by task
+        self._replay: Replay | None = None
+        self._steps: Generator[float, None, None] | None = self._run()  # goes on after a kill
+        self._retry_time = 0.0
+
+    @property
+    def share(self) -> float | None:
+        """Share of the log that is replayed; None while nothing is to be forgotten."""
+        replay = self._replay
+        return None if replay is None else replay.share
+
+    def request(self, task: Task, known: bool, future: Future[Any]) -> None:
+        """Promise to forget a task, within a transaction; RequestError if that cannot be done."""
+        certificate = self._certificate(task)
+        if not known and certificate is not None:
+            future.set_result(certificate)  # asked for again
             return
+        if not known:
+            raise RequestError(NO_TASK, status=404)
+        if not self._store.keeps_log:
+            raise RequestError(LOG_TRIMMED, status=409)
+        if self._service.served.model.labels is not None:
+            raise RequestError(ASKS_LABELS, status=409)
+        row = (name_key(task), secrets.token_hex(16))
+        self._store.execute("INSERT OR IGNORE INTO forgetting VALUES (?, ?)", *row)
+        self._asked.setdefault(name_key(task), []).append(future)
+
+    def advance(self) -> float | None:
+        """Go on for a moment; return the seconds to wait, None if there is nothing to do."""
+        if time.monotonic() < self._retry_time or not (self._asked or self._steps):
+            return None
+        self._steps = self._steps or self._run()
         try:
-            with Replay(store, store.folder / NEXT, tasks, service.wake) as replay:
-                service.replay = replay
-                certificate = yield from replay.steps()
-                replay.finish(certificate)
-        except BaseKnowsError as error:
-            service.fail_forgetting(error.tasks, error)
-            continue
-        finally:
-            service.replay = None
-        try:
-            store.replace_database()
-        except StoreError:
-            store.reconnect()
+            wait = next(self._steps, None)
+        except OSError:  # tried again, from where it came to
+            self._retry_time = time.monotonic() + RETRY_SECONDS
+            self._steps = self._run()
             raise
-        service.swap(replay.served)
+        except Exception as error:
+            self._steps = None
+            self._fail(self._tasks() | self._asked.keys(), error)
+            raise
+        if wait is None:
+            self._steps = None
+        return wait
+
+    def close(self) -> None:
+        """Stop; a restart goes on."""
+        if self._steps is not None:
+            self._steps.close()
+        self._answer(list(self._asked), StoppedError("it goes on after a restart"))
+
+    def _run(self) -> Generator[float, None, None]:
+        store, service = self._store, self._service
+        while True:
+            clean(store)
+            tasks = self._tasks()
+            self._answer(self._asked.keys() - tasks)
+            if not tasks:
+                return
+            try:
+                with Replay(store, store.folder / NEXT, tasks, service.wake) as replay:
+                    self._replay = replay
+                    certificate = yield from replay.steps()
+                    replay.finish(certificate)
+            except BaseKnowsError as error:
+                self._fail(error.tasks, error)
+                continue
+            finally:
+                self._replay = None
+            try:
+                store.replace_database()
+            except StoreError:
+                store.reconnect()
+                raise
+            service.swap(replay.served)
+
+    def _tasks(self) -> set[str]:
+        return {task for (task,) in self._store.execute("SELECT task FROM forgetting")}
+
+    def _fail(self, tasks: Iterable[str], error: Exception) -> None:
+        """Give up to forget tasks; nothing of them has changed."""
+        with self._store.transaction():
+            for task in tasks:
+                self._store.execute("DELETE FROM forgetting WHERE task = ?", task)
+        self._answer(tasks, error)
+
+    def _answer(self, tasks: Iterable[str], error: Exception | None = None) -> None:
+        """Answer who asked to forget tasks: with the certificate, or an error."""
+        asked = [(task, future) for task in tasks for future in self._asked.pop(task, [])]
+        for task, future in asked:
+            if future.done():  # what was promised could not be written
+                continue
+            if error is None:
+                future.set_result(self._certificate(task))
+            else:
+                future.set_exception(error)
+
+    def _certificate(self, task: Task) -> Certificate | None:
+        """Return the last certificate about a task."""
+        rows = self._store.execute("SELECT body FROM certificate ORDER BY number DESC").fetchall()
+        certificates = (decode_certificate(body) for (body,) in rows)
+        return next((each for each in certificates if each.names(task)), None)
+
+
+def open_service(folder: Path, *given: Any) -> Service:
+    """Return a service that can forget exactly; what is given is as for ``Service``."""
+    take_models(folder)
+    service = Service(folder, *given)
+    service.exact = ExactForgetting(service)
+    return service
