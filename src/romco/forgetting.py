@@ -259,8 +259,10 @@ class Replay(durable.Closing):
         for _ in self._scan():
             pass
         self._buffer.extend(self.old.changes_after(self._read))
-        self._read += sum(change.count for change in self._buffer)
-        events = sum(len(change.events) for change in self._buffer if isinstance(change, Learn))
+        events = 0
+        for change in self._buffer:
+            self._read += change.count
+            events += len(change.events) if isinstance(change, Learn) else 0
         query = "SELECT body FROM pending WHERE events >= ? AND events < ?"
         for (body,) in self.old.execute(query, self.place, self.place + events):
             event = decode_pending(body)
@@ -391,10 +393,13 @@ class Replay(durable.Closing):
         with new.transaction():
             bodies = dict(new.execute("SELECT id, body FROM pending").fetchall())
             kept = [row for row in rows if row[3] not in self.tasks]
-            rest = [row for row in kept if row[4] is not None and row[4] >= self._start]
-            missing = [decode_pending(row[5]) for row in rest if row[1] not in bodies]
-            if missing:
-                bodies |= {name: encode(one) for name, one in self._predict(missing).items()}
+            missing = []
+            for _, name, _, _, events, body in kept:
+                if events is not None and events >= self._start and name not in bodies:
+                    missing.append(decode_pending(body))
+            made = self._predict(missing) if missing else {}
+            for name, event in made.items():
+                bodies[name] = encode(event)
             new.execute("DELETE FROM pending")
             for number, name, since, task, events, body in kept:
                 body = bodies.get(name, body)
@@ -536,20 +541,23 @@ class ExactForgetting:
 
     def _answer(self, tasks: Iterable[str], error: Exception | None = None) -> None:
         """Answer who asked to forget tasks: with the certificate, or an error."""
-        asked = [(task, future) for task in tasks for future in self._asked.pop(task, [])]
-        for task, future in asked:
-            if future.done():  # what was promised could not be written
-                continue
-            if error is None:
-                future.set_result(self._certificate(task))
-            else:
-                future.set_exception(error)
+        for task in tasks:
+            for future in self._asked.pop(task, []):
+                if future.done():  # what was promised could not be written
+                    continue
+                if error is None:
+                    future.set_result(self._certificate(task))
+                else:
+                    future.set_exception(error)
 
     def _certificate(self, task: Task) -> Certificate | None:
         """Return the last certificate about a task."""
         rows = self._store.execute("SELECT body FROM certificate ORDER BY number DESC").fetchall()
-        certificates = (decode_certificate(body) for (body,) in rows)
-        return next((each for each in certificates if each.names(task)), None)
+        for (body,) in rows:
+            certificate = decode_certificate(body)
+            if certificate.names(task):
+                return certificate
+        return None
 
 
 def open_service(folder: Path, *given: Any) -> Service:

@@ -290,3 +290,19 @@ def until_forgotten(service):
     query = "SELECT count(*) FROM forgetting"
     until(lambda: not service.look(lambda _: service.store.value(query)).result(60.0))
     assert not (service.store.folder / "next").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hundred_people_one_after_the_other(tmp_path, seed):
+    target = [*TARGETS][seed % len(TARGETS)]
+    some, gone = requests(100, seed, target), set()
+    with opened(tmp_path / "a", TARGETS[target], KEPT) as service:
+        one_by_one(service, some)
+        people = list(dict.fromkeys(person for kind, person, _ in some if kind == "learn"))
+        for number, person in enumerate(Random(seed).sample(people, 10)):
+            service.forget(person, exact=True).result(60.0)
+            gone.add(person)
+            with opened(tmp_path / f"b{number}", TARGETS[target], KEPT) as reference:
+                one_by_one(reference, some, without=gone)
+                assert_same(service, reference)
