@@ -266,8 +266,12 @@ class ServedModel:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
         had_labels = self.target == "number" or bool(self.model.classes)
+        made, rest = list[Prediction](), events
         try:
-            made = self._learn_events(events) if events else []
+            while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
+                made += self._learn_events(rest[:1])  # else probabilities depend on the batch
+                rest = rest[1:]
+            made += self._learn_events(rest) if rest else []
         except ValueError as error:
             if len(changes) > 1:
                 return [reason for change in changes for reason in self._learn([change])]

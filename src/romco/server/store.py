@@ -477,8 +477,8 @@ class Store(durable.Closing):
                 inner = zip(places, places[2:], strict=False)
                 gaps = [(after - before) / (sequence - before) for before, after in inner]
                 dropped.append(places.pop(1 + gaps.index(min(gaps))))
-            gone = [(place,) for place in dropped]
-            self._db.executemany("DELETE FROM checkpoint WHERE sequence = ?", gone)
+            for gone in dropped:
+                self._db.execute("DELETE FROM checkpoint WHERE sequence = ?", (gone,))
         self.remove_models()
 
     def remove_models(self) -> None:
@@ -518,8 +518,7 @@ class Store(durable.Closing):
 
     def pending_of(self, task: Task) -> bool:
         """Return whether predictions of a task wait for answers."""
-        query = "SELECT count(*) FROM pending WHERE task = ?"
-        return bool(self.pending_events and self.value(query, name_key(task)))
+        return bool(self.value("SELECT 1 FROM pending WHERE task = ?", name_key(task)))
 
     def sync(self) -> None:
         """Sync what was committed without a sync."""

@@ -487,8 +487,7 @@ class Service:
             wait: float | None = None if self.exact is None else self.exact.advance()
             return wait
         except Exception as error:
-            LOG.error("exact forgetting has failed", exc_info=error)
-            self.trouble = f"exact forgetting: {error}"
+            LOG.exception("exact forgetting has failed")
             if isinstance(error, StoreError):
                 self._write_failed(error)
             return None
