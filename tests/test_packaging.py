@@ -25,7 +25,13 @@ finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 HEAVY = ("matplotlib", "multiprocessing", "pandas", "pyarrow", "ray", "scipy", "sklearn", "uvicorn")
-OTHER_ROOMS = ("romco.compare", "romco.server", "romco.streams.datasets", "romco_lab")
+OTHER_ROOMS = (
+    "romco.compare",
+    "romco.forgetting",
+    "romco.server",
+    "romco.streams.datasets",
+    "romco_lab",
+)
 
 
 def imported(*arguments):

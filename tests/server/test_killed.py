@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ from random import Random
 
 import pytest
 
+from romco.server.protocol import Settings
 from tests.server import faults
 from tests.server.conftest import opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import BEFORE, learned_late, turning, unsettled
+from tests.server.test_forget import assert_same, one_by_one, requests
 
 ROOT = Path(__file__).resolve().parents[2]
 EVENTS = 150
@@ -98,6 +101,41 @@ def test_thirty_kills(zygote, durability):
 @pytest.mark.slow
 def test_five_hundred_kills(zygote):
     survive_many(zygote, "five-hundred", 500, "durable")
+
+
+def forget_through_kills(zygote: Zygote, name: str, kills: int) -> None:
+    """Forget a person exactly, killed at calls that lie ever later; the end is as without kills."""
+    origin, random = zygote.folder / name / "origin", Random(name)
+    settings = Settings("none", keep_log=True, checkpoint_events=10**9)
+    some = requests(150, 1, "drifting")
+    with opened(origin, unsettled, settings) as service:
+        one_by_one(service, some)
+    with opened(zygote.folder / name / "reference", unsettled, settings) as reference:
+        one_by_one(reference, some, without=["guest3"])
+        order = {"forget": "guest3", "checkpoint_events": 25}
+        done = killed = 0
+        while killed < kills or not done:
+            folder = zygote.folder / name / str(done)
+            shutil.copytree(origin, folder)
+            end, call = "killed", 0
+            while end == "killed":
+                call = random.randrange(20, 400) if killed < kills else 0
+                moment = random.randrange(3)
+                end = zygote.run(**order, folder=str(folder), call=call, moment=moment)
+                killed += end == "killed"
+            assert end == "done"
+            with opened(folder, settings=settings) as service:
+                assert_same(service, reference)
+            done += 1
+
+
+def test_a_person_is_forgotten_exactly_through_kills(zygote):
+    forget_through_kills(zygote, "four", 4)
+
+
+@pytest.mark.slow
+def test_a_person_is_forgotten_exactly_through_many_kills(zygote):
+    forget_through_kills(zygote, "forty", 40)
 
 
 def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:

@@ -40,7 +40,7 @@ from romco.model.engine import personal_tasks
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
-from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
+from romco.runs.learn import OtherTasks, infer_classes, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns
 from romco.runs.resume import load_model, locked_model
 
@@ -86,6 +86,10 @@ def learn(
         Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
     ] = None,
     id: Ids = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TASK", help="As if its rows were not there, repeatable."),
+    ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned in turn.")
     ] = None,
@@ -94,11 +98,15 @@ def learn(
 
     This is for streams, and to go on learning. To predict later without answers, take fit.
     """
+    if without and asked is not None:
+        raise ValueError("--without goes with whole events, not with --asked")
     if asked is not None:
         _learn_answers(source, model, asked, id)
         return
     schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
     source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
+    if without:
+        source = replace(source, chosen=OtherTasks(without))
     if isinstance(source.offset, dict):
         classes = tuple(source.offset)
         if options.target not in (None, "classes") or {*(options.classes or classes)} != {*classes}:

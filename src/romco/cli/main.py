@@ -24,6 +24,8 @@ BUILT_IN = {  # command: module:function
     "learners": "romco.cli.compare:learners",
     "datasets": "romco.cli.compare:datasets",
     "serve": "romco.cli.serve:serve",
+    "forget": "romco.cli.forget:forget",
+    "verify": "romco.cli.forget:verify",
     "token": "romco.cli.serve:token",
 }
 GROUP = "romco.commands"  # entry points: functions with Typer's annotations

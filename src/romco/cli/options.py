@@ -42,6 +42,7 @@ Labels = Annotated[
 ]
 Ids = Annotated[str | None, typer.Option("--id", help="Column of ids; else line numbers.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")]
+Data = Annotated[Path, typer.Option("--data", help="The folder of a service: all it has.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of data sets; else ROMCO_DATA or cache.")

@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from romco.cli.options import Labels, ModelOptions, expand_options, parse_label_budget, split_list
+from romco.cli.options import (
+    Data,
+    Labels,
+    ModelOptions,
+    expand_options,
+    parse_label_budget,
+    split_list,
+)
 from romco.cli.output import note
 from romco.io.schema import Schema, expand_groupings
 from romco.model import Columns, Model
@@ -20,9 +27,7 @@ def serve(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A model file to begin with.")
     ] = None,
-    data: Annotated[
-        Path, typer.Option(help="The folder that holds everything; made if it is not there.")
-    ] = Path("romco-data"),
+    data: Data = Path("romco-data"),
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
     columns: Annotated[
@@ -54,6 +59,12 @@ def serve(
     group_ms: Annotated[float, typer.Option(min=0.0, help="How long they wait.")] = 2.0,
     checkpoint_events: Annotated[int, typer.Option(min=1, help="Events apart.")] = 100_000,
     checkpoint_seconds: Annotated[float, typer.Option(min=1.0, help="Seconds apart.")] = 300.0,
+    keep_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-log/--trim-log", help="All events stay, to forget exactly; else as before."
+        ),
+    ] = None,
     ids: Annotated[int, typer.Option(min=1, help="Ids that are remembered.")] = 1_000_000,
     pending_seconds: Annotated[
         float, typer.Option(min=1.0, help="How long a prediction waits for its answer.")
@@ -69,12 +80,12 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
+        from romco.forgetting import open_service
         from romco.server.app import Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
-        from romco.server.sources import open_source
         from romco.server.store import describe_origin
-        from romco.server.writer import Service
+        from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
@@ -91,6 +102,7 @@ def serve(
         checkpoint_events=checkpoint_events,
         checkpoint_seconds=checkpoint_seconds,
         ids=ids,
+        keep_log=keep_log,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
         budget=None if labels is None else _share(labels),
@@ -113,7 +125,7 @@ def serve(
 
     source = None if from_ is None else open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
-    service = Service(data, new, settings, "" if model is None else describe_origin(model))
+    service = open_service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         options.check(data, service.served.model)
         if groupings[1:] and groupings != service.served.groupings:

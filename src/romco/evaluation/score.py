@@ -306,6 +306,8 @@ class Score:
         used = np.flatnonzero(self._logits.any(axis=0))
         blocks = [block.tolist() for block in self._blocks]
         table = {name: dict(row) for name, row in self._table.items()}
+        if self.target == "two classes":  # whose order depends on the size of batches
+            table = {name: dict(sorted(table[name].items())) for name in sorted(table)}
         groups = self._bins.tolist() if self.curve else []
         return {
             "target": self.target,

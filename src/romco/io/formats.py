@@ -170,9 +170,13 @@ class Sample(NamedTuple):
 
 
 def read_sample(
-    source: str | Path | BinaryIO, format: str | None, wanted: Sequence[str], most: int
+    source: str | Path | BinaryIO,
+    format: str | None,
+    wanted: Sequence[str],
+    most: int,
+    tasks: TaskFilter | None = None,
 ) -> Sample:
-    """Return the first good rows; nothing is taken from a stream or pipe.
+    """Return the first good rows, of some tasks; nothing is taken from a stream or pipe.
 
     What cannot be read gives no rows: reading in earnest reports it.
     """
@@ -190,7 +194,8 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                found = [row for row in islice(rows, most) if isinstance(row, tuple)]
+                chosen = rows if tasks is None else filter(tasks.owns_row, rows)
+                found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
             if kind.kinds is not None:
                 kinds = kind.kinds(stream)
         except (ValueError, EOFError, OSError, ImportError):

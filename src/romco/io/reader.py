@@ -55,6 +55,14 @@ class Block:
     def __len__(self) -> int:
         return len(self.tasks)
 
+    def at(self, places: NDArray[np.intp]) -> Block:
+        """Return the events at some places."""
+        tasks, labels, lines = (
+            [values[k] for k in places] for values in (self.tasks, self.labels, self.lines)
+        )
+        numbers = (None if one is None else one[places] for one in (self.weights, self.offsets))
+        return Block(tasks, labels, lines, self.features.at(places), *numbers)
+
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""
         part = slice(begin, end)
@@ -78,6 +86,7 @@ class Source:
     weight: str | None = None
     offset: str | Mapping[str, str] | None = None  # a column, or by class one for each
     groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
+    chosen: Owns | None = None  # rows of other tasks are as if they were not there
     schema: Schema | None = None  # once it is resolved
     sample_rows: int = SAMPLE_ROWS  # first rows from which kinds of columns are inferred
 
@@ -125,6 +134,7 @@ class Source:
         schema = self.schema or self.resolve().schema
         assert schema is not None
         options |= {"format": self.format, "start": start, "skip_bad": self.skip_bad}
+        options["chosen"] = self.chosen
         return Reader(file or stream or self.path, schema, **options)
 
     def unknown_columns(self, known: Schema) -> str | None:
@@ -158,7 +168,7 @@ class Source:
                     f"{self.path}: only the first grouping may be nested, in one other"
                 )
         roles = "label", "weight", "offset", "features", "kinds"
-        parts = *roles, "one_task", "format", "sample_rows"
+        parts = *roles, "one_task", "format", "sample_rows", "chosen"
         return Schema.infer(self.path, task=task, **{part: getattr(self, part) for part in parts})
 
     def _with_roles(self, known: Schema) -> Schema:
@@ -176,7 +186,8 @@ class Source:
 
     def _sample(self, schema: Schema) -> Sample:
         wanted = [name for name in (*schema.task_columns, schema.label, *schema.columns) if name]
-        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS)
+        tasks = schema.filter(self.chosen)
+        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS, tasks)
 
 
 # A block, what stopped the reading of it, the number of bad rows skipped and of all rows.
@@ -191,7 +202,7 @@ class Reader(Closing):
     passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
     is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
     instead. ``owns(task)`` chooses the tasks whose events are read; rows whose task cannot be read
-    belong to whoever owns None.
+    belong to whoever owns None. Rows of tasks that are not ``chosen`` are not even counted.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -213,17 +224,22 @@ class Reader(Closing):
         labelled: bool = True,
         start: int = 0,
         owns: Owns | None = None,
+        chosen: Owns | None = None,
     ) -> None:
         self.skipped = 0  # bad rows so far
         self.passed = 0  # rows so far: bad ones and those of tasks that are not owned, too
         self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
         self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
+        self._chosen = chosen
+        read = owns if chosen is None else chosen
         self._ahead: Future[_Read] | None = None
         self._thread = ThreadPoolExecutor(1, "romco-ahead")  # starts with the first block
         try:
-            own = owns(ONLY_TASK) if owns is not None and schema.one_task else None
-            chosen = owns if own is None else lambda _: own
-            self._rows = _rows_of(self.file, schema, labelled, chosen)
+            if read is not None and schema.one_task:
+                own = read(ONLY_TASK)
+                self._rows = _rows_of(self.file, schema, labelled, lambda _: own)
+            else:
+                self._rows = _rows_of(self.file, schema, labelled, read)
             self._schema = schema
             raw = self.file.raw
             self._regular = raw is not None and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
@@ -316,6 +332,8 @@ class Reader(Closing):
                 break
             for one, other in zip(rows, part, strict=True):
                 one.extend(other)  # type: ignore[attr-defined]
+            if self._chosen is not None:
+                n = len(part.lines) + (bad is not None)
             self._ended, passed = not more, passed + n
             left = most - (passed if self._filters else len(rows.lines))
             if bad is not None and self._skip_bad:

@@ -41,7 +41,7 @@ from romco.io.cells import (
     parse_date,
     plain_value,
 )
-from romco.io.formats import Sample, read_sample
+from romco.io.formats import Owns, Sample, TaskFilter, read_sample
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
@@ -136,11 +136,13 @@ class Schema:
         one_task: bool = False,
         format: str | None = None,
         sample_rows: int = SAMPLE_ROWS,
+        chosen: Owns | None = None,
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
         ``source`` is a path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars
         or Arrow table; a pipe is looked into as far as it has come. ``kinds`` are not inferred.
+        Of a file only rows of ``chosen`` tasks are looked at.
         Raises ValueError if a column that is named is not there.
 
         >>> import io
@@ -156,7 +158,7 @@ class Schema:
             asked = cls(**roles)
             columns = *asked.task_columns, label or "", *asked.number_roles
             wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
-            sample = read_sample(source, format, wanted, sample_rows)
+            sample = read_sample(source, format, wanted, sample_rows, asked.filter(chosen))
             where = f"{sample.name}: "
         else:
             sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
@@ -172,6 +174,11 @@ class Schema:
             raise ValueError(f"{where}no column {quoted(missing)}; there are {quoted(there)}")
         made.warnings = tuple(made._suspicions(sample))
         return made
+
+    def filter(self, chosen: Owns | None) -> TaskFilter | None:
+        """Return the filter of rows whose task is chosen; None if all are."""
+        columns = self.task_columns
+        return TaskFilter(columns, chosen) if chosen is not None and columns else None
 
     def extend(self, sample: "Sample", kinds: Mapping[str, str] | None = None) -> None:
         """Add the columns of a sample that are not known yet.

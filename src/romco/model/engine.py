@@ -134,6 +134,15 @@ class Chunk(NamedTuple):
     start: int  # number of them that need a start
 
 
+class PendingPredictions(NamedTuple):
+    """Predictions of rows whose labels come late, and the moment they were made at."""
+
+    margins: Dense
+    context: Dense | None
+    probabilities: Dense | None  # None where the target is a number
+    events: int  # learned before
+
+
 class Engine(Step):
     """All of a model that learning changes: names, the learner, counts, the scale, the locks.
 
@@ -229,11 +238,13 @@ class Engine(Step):
 
     def margins_and_context(
         self, x: Any, task: Iterable[Any], offset: Any = None
-    ) -> tuple[Dense, Dense | None]:
+    ) -> PendingPredictions:
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             read = self._read_rows(x, task, offset)
-            return self.target.turn * self.margins_of(*read), self._context(*read, x, task)
+            margins = self.target.turn * self.margins_of(*read)
+            chances = None if self.target.kind == "number" else self.probability_of(margins)
+            return PendingPredictions(margins, self._context(*read, x, task), chances, self.events)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.

@@ -261,7 +261,7 @@ class Model:
         if len(ids) != len(task):
             raise ValueError(f"task has {len(task)} entries but id has {len(ids)}")
         self.pending.check_ids(ids)
-        margins, context = self.engine.margins_and_context(x, task, offset)
+        margins, context, *_ = self.engine.margins_and_context(x, task, offset)
         self.pending.put_all(ids, x, task, margins, context, offset)
         return margins
 

@@ -282,7 +282,8 @@ class ManyClasses(Target):
     def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
         """Return the probability (n, K) of each label that is known; each row sums to one."""
         chances = np.exp(margins[:, self._columns()])
-        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        sums = np.add.accumulate(chances, axis=1)[:, -1:]  # in order: the same in any batch
+        return chances / np.maximum(sums, np.finfo(float).tiny)
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
         """Return the same: the learner calibrates by itself."""

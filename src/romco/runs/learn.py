@@ -103,6 +103,20 @@ class Progress:
         return self.tasks.error()
 
 
+class OtherTasks:
+    """Chooses all tasks but some, however their names are written.
+
+    >>> [OtherTasks(["ann", "7"])(task) for task in ("ann", "bob", "7.0", None)]
+    [False, True, False, True]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(map(canonical_name, names))
+
+    def __call__(self, task: str | None) -> bool:
+        return task is None or canonical_name(task) not in self._names
+
+
 @dataclass
 class SaveSchedule:
     """When to save: every so many events, or, with None, so seldom that it costs little."""

@@ -55,6 +55,7 @@ class Settings:
     checkpoint_events: int = 100_000
     checkpoint_seconds: float = 300.0
     ids: int = 1_000_000  # an id is remembered for so many changes
+    keep_log: bool | None = None  # whether all changes stay in the log; None: as before
     pending_seconds: float = 86_400.0
     pending_events: int = 100_000
     pending_bytes: int = 1 << 28
@@ -165,6 +166,12 @@ class TaskQuery(msgspec.Struct, frozen=True):
     descending: bool = True
     offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to forget a task."""
+
+    exact: bool = False  # as if it had never been there, by replay of the log
 
 
 class ErrorResponse(msgspec.Struct, omit_defaults=True):

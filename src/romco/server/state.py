@@ -128,7 +128,7 @@ class ServedModel:
         rows = self.encode([event.x for event in events])
         offsets = _offsets([event.offset for event in events])
         with_id = [k for k, event in enumerate(events) if event.id is not None]
-        responses, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
+        responses, late, complete = self._predict(rows, tasks, offsets, bool(with_id))
         if self._known_names and not complete:
             for response, event, row in zip(responses, events, rows, strict=True):
                 if not row.keys() <= self._known_names:
@@ -142,10 +142,12 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
-            context = contexts[k].tolist() if usable else None
-            prediction = Prediction(made.label, made.probability, made.margin, context)
-            event = events[k]
+            made, event = responses[k], events[k]
+            context = None if late.context is None else late.context[k]
+            if context is not None:
+                context = context.tolist() if np.isfinite(context).all() else None
+            values = made.label, made.probability, made.margin, context, late.events
+            prediction = Prediction(*values)
             pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
@@ -154,8 +156,8 @@ class ServedModel:
     ) -> tuple[list[PredictResponse], Any, bool]:
         """Predict encoded rows.
 
-        Returns responses; the learner's context (n, k), for late answers; and whether all
-        features are sure to be known.
+        Returns responses; the engine's predictions, for late answers; and whether all features
+        are sure to be known.
         """
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
@@ -165,17 +167,16 @@ class ServedModel:
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
                 complete = [size for *_, size in parts] == list(map(len, rows))
                 return responses, None, complete and engine.history is None
-            if with_context:
-                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
-            else:
-                margins, contexts = engine.margins(rows, tasks, offsets), None
+            late = engine.margins_and_context(rows, tasks, offsets) if with_context else None
+            margins = engine.margins(rows, tasks, offsets) if late is None else late.margins
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        number = self.target == "number"
-        chances = margins if number else target.probabilities(margins, engine.scale)
+        chances = None if late is None else late.probabilities
+        if chances is None and self.target != "number":
+            chances = target.probabilities(margins, engine.scale)
         columns = self._predictions(margins, chances, target)
-        return list(map(PredictResponse, *columns, repeat(version))), contexts, False
+        return list(map(PredictResponse, *columns, repeat(version))), late, False
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -265,8 +266,12 @@ class ServedModel:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
         had_labels = self.target == "number" or bool(self.model.classes)
+        made, rest = list[Prediction](), events
         try:
-            made = self._learn_events(events) if events else []
+            while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
+                made += self._learn_events(rest[:1])  # else probabilities depend on the batch
+                rest = rest[1:]
+            made += self._learn_events(rest) if rest else []
         except ValueError as error:
             if len(changes) > 1:
                 return [reason for change in changes for reason in self._learn([change])]
@@ -325,8 +330,9 @@ class ServedModel:
         self.sequence += change.count
         self.scores.tasks.pop(name_key(change.task), None)
         try:
-            self.model.forget(change.task)
-        except (KeyError, ValueError) as error:
+            if self.knows(change.task):  # else it has only predictions that wait
+                self.model.forget(change.task)
+        except ValueError as error:
             return str(error.args[0])
         self._forgotten += 1  # what was read before is not shown again
         return None
