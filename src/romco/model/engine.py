@@ -441,6 +441,9 @@ class Engine(Step):
             if offset is not None:  # has the sign of the labels known in the end
                 turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
+            if batch.since:
+                since = dict.fromkeys(batch.since, n - 1) if together else batch.since
+                self.target.hide(margins, since)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
