@@ -15,7 +15,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import runs
-from romco.cli.options import AsJson, ModelPath, Weight, expand_options, resolve_source, split_list
+from romco.cli.options import (
+    AsJson,
+    Delay,
+    ModelPath,
+    Together,
+    Weight,
+    expand_options,
+    resolve_source,
+    split_list,
+)
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
@@ -24,6 +33,7 @@ from romco.io.modelfile import load
 from romco.io.schema import quoted, rows_of
 from romco.model import Model
 from romco.runs import Evaluation, Source
+from romco.runs.arrival import Arrival
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
 
@@ -60,15 +70,23 @@ def predict(
 
 @expand_options
 def evaluate(
-    source: Source, model: ModelPath, weight: Weight = None, as_json: AsJson = False
+    source: Source,
+    model: ModelPath,
+    weight: Weight = None,
+    together: Together = None,
+    delay: Delay = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled events, by task; nothing is learned.
 
-    The baseline is the error of always answering the label more frequent so far.
+    The baseline is the error of always answering the label more frequent so far. Where the model
+    has a history, labels enter it as they become known: see --together and --delay.
     """
     loaded = load_model(model)
-    known, warning = resolve_source(loaded, replace(source, weight=weight), labelled=True)
-    scores = runs.evaluate(loaded, known)
+    arrival = Arrival.parse(together, delay)
+    source = replace(source, weight=weight, together=together)
+    known, warning = resolve_source(loaded, source, labelled=True)
+    scores = runs.evaluate(loaded, known, arrival)
     warn(warning)
     if scores.learned and not as_json:  # where it is a field
         warn(
@@ -93,6 +111,8 @@ def evaluate(
     print(f"{title} by events {summary[key]:{form}}, by tasks {by_tasks}")
     for value in scores.weighted().values():
         print(f"by weight: {title} {value:{form}}")
+    if loaded.engine.history is not None:
+        print(f"labels entered the history {arrival}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:
