@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import romco
 from romco.cli.main import app
+from romco.evaluation.arrival import Arrival
 from romco.io.modelfile import load
-from romco.runs.arrival import Arrival
 
 RNG = np.random.default_rng(0)
 N = 2600

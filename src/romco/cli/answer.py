@@ -27,13 +27,13 @@ from romco.cli.options import (
 )
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
+from romco.evaluation.arrival import Arrival
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
 from romco.io.schema import quoted, rows_of
 from romco.model import Model
 from romco.runs import Evaluation, Source
-from romco.runs.arrival import Arrival
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
 

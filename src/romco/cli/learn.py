@@ -32,6 +32,7 @@ from romco.cli.options import (
     resolve_target,
 )
 from romco.cli.output import console, note, note_schema, warn
+from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.io.modelfile import save
 from romco.labels import Budget
 from romco.labels.audit import Audit
@@ -39,7 +40,6 @@ from romco.model import Hashed, Model
 from romco.model.engine import personal_tasks
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
-from romco.runs.arrival import AT_ONCE, Arrival
 from romco.runs.ask import LabelBudget
 from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation import Score
+from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.io.cells import is_missing, read_name
 from romco.io.formats import BadFile, BadRow, OpenFile
 from romco.io.modelfile import save_state
@@ -28,7 +29,6 @@ from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
-from romco.runs.arrival import AT_ONCE, Arrival, LateLabels
 from romco.runs.ask import LabelBudget
 from romco.runs.predict import Learns, intervals_of, predicted_labels, prediction_rows
 from romco.runs.resume import (

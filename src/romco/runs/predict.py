@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation import Score
+from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.io import durable
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
@@ -23,7 +24,6 @@ from romco.model import Model
 from romco.model.engine import join_predictions
 from romco.model.names import canonical_name
 from romco.model.target import Predictions
-from romco.runs.arrival import AT_ONCE, Arrival, LateLabels
 from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
 
 if TYPE_CHECKING:

@@ -108,7 +108,7 @@ class LateLabels:
         self._learn = learn
         self._predicted = 0  # events
         self._value: Any = None  # of the present moment
-        self._time = 0.0  # of the present moment
+        self.time = 0.0  # of the present moment: events before it, or seconds
         self._present: list[tuple[Block, Context]] = []  # its rows
         self._past: deque[tuple[float, list[tuple[Block, Context]]]] = deque()  # with their arrival
         self._values: set[Any] | None = set()
@@ -120,7 +120,7 @@ class LateLabels:
 
     def check(self, block: Block) -> None:
         """Raise ValueError where the times of a block's moments cannot be used."""
-        before = self._time if self.moments else -np.inf
+        before = self.time if self.moments else -np.inf
         for begin, _ in _runs(block) if self.arrival.seconds else ():
             assert block.moments is not None
             value = block.moments[begin]
@@ -158,7 +158,7 @@ class LateLabels:
         time = self._time_of(value)
         self._end()
         self._value = value
-        self._time = time
+        self.time = time
         self.moments += 1
         if self._values is not None and piece.moments is not None:
             self._values.add(value)
@@ -170,7 +170,7 @@ class LateLabels:
         if self._present:
             arrival = float(self._predicted + self.arrival.events)
             if self.arrival.seconds:
-                arrival = self._time + self.arrival.seconds
+                arrival = self.time + self.arrival.seconds
             self._past.append((arrival, self._present))
             self._present = []
 
