@@ -22,7 +22,7 @@ from romco.compare.controls import (
 from romco.compare.run import Run, delay_of, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Coverage, Score, Structure
-from romco.evaluation.score import log_loss
+from romco.evaluation.score import INTERVAL_LEVEL, log_loss
 from romco.learners import Learner, learner
 from romco.learners.capabilities import Decomposed, GivesIntervals
 from romco.learners.registry import number_learner
@@ -31,7 +31,6 @@ from romco.streams import ORDERS, Stream
 from romco.streams.stream import count_earlier
 
 Numbers = NDArray[np.float64]
-INTERVAL_LEVEL = 0.9
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ BLOCK_EVENTS, MAX_BLOCKS = 100, 10  # recent sums cover the last nine to ten blo
 CALIBRATION_BINS = {"two classes": 10, "classes": 15}
 AUC_BINS, MAX_LOGIT = 600, 15.0  # histogram of log-odds for the area under the ROC curve
 MIN_PROBABILITY = 1e-15
+INTERVAL_LEVEL = 0.9  # share of numbers that shall lie within their intervals
 MAX_COUNT = 2.0**53  # largest whole number that a double counts without gaps
 MAX_SUM = 1e150  # squares of larger numbers overflow
 
@@ -155,7 +156,7 @@ class Score:
             self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
 
     def add_numbers(self, y: Numbers, predicted: Numbers, bounds: Numbers | None = None) -> None:
-        """Count numbers (n,), their predictions (n,), and intervals (n, 2) if there are any."""
+        """Count numbers (n,), their predictions (n,), and intervals (n, 2), NaN for none."""
         means = np.empty(len(y))
         for i, number in enumerate(y.tolist()):
             means[i] = self._mean if self._seen else number
@@ -163,10 +164,10 @@ class Score:
             step = number - self._mean
             self._mean += step / self._seen
             self._spread += step * (number - self._mean)
-        covered = np.zeros(len(y), dtype=np.bool_)
+        covered = bounded = np.zeros(len(y), dtype=np.bool_)
         if bounds is not None:
             covered = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
-        bounded = np.full(len(y), bounds is not None)
+            bounded = ~np.isnan(bounds[:, 0])
         columns = np.abs(y - predicted), np.square(y - predicted), np.square(y - means)
         some = ~np.isnan(predicted)
         self._add_rows(*(column[some] for column in (*columns, covered, bounded)))

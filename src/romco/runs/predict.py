@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
+from romco.evaluation.score import INTERVAL_LEVEL
 from romco.io import durable
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
@@ -29,7 +30,6 @@ from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
 if TYPE_CHECKING:
     from romco.explanations import Reasons
 
-INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 
 Numbers = NDArray[np.float64]

@@ -82,6 +82,8 @@ class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
     probability: float | None
     margin: float
     context: list[float] | None = None
+    low: float | None = None  # of a number: its 90 % interval
+    high: float | None = None
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
