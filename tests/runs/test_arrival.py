@@ -143,6 +143,22 @@ def test_a_history_is_evaluated_with_labels_that_come_late(tmp_path):
     assert "labels entered the history with all rows of one day" in said
 
 
+def test_predict_says_how_old_its_history_is(tmp_path):
+    rows = [f"u{k % 2},s{k % 3},{'yes' if k % 3 else 'no'}" for k in range(60)]
+    (tmp_path / "e.csv").write_text("\n".join(["who,skill,y", *rows]) + "\n")
+    model, out = tmp_path / "m.romco", tmp_path / "p.jsonl"
+    columns = ["--task", "who", "--label", "y", "--history", "skill"]
+    invoke("learn", tmp_path / "e.csv", "--model", model, *columns)
+    said = invoke("predict", tmp_path / "e.csv", "--model", model, "--out", out).output
+    assert "lacks 14.5 earlier labels of its task on average, 29 at most" in said
+    made = [json.loads(line) for line in out.read_text().splitlines()]
+    chances = [
+        one["probability"] if one["label"] == "yes" else 1.0 - one["probability"] for one in made
+    ]
+    given = ["evaluate", tmp_path / "e.csv", "--model", model, "--json", "--delay", "60"]
+    assert json.loads(invoke(*given).stdout)["log_loss"] == pytest.approx(-np.log(chances).mean())
+
+
 @pytest.mark.parametrize(
     ("together", "delay", "message"),
     [(None, "7d", "name the column of the time"), (None, "soon", "expected a number of events")],

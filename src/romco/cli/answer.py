@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -152,13 +153,25 @@ def _describe_scores(model: Model, score: Score) -> str:
 def _with_hints(
     model: Model, rows: Iterator[dict[str, Any]], warning: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows; print a warning before, and a hint after if nearly no task is known."""
-    tasks: set[str] = set()
+    """Yield the rows; print a warning before, and hints after.
+
+    One if nearly no task is known, and one on how old the past of the task has become.
+    """
+    tasks: Counter[str] = Counter()
     for row in rows:
         if not tasks:
             warn(warning)
-        tasks.add(row["task"])
+        tasks[row["task"]] += 1
         yield row
+    if model.engine.history is not None and tasks:
+        events = tasks.total()
+        earlier = sum(n * (n - 1) // 2 for n in tasks.values()) / events
+        if earlier:
+            warn(
+                f"no label of these rows entered the history: a prediction lacks {earlier:,.1f} "
+                f"earlier labels of its task on average, {max(tasks.values()) - 1:,} at most. "
+                f"Learn labels as they come; `romco evaluate --delay {events}` scores rows as here"
+            )
     known = int(np.count_nonzero(model.engine.tasks.numbers(tasks) >= 0))
     if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
         examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
