@@ -41,7 +41,7 @@ class Gain:
 
     @property
     def words(self) -> str:
-        """What the difference is, as a sentence says it."""
+        """Describe the difference for a sentence."""
         side = {1: "less", -1: "more"}
         if not self.sign:
             return "no clear difference"
