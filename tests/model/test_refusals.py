@@ -233,6 +233,8 @@ LONE = {"c": 1.0, "d": "u"}
         ),
         ("auto", lambda m: m.learn([LONE, {"c": 9e99}], ["x", "z"], ["t1"] * 2, weight=[1.0, 0.0])),
         ("auto", lambda m: m.learn([LONE], ["x"], ["t1"], context=[[1.0, 2.0]])),
+        ("auto", lambda m: m.learn([], ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
+        ("auto", lambda m: m.learn([LONE] * 3, ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("known names", lambda m: m.predict([{"a": 1.0}], ["t9"], id=[[]])),
         ("river", lambda m: [m.learn_one({"a": 1.0}, y, "t1") for y in (1, 2)] and m),
     ],
