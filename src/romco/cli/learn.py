@@ -17,11 +17,13 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from romco import runs
 from romco.cli.options import (
     Address,
+    Delay,
     Ids,
     Labels,
     ModelOptions,
     ModelPath,
     Seed,
+    Together,
     Weight,
     check_source,
     expand_options,
@@ -30,11 +32,10 @@ from romco.cli.options import (
     resolve_target,
 )
 from romco.cli.output import console, note, note_schema, warn
+from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.io.modelfile import save
-from romco.io.reader import BLOCK_EVENTS
 from romco.labels import Budget
 from romco.labels.audit import Audit
-from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model
 from romco.model.engine import personal_tasks
 from romco.runs import Progress, Source
@@ -81,6 +82,8 @@ def learn(
     every: Annotated[
         int | None, typer.Option(min=1, help="and after so many events per shard; else 10,000.")
     ] = None,
+    together: Together = None,
+    delay: Delay = None,
     labels: Labels = None,
     asked: Annotated[
         Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
@@ -104,7 +107,9 @@ def learn(
         _learn_answers(source, model, asked, id)
         return
     schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
-    source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
+    kinds = options.kinds(source.kinds) or None
+    source = replace(source, weight=weight, kinds=kinds, together=together)
+    arrival = Arrival.parse(together, delay)
     if without:
         source = replace(source, chosen=OtherTasks(without))
     if isinstance(source.offset, dict):
@@ -117,14 +122,16 @@ def learn(
         _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
+        if not arrival.at_once:
+            raise ValueError("--shards goes neither with --together nor with --delay")
         paths = [source.path, *(more or [])]
-        how = {**schedule, "n": shards, "engine": engine, "address": address}
+        how: dict[str, Any] = {**schedule, "n": shards, "engine": engine, "address": address}
         _learn_in_shards(source, paths, model, known, options, how)
         return
     if more and predictions is not None:
         raise ValueError("--predictions are of one SOURCE: learn them one by one")
     for path in (source.path, *(more or [])):
-        saved = predictions, checkpoint_every
+        saved = {"predictions": predictions, "every": checkpoint_every, "arrival": arrival}
         _learn_one(replace(source, path=path), model, options, saved, threads, schedule, labels)
 
 
@@ -132,12 +139,12 @@ def _learn_one(
     source: Source,
     path: Path,
     options: ModelOptions,
-    saved: tuple[Path | None, int | None],
+    how: dict[str, Any],
     threads: str | None,
     schedule: dict[str, Any],
     labels: str | None,
 ) -> None:
-    """Learn one source; ``saved``: where predictions go, and after how many events the model."""
+    """Learn one source; ``how`` goes to :func:`romco.runs.learn.learn_into`."""
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
@@ -153,14 +160,14 @@ def _learn_one(
         if threads is not None:
             from romco.shards import Shards
 
-            n, how = _read_threads(threads), {**schedule, "engine": "threads"}
+            n, engine = _read_threads(threads), {**schedule, "engine": "threads"}
             if known is None:
-                learner = options.new(Shards, source.schema, n, **how)
+                learner = options.new(Shards, source.schema, n, **engine)
             else:
-                learner = Shards.load(path, n, **how)
+                learner = Shards.load(path, n, **engine)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
-        steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
+        steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
@@ -221,7 +228,13 @@ def _follow(
             raise ValueError(f"{text} is not made")
         note(f"{text} stays as it was")
         return
-    note(_describe_progress(last))
+    for line in _describe_progress(last):
+        note(line)
+    if last.late is not None and last.late.scattered:
+        warn(
+            f"rows of one {last.late.arrival.together} are not all next to each other: those that "
+            "came again counted as another moment; sort the file to avoid that"
+        )
     if stop.wanted:
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
@@ -273,7 +286,7 @@ def show_progress(stop: runs.Stop, stopped: str = GOES_ON) -> Iterator[Callable[
 def _describe_run(progress: Progress, seconds: float) -> str:
     """Return share, time left, progress and speed after so many seconds."""
     speed = (progress.events - progress.resumed) / max(seconds, 1e-9)
-    text = f"{_describe_progress(progress)}, {speed:,.0f} events/s"
+    text = f"{'; '.join(_describe_progress(progress))}, {speed:,.0f} events/s"
     if not progress.share:
         return text
     if progress.resumed:  # what was passed over took no time to learn
@@ -282,37 +295,34 @@ def _describe_run(progress: Progress, seconds: float) -> str:
     return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: {text}"
 
 
-def _describe_progress(progress: Progress) -> str:
+def _describe_progress(progress: Progress) -> list[str]:
+    """Return two lines: how much was learned and how, and how good the predictions were."""
     verb = "learned" if progress.budget is None else "predicted"
-    parts = [f"{progress.events - progress.refused:,} events {verb}"]
-    if progress.score.events:
-        parts.append(progress.score.line())
-    if progress.error_by_tasks is not None:
-        parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
-    if progress.delays is not None:
-        number = progress.delays[0].target == "number"
-        once, late = (f"{s.error:.4g}" if number else f"{s.error:.2%}" for s in progress.delays)
-        name, events = "RMSE" if number else "error", progress.delays[0].events
-        late += f" with answers up to {BLOCK_EVENTS:,} events late"
-        parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
-    if progress.budget is not None:
-        parts.append(progress.budget.audit.describe(progress.budget.policy))
+    counts = [f"{progress.events - progress.refused:,} events {verb}"]
     if isinstance(progress.model, Model):
-        parts += _describe_tasks(progress.model)
+        counts += _describe_tasks(progress.model)
     if progress.skipped:
-        parts.append(f"{progress.skipped:,} bad rows skipped")
+        counts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
-        parts.append(f"{progress.resumed:,} learned before")
-    return ", ".join(parts)
+        counts.append(f"{progress.resumed:,} learned before")
+    scores = []
+    if progress.score.events:
+        scores.append(progress.score.line())
+    if progress.error_by_tasks is not None:
+        scores.append(f"error by tasks {progress.error_by_tasks:.2%}")
+    if progress.budget is not None:
+        scores.append(progress.budget.audit.describe(progress.budget.policy))
+    else:
+        arrival = AT_ONCE if progress.late is None else progress.late.arrival
+        scores.append(f"labels came {arrival}")
+    return [", ".join(counts), ", ".join(scores)]
 
 
 def _describe_tasks(model: Model) -> list[str]:
-    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
-    if isinstance(learner, Decomposed):
-        parts.append(f"rank {len(learner.singular_values())}")
-    personal = personal_tasks(learner)
-    if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} different")
+    parts = [f"{len(model.tasks):,} tasks"]
+    personal = personal_tasks(model.engine.learner)
+    if personal is not None and personal.any():
+        parts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
     return parts
 
 

@@ -224,6 +224,7 @@ class EncodedRows(NamedTuple):
     labels: list[str | None]
     lines: list[int]
     ends: list[int]  # of the rows, among the encoder's entries
+    moments: list[str]  # values of the column by which labels arrive; empty without one
 
 
 class DelimitedText:
@@ -275,8 +276,9 @@ class DelimitedText:
         Goes on as ``splitter.encode_into`` says. Returns the rows; the bad row after them; the
         number of rows passed, of other owners, too; and whether more may come.
         """
-        found, bad, more = self._read(self.splitter.read, most)
-        return EncodedRows(*found), bad, self.splitter.passed, more
+        (tasks, labels, lines, ends), bad, more = self._read(self.splitter.read, most)
+        found = EncodedRows(tasks, labels, lines, ends, [])
+        return found, bad, self.splitter.passed, more
 
     def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
         while True:

@@ -3,7 +3,7 @@
 :class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -98,6 +98,9 @@ class GivenRows(NamedTuple):
         if weight is not None and not len(y) == len(task) == len(weight):
             lengths = f"{len(weight)} entries but y has {len(y)} and task {len(task)}"
             raise ValueError(f"weight has {lengths}")
+        rows = _given_rows(self.x)
+        if rows is not None and rows != len(y):
+            raise ValueError(f"x has {rows} rows but y has {len(y)} entries")
         return self._replace(y=y, task=task)
 
     def select(self, index: NDArray[np.intp]) -> "GivenRows":
@@ -452,6 +455,9 @@ class Engine(Step):
             if offset is not None:  # has the sign of the labels known in the end
                 turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
+            if batch.since:
+                since = dict.fromkeys(batch.since, n - 1) if together else batch.since
+                self.target.hide(margins, since)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
@@ -897,6 +903,15 @@ def next_double(size: int, needed: int) -> int:
 
 
 # Reading
+
+
+def _given_rows(x: Any) -> int | None:
+    """Return the number of rows as they were given; None where they have no length."""
+    if isinstance(x, Encoded):
+        return len(x.starts) - 1
+    if hasattr(x, "shape"):  # sparse matrices have no length
+        return int(x.shape[0])
+    return len(x) if isinstance(x, Sized) else None
 
 
 def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:

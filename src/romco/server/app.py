@@ -387,6 +387,7 @@ class Metrics:
             "judged": scores.total.events,
             "curve": scores.total.points(),
             "calibration": scores.score.calibration_bins(),
+            "figures": scores.score.summary() if scores.score.target == "number" else None,
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,

@@ -146,6 +146,8 @@ class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
     probability: float | None  # of the positive label, or of the predicted class
     margin: float
     version: int  # sequence number of the last change that the model had learned
+    low: float | None = None  # nine of ten numbers will lie between low and high
+    high: float | None = None
     ask: bool | None = None  # whether the label policy asks for the answer
     unknown: list[str] | None = None  # columns and categories that were not learned, so not used
 

@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 
 from romco.evaluation import Score
+from romco.evaluation.score import INTERVAL_LEVEL
 from romco.explanations import Overview, TaskInsight, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
+from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model, Names
 from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
@@ -147,7 +149,7 @@ class ServedModel:
             if context is not None:
                 context = context.tolist() if np.isfinite(context).all() else None
             values = made.label, made.probability, made.margin, context, late.events
-            prediction = Prediction(*values)
+            prediction = Prediction(*values, made.low, made.high)
             pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
@@ -161,8 +163,11 @@ class ServedModel:
         """
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
+        number = self.target == "number"
+        parts: Any = NotImplemented
         try:
-            parts = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
+            if not (with_context or number):
+                parts = engine.predict_events(rows, tasks, offsets)
             if parts is not NotImplemented:  # without arrays
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
                 complete = [size for *_, size in parts] == list(map(len, rows))
@@ -173,10 +178,15 @@ class ServedModel:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
         chances = None if late is None else late.probabilities
-        if chances is None and self.target != "number":
+        if chances is None and not number:
             chances = target.probabilities(margins, engine.scale)
         columns = self._predictions(margins, chances, target)
-        return list(map(PredictResponse, *columns, repeat(version))), late, False
+        responses = list(map(PredictResponse, *columns, repeat(version)))
+        if number and self.model.events and isinstance(engine.learner, GivesIntervals):
+            bounds = engine.intervals(rows, tasks, INTERVAL_LEVEL, offsets)
+            for response, (low, high) in zip(responses, bounds.tolist(), strict=True):
+                response.low, response.high = low, high
+        return responses, late, False
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -241,7 +251,10 @@ class ServedModel:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
         labels = list(map(_plain, target.labels_of(margins).tolist()))
         if self.target == "number":
-            return labels, [None] * len(labels), labels
+            none = [None] * len(labels)
+            if not self.model.events:  # nobody knows the level of the first number
+                return none, none, labels
+            return labels, none, labels
         if self.target == "classes":
             largest = margins.max(axis=1, initial=-np.inf)
             margins = np.where(np.isfinite(largest), largest, 0.0)
@@ -265,7 +278,7 @@ class ServedModel:
     def _learn(self, changes: list[Learn]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
-        had_labels = self.target == "number" or bool(self.model.classes)
+        had_labels = self.model.events > 0 if self.target == "number" else bool(self.model.classes)
         made, rest = list[Prediction](), events
         try:
             while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
@@ -320,7 +333,9 @@ class ServedModel:
             self.scores.score.add_binary(right, np.ones(len(errors)), probabilities)
         else:
             answers = Predictions(np.array([m.margin for _, m in judged]), probabilities)
-            self.scores.score.count(self.model, [event.y for event, _ in judged], answers)
+            bounds = np.array([[m.low, m.high] for _, m in judged], dtype=np.float64)
+            labels = [event.y for event, _ in judged]
+            self.scores.score.count(self.model, labels, answers, bounds.reshape(-1, 2))
         for (event, _), error in zip(judged, errors, strict=True):
             self.scores.total.add(error)
             key, counts = name_key(event.task), self.scores.tasks

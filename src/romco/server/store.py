@@ -90,6 +90,8 @@ class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
     margin: float
     context: list[float] | None = None
     events: int | None = None  # that the model had learned
+    low: float | None = None  # of a number: its 90 % interval
+    high: float | None = None
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
