@@ -703,6 +703,7 @@ class Auto(BaseAuto):
             scales=np.where(second < 0, wave, cross),
             weights=weights,
         )
+
     # In several orders
 
     def start_events(self) -> None:
