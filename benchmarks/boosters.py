@@ -1,8 +1,8 @@
 """``python -m benchmarks.boosters``: romco beside boosted trees on tables of ``ROMCO_DATA``.
 
 Learn the first 70 % of a table in the order of the file and predict the rest without labels. Log
-loss of two classes, root mean squared error of numbers. Boosted trees get the task as a category and
-stop early by the last 15 % of what they may see. Needs the extra ``bench``; a library that is
+loss of two classes, root mean squared error of numbers. Boosted trees get the task as a category
+and stop early by the last 15 % of what they may see. Needs the extra ``bench``; a library that is
 missing is left out.
 """
 

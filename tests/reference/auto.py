@@ -189,8 +189,9 @@ class Auto:
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
     def measure(self, x):
-        """The row in units; its entries that are stored (not NaN) are kept for functions."""
-        self.stored = [(j, value) for j, value in enumerate(x.tolist()) if value == value]
+        """The row in units; its entries that are there are kept for functions; NaN is not stored."""
+        there = np.nan_to_num(x).tolist()
+        self.stored = [(j, value) for j, value in enumerate(there) if value != 0]
         return self.scales.look(np.nan_to_num(x)) * self.unit()
 
     def row(self, x):

@@ -518,6 +518,8 @@ class BaseAuto(PairLearner):
             own = self._arrays
             own |= {k: a for k, a in arrays.items() if k in own and a.shape == own[k].shape}
             self.share_units(self.own_units(), self.scales(own["units"], own["typical"]))
+        if not len(self._arrays["functions"]) and len(arrays.get("functions", ())):
+            arrays = _without_functions(arrays, len(self._arrays["frequent"]))
         self.kernel.others_change()
         super().load(arrays)
         self.kernel.subspace.lose_track()
@@ -730,6 +732,20 @@ class Auto(BaseAuto):
 def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:
     """Return lanes of one part of several inputs."""
     return tuple(Lane(part, k) for k in inputs)
+
+
+def _without_functions(arrays: Arrays, places: int) -> Arrays:
+    """Return arrays of a learner that keeps no functions of columns, with so many places."""
+    arrays = {**arrays}
+    for name, joint in (("frequent", "global_joint"), ("mixed_frequent", "mixed_joint")):
+        numbers = arrays[name]
+        kept = np.flatnonzero(numbers < FUNCTION_NUMBERS)[:places]
+        arrays[name] = numbers[kept]
+        arrays[joint] = arrays[joint][np.ix_(kept, kept)]
+        if name == "frequent":
+            arrays["places"] = arrays["places"][kept]
+    empty = ("functions", "definitions", "scores")
+    return arrays | {name: arrays[name][:0] for name in empty}
 
 
 def _moderation(variance: Numbers) -> Numbers:

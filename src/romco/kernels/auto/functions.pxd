@@ -54,6 +54,7 @@ cdef class Functions:
 
     cdef void lose_track(self) noexcept nogil
     cdef void read(self, Row x) noexcept nogil
+    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil
     cdef double factor(self, double feature, double order) noexcept nogil
     cdef void count(self, Row x) noexcept nogil

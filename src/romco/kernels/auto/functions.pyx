@@ -5,8 +5,8 @@ A feature whose values are numbers may have up to four waves besides its line,
     cos(pi k r) / k,   k = 1 to 4,
 
 where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
-orthogonal, and constant beyond the past range, where only the line goes on. A stored zero is a value; of
-what is absent all waves are 0, as they are on average. Ranks come from 32 knots.
+orthogonal, and constant beyond the past range, where only the line goes on. A zero that a sparse
+row stores is a value; of what is absent all waves are 0, as they are on average. So is a zero of a dense row. Ranks come from 32 knots.
 As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
 anew from the old ones and these, in equal parts: whatever has moved since is followed.
 
@@ -72,7 +72,7 @@ cdef class Functions:
                 if self.definition(f).used != 0.0:
                     self.n_used = f + 1
         for e in range(x.n):
-            k = self.place[column(x, e)]
+            k = self.place_of(x, e)
             if k:
                 self.see(k, x.value[e])
         for f in range(self.n_used):
@@ -87,6 +87,12 @@ cdef class Functions:
             if value != 0.0:
                 self.active[self.n_active], self.value[self.n_active] = <int> f, value
                 self.n_active += 1
+
+    cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil:
+        """Place of the e-th entry of a row; 0 where it has none, or is a zero of a dense row."""
+        if x.index == NULL and x.value[e] == 0.0:
+            return 0
+        return self.place[column(x, e)]
 
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil:
         """Waves of the value of a place, or whether it is there."""
@@ -119,7 +125,7 @@ cdef class Functions:
         cdef Py_ssize_t e, k
         cdef Sketch* s
         for e in range(x.n):
-            k = self.place[column(x, e)]
+            k = self.place_of(x, e)
             if not k:
                 continue
             s = self.sketch(k)
