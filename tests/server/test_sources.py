@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from romco.server.sources import Message, RedisStream, SourceReader, open_source
+from romco.io.brokers import Message, RedisStream, open_source
+from romco.server.sources import SourceReader
 from tests.server.conftest import copied, opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits

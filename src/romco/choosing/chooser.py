@@ -136,6 +136,16 @@ class Chooser:
         return list(self._levels)
 
     @property
+    def n_tasks(self) -> int:
+        """Number of persons of whom a reward was learned."""
+        return len(self._levels)
+
+    def knows(self, task: Any) -> bool:
+        """Return True where anything is kept of a person."""
+        with Hold(self._lock, self._choices.copy) as choices:
+            return task in self._levels or any(one.task == task for one in choices.values())
+
+    @property
     def rewards(self) -> int:
         """Number of rewards learned."""
         return self._kernel.rewards
@@ -183,13 +193,61 @@ class Chooser:
                 self._check_repeated(stored, actions, id)
             return self._as_choice(stored)
 
+    def draw(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None
+    ) -> Choice:
+        """Draw as :meth:`choose` would, and change nothing; :meth:`keep` takes the choice up.
+
+        For those who write a choice to a log before it counts.
+        """
+        uniform = self._uniform(identity("id", id))
+        with Hold(self._lock):
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            place, drawn = self._kernel.draw(
+                offer.context, offer.actions, levels, self.floor, uniform, False
+            )
+            probabilities = dict(zip(offer.names, drawn, strict=True))
+            return Choice(offer.names[place], drawn[place], probabilities)
+
+    def keep(
+        self,
+        choice: Choice,
+        x: Mapping[str, Any],
+        *,
+        actions: Iterable[Any],
+        id: Any,
+        task: Any = None,
+    ) -> None:
+        """Keep a choice that was drawn before, until its reward comes.
+
+        Raises ValueError where the id is known, or the choice is not among these actions.
+        """
+        id = identity("id", id)
+        person = None if task is None else identity("task", task)
+        with Hold(self._lock):
+            if id in self._choices:
+                raise ValueError(f"id {id!r} was used before: give each choice an id of its own")
+            self._draw(x, actions, id, person, 0.0, choice)
+
+    def find(self, id: Any) -> Choice | None:
+        """Return the choice of an id, None where none is kept."""
+        with Hold(self._lock):
+            stored = self._choices.get(id)
+            return None if stored is None else self._as_choice(stored)
+
+    def is_pending(self, id: Any) -> bool:
+        """Return True where a choice waits for its reward."""
+        stored = self._choices.get(id)
+        return stored is not None and stored.context is not None
+
     def reward(self, id: Any, value: float) -> None:
         """Learn the reward of a choice, at any time after it, once.
 
         Raises KeyError where no choice of this id waits, ValueError where the value is bad.
         """
         id = identity("id", id)
-        number = self._checked_reward(value)
+        number = self.check_reward(value)
         with Hold(self._lock):
             stored = self._choices.get(id)
             if stored is None:
@@ -315,16 +373,22 @@ class Chooser:
         id: Id,
         person: Id | None,
         uniform: float,
+        choice: Choice | None = None,
     ) -> StoredChoice:
-        """Read the offer, draw, and keep the choice."""
+        """Read the offer, draw unless the choice is given, and keep it."""
         kernel = self._kernel
         offer = self._kernel.read(x, actions, MAX_ACTIONS)
+        if choice is not None and choice.probabilities.keys() != set(offer.names):
+            raise ValueError("the choice was made among other actions")
         if offer.new_actions or offer.new_context or offer.new_features:
             kernel.adopt(offer.new_actions, offer.new_context, offer.new_features)
         levels = None if person is None else self._levels.get(person, {})
         place, probabilities = kernel.draw(
             offer.context, offer.actions, levels, self.floor, uniform, True
         )
+        if choice is not None:
+            place = offer.names.index(choice.action)
+            probabilities = [choice.probabilities[name] for name in offer.names]
         numbers = [number for number, _ in offer.actions]
         chosen = offer.actions[place][1]
         stored = StoredChoice(numbers, probabilities, place, person, offer.context, chosen)
@@ -380,7 +444,8 @@ class Chooser:
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "little") >> 11) / 2**53
 
-    def _checked_reward(self, value: Any) -> float:
+    def check_reward(self, value: Any) -> float:
+        """Return a reward as a number; ValueError where it cannot be one."""
         if not isinstance(value, int | float | np.number | np.bool_):
             raise ValueError(f"a reward is a number; got {value!r:.60}")
         number = float(value)

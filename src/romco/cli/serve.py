@@ -2,13 +2,16 @@
 
 import json
 import logging
+import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from romco.choosing import Chooser
 from romco.cli.options import Labels, ModelOptions, expand_options, parse_label_budget, split_list
 from romco.cli.output import note
+from romco.io.modelfile import load
 from romco.io.schema import Schema, expand_groupings
 from romco.model import Columns, Model
 from romco.runs.resume import load_model
@@ -33,6 +36,16 @@ def serve(
         typer.Option(help="A grouping; again for more: the task of an event lists their levels."),
     ] = None,
     labels: Labels = None,
+    actions: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose instead of predict: a,b,... are offered where a request names none."
+        ),
+    ] = None,
+    reward: Annotated[str, typer.Option(help="Rewards of choices: yes/no or number.")] = "yes/no",
+    floor: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Part of the choices that is uniform.")
+    ] = 0.0,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -69,10 +82,11 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import Server
+        from romco.choosing_service import ChoosingApplication, ChoosingService
+        from romco.io.brokers import open_source
+        from romco.server.app import Application, Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
-        from romco.server.sources import open_source
         from romco.server.store import describe_origin
         from romco.server.writer import Service
     except ModuleNotFoundError as missing:
@@ -107,15 +121,33 @@ def serve(
             made.schema = schema
         return made
 
+    def new_chooser() -> Chooser:
+        if model is None:
+            seed = secrets.randbits(32)  # nobody can choose an action by the choice of an id
+            return Chooser(reward, floor=floor, seed=seed, pending=pending_events)  # type: ignore[arg-type]
+        made = load(model)
+        if not isinstance(made, Chooser):
+            raise ValueError(f"{model.name} holds no chooser, but a {type(made).__name__}")
+        return made
+
     groupings = list(expand_groupings(task or ()))
     if groupings[1:] and columns is not None:
         raise ValueError("--task and --columns contradict each other: groupings have names")
 
     source = None if from_ is None else open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
-    service = Service(data, new, settings, "" if model is None else describe_origin(model))
+    origin = "" if model is None else describe_origin(model)
+    service: Service
+    application = Application
+    if actions is None:
+        service = Service(data, new, settings, origin)
+    else:
+        offered = split_list(actions) or ()
+        service = ChoosingService(data, new_chooser, settings, origin, offered)
+        application = ChoosingApplication
     try:
-        options.check(data, service.served.model)
+        if actions is None:
+            options.check(data, service.served.model)
         if groupings[1:] and groupings != service.served.groupings:
             raise ValueError(f"{data.name} was begun with other groupings: use another folder")
         known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
@@ -125,7 +157,7 @@ def serve(
             service.close()
             note("configuration and data folder are in order")
             return
-        server = Server(service, access, host, port, grace)
+        server = Server(service, access, host, port, grace, application)
     except BaseException:
         service.close()
         raise

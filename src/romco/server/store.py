@@ -156,6 +156,9 @@ class Store(durable.Closing):
     (0, 0)
     """
 
+    file_kind = "model"  # of the files of checkpoints
+    decode_change: Callable[[bytes], Any] = staticmethod(decode_change)
+
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings = folder, settings
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -266,6 +269,9 @@ class Store(durable.Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
+        kind = getattr(model, "file_kind", "model")
+        if kind != self.file_kind:
+            raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
         self._remove_models(file)  # left by a kill within a checkpoint
         return model, sequence, scores
 
@@ -277,7 +283,7 @@ class Store(durable.Closing):
             rows = self._db.execute(query, (sequence, REPLAY_ROWS)).fetchall()
         for first, count, crc32, body in rows:
             try:
-                change = decode_change(body) if zlib.crc32(body) == crc32 else None
+                change = self.decode_change(body) if zlib.crc32(body) == crc32 else None
             except (ValueError, TypeError):
                 change = None
             if change is None or change.count != count or first != sequence + 1:
@@ -426,13 +432,13 @@ class Store(durable.Closing):
 
     def save_model(self, state: dict[str, Any], sequence: int) -> None:
         """Write a model file; may run in any thread."""
-        save_state(state, self.folder / _file(sequence))
+        save_state(state, self.folder / _file(sequence), self.file_kind)
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
         with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
             path = Path(folder) / "model.romco"
-            save_state(state, path)
+            save_state(state, path, self.file_kind)
             return path.open("rb")
 
     def put_checkpoint(self, sequence: int, scores: bytes) -> None:
