@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from romco.choosing.explanation import ChooserExplanation, explain_chooser
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.kernels.choosing import (
@@ -307,6 +308,19 @@ class Chooser:
                 parts = ActionReasons(shared + kernel.centre, own, personal, curiosity, features)
                 found[offer.names[k]] = parts
             return found
+
+    def explain(self, top: int = 20) -> ChooserExplanation:
+        """Return what was learned of actions, the best first, and of the people who differ most.
+
+        >>> chooser = Chooser()
+        >>> for k in range(50):
+        ...     drawn = chooser.choose({}, actions=["a", "b"], id=k, task="ann")
+        ...     chooser.reward(k, drawn.action == "a")
+        >>> [one.action for one in chooser.explain().actions]
+        ['a', 'b']
+        """
+        with Hold(self._lock):
+            return explain_chooser(self._kernel, self._levels, top)
 
     def expect(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None

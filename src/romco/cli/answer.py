@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import runs
+from romco.choosing import ChooserExplanation
 from romco.cli.options import AsJson, ModelPath, Weight, expand_options, resolve_source, split_list
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
@@ -213,6 +214,11 @@ def explain(
     from romco.explanations import explain as explained
 
     explanation = explained(load(model), top=top)
+    if isinstance(explanation, ChooserExplanation):
+        if html is not None or figures is not None:
+            raise ValueError(f"{model.name} holds a chooser: --html and --figures are for models")
+        print(explanation)
+        return
     if html is not None:  # before anything is printed: whoever reads it may stop reading
         durable.replace(html, [explanation.page().encode()])
         note(f"page: {html}")
