@@ -450,7 +450,7 @@ def coverage(kind, often):
         x = dict(zip("abc", row.tolist(), strict=True))
         for action, reasons in chooser.reasons(x, actions=actions).items():
             truth = weights[action] @ [1.0, *row]
-            within.append(abs(truth - reasons.score) < 2.0 * reasons.curiosity / 1.5)
+            within.append(abs(truth - reasons.score) < 2.0 * reasons.deviation)
     return np.mean(within)
 
 

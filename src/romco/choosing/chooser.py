@@ -33,6 +33,7 @@ Numbers = NDArray[np.float64]
 MAX_ACTIONS = 10_000  # of one choice
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
+PLAIN_NUMBERS = (int, float, bool)
 
 
 class Choice(NamedTuple):
@@ -54,6 +55,7 @@ class ActionReasons:
     own: float  # through the action's own weights
     personal: float  # the person's level for this action
     curiosity: float  # what is added because little is known
+    deviation: float  # standard deviation of the score
     features: dict[str, float]  # parts of ``own`` by feature, the largest first
 
     @property
@@ -189,9 +191,8 @@ class Chooser:
         with Hold(self._lock):
             stored = self._choices.get(id)
             if stored is None:
-                stored = self._draw(x, actions, id, person, uniform)
-            else:
-                self._check_repeated(stored, actions, id)
+                return self._draw(x, actions, id, person, uniform)
+            self._check_repeated(stored, actions, id)
             return self._as_choice(stored)
 
     def draw(
@@ -253,19 +254,20 @@ class Chooser:
             stored = self._choices.get(id)
             if stored is None:
                 raise KeyError(f"no choice {id!r} is known: it was dropped, or never made")
-            if stored.context is None:
+            offered, probabilities, place, task, context, features = stored
+            if context is None:
                 raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
             learned = self._kernel.rewards
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
                 recentre(self._kernel, number)
-            levels = None if stored.task is None else self._levels.setdefault(stored.task, {})
-            trust = self._trust.get(stored.task, FIRST_TRUST)
-            action = stored.offered[stored.place]
-            rewarded = stored._replace(context=None, features=None)
+            levels = None if task is None else self._levels.setdefault(task, {})
+            trust = self._trust.get(task, FIRST_TRUST)
+            action = offered[place]
+            rewarded = StoredChoice(offered, probabilities, place, task, None, None)
             how = levels, number, trust, self._choices, id, rewarded
-            trust = self._kernel.learn(stored.context, action, stored.features, *how)
+            trust = self._kernel.learn(context, action, features, *how)
             if levels is not None:
-                self._trust[stored.task] = trust
+                self._trust[task] = trust
 
     def forget(self, task: Any) -> None:
         """Forget a person: name, levels, and choices; KeyError where the person is not known."""
@@ -304,9 +306,11 @@ class Chooser:
                 shared, own, personal = means[k].tolist()
                 doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
                 curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
+                deviation = kernel.deviation * sqrt(variances[k].sum())
                 features = self._parts_by_feature(number, row)
-                parts = ActionReasons(shared + kernel.centre, own, personal, curiosity, features)
-                found[offer.names[k]] = parts
+                found[offer.names[k]] = ActionReasons(
+                    shared + kernel.centre, own, personal, curiosity, deviation, features
+                )
             return found
 
     def explain(self, top: int = 20) -> ChooserExplanation:
@@ -388,7 +392,7 @@ class Chooser:
         person: Id | None,
         uniform: float,
         choice: Choice | None = None,
-    ) -> StoredChoice:
+    ) -> Choice:
         """Read the offer, draw unless the choice is given, and keep it."""
         kernel = self._kernel
         offer = self._kernel.read(x, actions, MAX_ACTIONS)
@@ -400,17 +404,21 @@ class Chooser:
         place, probabilities = kernel.draw(
             offer.context, offer.actions, levels, self.floor, uniform, True
         )
-        if choice is not None:
-            place = offer.names.index(choice.action)
-            probabilities = [choice.probabilities[name] for name in offer.names]
-        numbers = [number for number, _ in offer.actions]
+        names = offer.names
+        if choice is None:
+            drawn = dict(zip(names, probabilities, strict=True))
+            choice = Choice(names[place], probabilities[place], drawn)
+        else:
+            place = names.index(choice.action)
+            probabilities = [choice.probabilities[name] for name in names]
         chosen = offer.actions[place][1]
-        stored = StoredChoice(numbers, probabilities, place, person, offer.context, chosen)
-        self._choices[id] = stored
+        self._choices[id] = StoredChoice(
+            offer.numbers, probabilities, place, person, offer.context, chosen
+        )
         if len(self._choices) > self.limit:
             _, oldest = self._choices.popitem(last=False)
             self.dropped += oldest.context is not None
-        return stored
+        return choice
 
     def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
         """Return an offer to score without learning its names: new actions are -1."""
@@ -460,7 +468,7 @@ class Chooser:
 
     def check_reward(self, value: Any) -> float:
         """Return a reward as a number; ValueError where it cannot be one."""
-        if not isinstance(value, int | float | np.number | np.bool_):
+        if type(value) not in PLAIN_NUMBERS and not isinstance(value, np.number | np.bool_):
             raise ValueError(f"a reward is a number; got {value!r:.60}")
         number = float(value)
         if self.kind == "yes/no" and number not in (0.0, 1.0):

@@ -87,7 +87,7 @@ def explain_chooser(
 def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
     own = kernel.own[number]
     if own is None:
-        deviation = kernel.deviation * sqrt(kernel.own_weights)
+        deviation = kernel.deviation * sqrt(kernel.own_level)
         return ActionInsight(kernel.names[number], kernel.centre, deviation, {})
     known = list(kernel.context.number)[: own.width - 1]
     deviation = kernel.deviation * sqrt(own.covariance[0, 0])
