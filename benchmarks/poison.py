@@ -3,7 +3,8 @@
     ROMCO_DATA=... python -m benchmarks.poison [emails mhc]
 
 All labels of a fifth of the tasks are flipped, from the first event on. Each event is predicted,
-then learned, in a random order. The error is that of the other tasks, beside a run in which nobody lies.
+then learned, in a random order. The error is that of the other tasks, beside a run in which nobody
+lies.
 ``python -m benchmarks.decisions poison`` does the same for choices.
 """
 
