@@ -81,28 +81,9 @@ int main(void) {
         romco_add_products(k, n, w, a, 80, b, 80, out, 80, 0);
         digest = mixed(digest);
     }
-    romco_steps steps = {0};
-    double all[12] = {0.0}, own[6] = {0.0}, told[18];
-    romco_sums sums;
-    steps.prior_all = romco_both(1.0, 0.3);
-    steps.prior_own = romco_both(1.0, 0.5);
-    steps.prior_both = romco_both(0.7, 1.0);
-    steps.b_forgets = 0.1;
-    steps.forgetting = 0.01;
     for (int i = 0; i < 4000; i++) {
-        romco_clear(&sums);
-        romco_accumulate(&sums, all, b + i, a[i]);
-        romco_accumulate_own(&sums, own, a[i]);
-        romco_store_sums(&sums, told);
-        steps.a_all[0] = steps.a_own = romco_both(b[i] - 0.1 * told[0], b[i] - 0.1 * told[1]);
-        steps.b_all[0] = steps.b_own = romco_both(0.1, 0.2);
-        steps.a_all[1] = romco_both(0.5 * b[i], b[i]);
-        steps.a_forgets = b[i] - 0.1 * told[10];
-        steps.a_both = romco_both(b[i], b[i]);
-        steps.b_both = romco_both(0.1, 0.1);
-        romco_update(&steps, all, b + i, own, a[i], i % 2);
         romco_axpy(80, 1e-3 * a[i], a, out);
-        out[i % 80] += romco_dot(77, a, b + i % 80) + told[i % 18];
+        out[i % 80] += romco_dot(77, a, b + i % 80);
         romco_rotate(40, 0.8, 0.6, out, out + 40);
     }
     digest = mixed(digest);
@@ -121,7 +102,7 @@ int main(void) { printf("%d", __builtin_cpu_supports("avx2") != 0); return 0; }
 def program():
     """The C of these files, as the compiler sees it, and a digest of what it computes."""
     found = [HEAD]
-    for name in ("core/dense.pxd", "core/dense.pyx", "auto/lanes.pxd"):
+    for name in ("core/dense.pxd", "core/dense.pyx"):
         text = (KERNELS / name).read_text()
         match = re.search(r'cdef extern from \*:\n    """\n(.*?)\n    """', text, re.S)
         found.append(match.group(1).replace("\\\\", "\\"))

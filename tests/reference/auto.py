@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tests.reference.functions import MOST, WAVES, Functions, Sketch
 from tests.reference.scales import Scales
 
 FREQUENT = 100
@@ -98,11 +99,12 @@ FIELDS = ("information", "precision")
 
 
 class Auto:
-    def __init__(self, d, m):
-        self.d, self.m = d, m
-        one, wide = np.ones(d), [10.0] * d + [1.0]
+    def __init__(self, d, m, curved=True):
+        self.d, self.m, self.curved = d, m, curved
+        one, wide = np.ones(d), [10.0] * d + [1.0] + [10.0] * MOST
         self.hinge, self.shared, self.mixed = Belief(one), Belief(wide), Belief(wide)
-        self.joint, self.closed = {d}, False  # weights with covariances; the last is the intercept
+        self.joint, self.closed = [d], False  # weights with covariances; the intercept comes first
+        self.functions, self.functions_due = Functions(10.0), 0
         self.own = [Belief(one) for _ in range(m)]
         self.slopes = [[Slope() for _ in range(d)] for _ in range(m)]
         self.levels = [Slope() for _ in range(m)]
@@ -120,7 +122,7 @@ class Auto:
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
-        self.log_squares, self.count, self.next = 0.0, 0, 32
+        self.log_squares, self.count, self.answers, self.next = 0.0, 0, 0, 32
         self.scales = Scales(d)
 
     def unit(self):
@@ -139,22 +141,27 @@ class Auto:
         pairs = zip(self.slopes[i], self.slope_priors(), strict=True)
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
-    def learners(self, i, x):
+    def row(self, x, stored):
+        """Features, the intercept and functions."""
+        return np.concatenate([x, [1.0], self.functions.values(self.functions.seen(stored))])
+
+    def learners(self, i, x, stored):
         """Mean and variance of each learner."""
-        one, (slope, left) = np.append(x, 1.0), self.personal(i)
+        one, (slope, left) = self.row(x, stored), self.personal(i)
         level, level_left = self.levels[i].look(self.level_variance)
         mean, variance = self.mixed.look(one)
         mixed = mean + slope @ x + level, variance + left @ x**2 + level_left
-        return self.own[i].look(x), mixed, self.hinge.look(x), self.shared.look(one)
+        shared = (0.0, 0.0) if self.closed else self.shared.look(one)
+        return self.own[i].look(x), mixed, self.hinge.look(x), shared
 
-    def inputs(self, i, x):
-        own, mixed, hinge, shared = self.learners(i, x)
+    def inputs(self, i, x, stored):
+        own, mixed, hinge, shared = self.learners(i, x, stored)
         low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
         return np.array([1, own[0], moderate(*mixed), hinge[0], moderate(*shared), *low_rank])
 
-    def copied_inputs(self, i, x):
+    def copied_inputs(self, i, x, stored):
         """The inputs by copies of the weights, and the variances of now."""
-        _, mixed, _, shared = self.learners(i, x)
+        _, mixed, _, shared = self.learners(i, x, stored)
         there = np.flatnonzero(x).tolist()
         all_ = [self.copies.get(j, (0.0, 0.0, 0.0)) for j in there]
         pairs = [self.copies.get((i, j), (0.0, 0.0)) for j in there]
@@ -165,9 +172,16 @@ class Auto:
         if self.copied.get(("task", i), 0.0) <= self.drawn:
             factor = self.B.T @ self.own[i].w
         old_mixed += mixed_intercept + old_slopes + level
+        functions = self.row(x, stored)[self.d + 1 :]
+        for f in np.flatnonzero(functions).tolist():
+            copies = self.copies.get(("function", f), (0.0, 0.0))
+            old_shared, old_mixed = np.array([old_shared, old_mixed]) + functions[f] * np.array(
+                copies
+            )
         low_rank = (self.B.T @ x) * factor
         z = [1, old_own, moderate(old_mixed, mixed[1]), old_hinge]
-        return np.array([*z, moderate(old_shared + intercept, shared[1]), *low_rank])
+        old_shared = 0.0 if self.closed else old_shared + intercept
+        return np.array([*z, moderate(old_shared, shared[1]), *low_rank])
 
     def moment_of(self, x):
         """What the moment adds, and its variance."""
@@ -183,10 +197,11 @@ class Auto:
 
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
+        stored, x = split(x)
         x = self.scales.look(x) * self.unit()
         return (
-            self.count,
-            moderate(*self.settled(i, self.inputs(i, x))) + offset,
+            self.answers,
+            moderate(*self.settled(i, self.inputs(i, x, stored))) + offset,
             self.moment_of(x)[0],
         )
 
@@ -199,9 +214,9 @@ class Auto:
         return np.log(yes / no)
 
     def predict_frozen(self, i, x, offset=0.0):
-        return (
-            moderate(*self.frozen.look(self.inputs(i, self.scales.look(x) * self.unit()))) + offset
-        )
+        stored, x = split(x)
+        x = self.scales.look(x) * self.unit()
+        return moderate(*self.frozen.look(self.inputs(i, x, stored))) + offset
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -212,13 +227,17 @@ class Auto:
             if h == 0:
                 continue
             first = self.count == 0
+            stored, x = split(x)
             there, x = x != 0, self.scales.count(x)
             self.choose(there if x.any() else np.zeros(self.d))
             if first:
                 self.tally(x, h)
-            self.learn(i, x * self.unit(), y, h, then, offset)
+            self.learn(i, x * self.unit(), y, h, stored, then, offset)
             if not first:
                 self.tally(x, h)
+            self.functions.count(stored)
+            self.choose_functions()
+            self.answers += h
         if self.count >= self.next:
             if self.drawing is None:
                 self.next = self.count
@@ -226,7 +245,7 @@ class Auto:
                 next(self.drawing)
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
-                self.B, self.drawing, self.drawn = B, None, self.count
+                self.B, self.drawing, self.drawn = B, None, self.answers
                 self.next = max(1.25 * self.count, 41 * self.count - 40 * self.next)
 
     def own_vectors(self):
@@ -235,53 +254,100 @@ class Auto:
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
         for x in xs:
-            self.tally(self.scales.count(x), 1)
+            self.tally(self.scales.count(split(x)[1]), 1)
 
     def choose(self, there):
         """Covariances are kept of the features that are frequent, unless these are too many."""
         scales = self.scales.measured.scales if hasattr(self.scales, "measured") else self.scales
         count, events = scales.c, int(scales.events)
         if events & (events - 1) == 0:
-            self.leave(j for j in self.joint - {self.d} if count[j] < 0.05 * events)
-        for j in np.flatnonzero(there):
+            self.leave(j for j in self.joint[:0:-1] if j < self.d and count[j] < 0.05 * events)
+        for j in np.flatnonzero(there).tolist():
             if j in self.joint or self.closed or count[j] < 0.1 * events:
                 continue
-            if len(self.joint) > min(self.d, FREQUENT):
+            if sum(k <= self.d for k in self.joint) > min(self.d, FREQUENT):
                 self.closed = events >= 256
                 if self.closed:
-                    self.leave(self.joint - {self.d})
+                    self.leave(self.joint[:0:-1])
                     for k in range(self.d):  # from now on the prior variance is 1
                         for S in (self.shared.S, self.mixed.S):
                             S[k, k] = 1 / (1 / S[k, k] - 1 / 10 + 1)
                 break
-            self.joint.add(int(j))
-            self.counted[int(j)] = self.evidence_of(j)
+            self.joint.append(j)
+            self.functions.sketches[j] = Sketch()
+            self.counted[j] = self.evidence_of(j)
 
-    def leave(self, features):
-        for j in list(features):
-            self.joint.remove(j)
+    def leave(self, weights):
+        """Give up covariances; the last one takes the place."""
+        for j in list(weights):
+            k = self.joint.index(j)
+            self.joint[k] = self.joint[-1]
+            self.joint.pop()
             self.shared.part(j)
             self.mixed.part(j)
-            self.slope_variances[j] = np.nan
-            self.moment_slopes.w[j], self.moment_slopes.S[j, j] = 0.0, 1.0
+            self.functions.forget_scores()
+            if j < self.d:
+                del self.functions.sketches[j]
+                self.slope_variances[j] = np.nan
+                self.moment_slopes.w[j], self.moment_slopes.S[j, j] = 0.0, 1.0
+
+    def choose_functions(self):
+        """Waves of numbers, and products that are far from chance."""
+        functions, features = self.functions, [j for j in self.joint if j < self.d]
+        if self.answers < self.functions_due or not self.curved:
+            return
+        self.functions_due = max(64, 2 * self.answers)
+        for f, used in enumerate(functions.used):
+            if used is not None and not {used[0], used[-2]} <= set(features):
+                functions.used[f] = None
+                if self.d + 1 + f in self.joint:
+                    self.leave([self.d + 1 + f])
+        for j in [j for j in self.joint if j < self.d]:
+            if functions.far_from_a_line(j, always=True) and (j, 1) not in functions.used:
+                for order in range(1, WAVES + 1):
+                    if len(self.joint) < 128 - 16:
+                        self.add_function((j, order))
+        joined = 0
+        while self.answers >= 512 and joined < 6 and len(self.joint) < 128:
+            best = functions.best_product()
+            if best is None:
+                break
+            made = self.joint[best[0]], best[1], self.joint[best[2]], best[3]
+            if not functions.known(made):
+                self.add_function(made)
+                joined += 1
+        functions.forget_scores()
+
+    def add_function(self, made):
+        if None in self.functions.used:
+            f = self.functions.used.index(None)
+            self.functions.used[f] = made
+            for belief in (self.shared, self.mixed):
+                belief.w[self.d + 1 + f] = 0.0
+                belief.part(self.d + 1 + f)
+                belief.S[self.d + 1 + f, self.d + 1 + f] = 10.0
+            self.copies.pop(("function", f), None)
+            self.copied.pop(("function", f), None)
+            self.joint.append(self.d + 1 + f)
 
     def evidence_of(self, j):
         return Variances(0.003).evidence([slopes[j] for slopes in self.slopes])
 
-    def learn(self, i, x, y, h, then=None, offset=0.0):
-        z, copied = self.inputs(i, x), self.copied_inputs(i, x)
-        learners, settled = self.learners(i, x), self.settled(i, z)
-        if self.count > 50:
+    def learn(self, i, x, y, h, stored, then=None, offset=0.0):
+        z, copied = self.inputs(i, x, stored), self.copied_inputs(i, x, stored)
+        learners, settled = self.learners(i, x, stored), self.settled(i, z)
+        if self.answers > 50:
             step = logistic(y, *self.frozen.look(copied), h, offset)
             self.frozen.step(copied, *step, range(9))
         shift = self.learn_moment(x, y, h, moderate(*settled) + offset, then)
-        self.renew_copies(i, x)
+        self.renew_copies(i, x, stored)
         own, mixed, hinge, shared = learners
         bias = np.tanh(0.5 * offset)
-        one = np.append(x, 1.0)
+        one = self.row(x, stored)
         self.own[i].step(x, *arow(y, *own, r=0.3 / h, offset=bias))
         self.hinge.step(x, *arow(y, *hinge, r=0.3 / h, offset=bias))
-        self.shared.step(one, *logistic(y, *shared, h, offset), self.joint)
+        if not self.closed:
+            self.shared.step(one, *logistic(y, *shared, h, offset), self.joint)
         step, priors = logistic(y, *mixed, h, offset), self.slope_priors()
         before = self.mixed.look(one)
         self.mixed.step(one, *step, self.joint)
@@ -291,17 +357,19 @@ class Auto:
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
         self.levels[i].step(1.0, *step, self.level_variance)
+        residual = y * sigmoid(-y * (moderate(*mixed) + offset))
+        self.functions.score(self.functions.seen(stored), residual, self.joint.index)
         step = logistic(y, *settled, h, offset + shift)
         self.live.step(z, *step, range(9))
         self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
         self.deviations[i].step(z[1:3], *step)
-        if self.count >= self.due:
+        if self.answers >= self.due:
             self.estimate()
 
     def learn_moment(self, x, y, h, settled, then):
         """Weigh the moment by what it predicted; it steps; return what it explains."""
         moment, variance, x = self.moment_of(x)
-        late = then is not None and self.count - then[0] > h
+        late = then is not None and self.answers - then[0] > h
         before, added = then[1:] if late else (settled, moment)
         better = self.tracking * sigmoid(y * (before + added)) ** h
         w = better / (better + (1 - self.tracking) * sigmoid(y * before) ** h)
@@ -316,13 +384,16 @@ class Auto:
         self.moment_slopes.forget(x, 0.01 * h)
         return self.tracking * moment if self.drift > 0.2 else 0.0
 
-    def renew_copies(self, i, x):
-        now, (slope, _) = self.count + 1, self.personal(i)
+    def renew_copies(self, i, x, stored):
+        now, (slope, _) = self.answers + 1, self.personal(i)
         level = self.levels[i].look(self.level_variance)[0]
         fresh = {
-            "intercepts": (self.shared.w[-1], self.mixed.w[-1]),
+            "intercepts": (self.shared.w[self.d], self.mixed.w[self.d]),
             ("task", i): (level, self.B.T @ self.own[i].w),
         }
+        for f in np.flatnonzero(self.row(x, stored)[self.d + 1 :]).tolist():
+            k = self.d + 1 + f
+            fresh["function", f] = self.shared.w[k], self.mixed.w[k]
         for j in np.flatnonzero(x).tolist():
             fresh[j] = self.hinge.w[j], self.shared.w[j], self.mixed.w[j]
             fresh[i, j] = self.own[i].w[j], slope[j]
@@ -336,11 +407,16 @@ class Auto:
         every = [slope for slopes in self.slopes for slope in slopes]
         self.level_variance = Variances(0.01).expected(self.levels, 0.1)
         self.slope_variance = Variances(0.003).expected(every, 0.3)
-        for j in self.joint - {self.d}:
+        for j in [j for j in self.joint if j < self.d]:
             grid = Variances(0.003)
             grid.evidence = lambda _, j=j: self.evidence_of(j) - self.counted[j]
             self.slope_variances[j] = grid.expected([], self.slope_variance)
-        self.due = 1.02 * self.count + 1
+        self.due = 1.02 * self.answers + 1
+
+
+def split(x):
+    """Entries that are stored, and all of them: NaN is one that is not."""
+    return [(j, value) for j, value in enumerate(x.tolist()) if value == value], np.nan_to_num(x)
 
 
 def advance(drawing, budget):

@@ -28,7 +28,9 @@ class Classes:
     def __init__(self, d, m, inner, pairs, classes, together=False):
         self.pairs, self.classes = pairs, classes
         self.measured = Measured(d, classes) if together else None
-        self.learners = [Auto(d, m) if together else Apart(inner, d, m) for _ in pairs]
+        self.learners = [
+            Auto(d, m, curved=False) if together else Apart(inner, d, m) for _ in pairs
+        ]
         if together:
             for learner, pair in zip(self.learners, pairs, strict=True):
                 learner.scales = Between(self.measured, pair)

@@ -51,7 +51,8 @@ class Scales:
 
     def zeros(self):
         """Features whose zeros are values."""
-        return (self.centre != 0) & (self.c >= 0.69 * self.events) & ~self.spread()
+        often = (self.c >= 0.69 * self.events) & ~self.spread()
+        return (self.centre != 0) & (often | (self.c >= 0.85 * self.events))
 
     def spread(self):
         """Features that have more than one value other than zero."""

@@ -1,5 +1,6 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
+from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
@@ -24,7 +26,7 @@ from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
-from romco.learners.shared import OWN, PAIRS, SCALED, BaseAuto
+from romco.learners.shared import OWN, PAIRS, PairLearner, stored_columns
 from romco.learners.sharing import (
     Belief,
     Block,
@@ -40,10 +42,12 @@ from romco.learners.sharing import (
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
+DIRECTIONS = slice(INPUT_NAMES.index("direction 1"), INPUT_NAMES.index("direction 1") + RANK)
 NO_VARIANCE = (
     1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
 PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
+SCALED = ("units", "typical")  # arrays of the features' scales
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
@@ -58,25 +62,20 @@ def columns_of(fields: tuple[str, ...], *starts: str) -> tuple[int, ...]:
     return tuple(k for k, name in enumerate(fields) if name.startswith(starts))
 
 
-def belief(name: str) -> Belief:
+def _belief(name: str, prior: float) -> Belief:
     """Return the two columns of a learner's weights."""
-    prior = 1.0 if name == "hinge" else constants.GLOBAL_PRIOR
     mean, spent = (FEATURE_FIELDS.index(f"{name}_{part}") for part in ("mean", "spent"))
     return Belief(mean, spent, prior=prior)
 
 
 def evidence_and_rest(fields: tuple[str, ...]) -> tuple[Sum, Latest]:
-    """Return the merge rules of a state whose evidence is added, and nothing else."""
-    sums = columns_of(fields, "evidence", "level_evidence", "slope_evidence")
+    """Return the merge rules of a state whose evidence and counts are added, and nothing else."""
+    added = ("evidence", "level_evidence", "slope_evidence", "answers", "total", "squares")
+    sums = columns_of(fields, *added)
     return Sum(sums), Latest(tuple(k for k in range(len(fields)) if k not in sums))
 
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
-    PerFeature(
-        "features",
-        *(belief("hinge"), belief("global"), belief("mixed")),
-        Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
-    ),
     Whole("global_intercept", Belief(0, 1)),
     Whole("mixed_intercept", Belief(0, 1)),
     Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
@@ -87,8 +86,23 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
+    Fixed("definitions"),
+    Whole("scores", Sum(tuple(range(2 * BASES)))),
+    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
     OWN,
 )
+
+
+class FrozenShares(NamedTuple):
+    """Factors (n,) of the parts of the learners in frozen margins of n events."""
+
+    whole: Numbers  # of all that stacking adds up
+    constant: Numbers
+    hinge: Numbers
+    everybody: Numbers  # of the global learner
+    mixed: Numbers  # of the shared vector of the mixed learner,
+    personal: Numbers  # and of a task's level and slopes there
+    own: Numbers
 
 
 class SubspaceRows(NamedTuple):
@@ -105,36 +119,12 @@ def prior_covariance(weights: Numbers) -> Numbers:
     return np.asarray(spread + constants.SCALE_VARIANCE * np.outer(direction, direction))
 
 
-class Auto(BaseAuto):
-    r"""Four Gaussian learners, the moment, and two stacking models; no parameters.
+class BaseAuto(PairLearner):
+    """``romco-auto`` for two classes or numbers, which differ in the loss (abstract)."""
 
-    The learners are two losses, squared hinge (AROW: bold, for clean data) and logistic
-    (cautious, for noisy data), by two degrees of sharing. *Global hinge* and *global logistic*
-    have one vector for all tasks, *own hinge* has one per task, and *mixed logistic* has a
-    shared vector, and a level and slopes of each task whose variances are learned. A low-rank
-    :math:`B F^\top` of rank four, computed from the own vectors from time to time, is what
-    groups of tasks have in common.
-
-    A stacking model, which is a Bayesian logistic regression with a small deviation for each
-    task, turns their margins into log-odds, and *the moment* follows what holds for the last
-    events only. These are live predictions. Frozen predictions, after which no labels come,
-    have a stacking model of their own, which learns from predictions by old weights. A margin is
-    a log-odds: ``1 / (1 + exp(-margin))`` is a probability.
-
-    Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Of features that are present in a tenth of the events the shared
-    logistic vectors have all covariances. The model is derived in ``docs/romco-auto.md``.
-    Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
-
-    >>> import numpy as np, romco
-    >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
-    >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
-    >>> for _ in range(5):
-    ...     learner.update(romco.Round(np.array([0, 1]), x, y))
-    >>> bool((learner.predict(romco.Round(np.array([2, 2]), x, y)) * y > 0.5).all())  # a new task
-    True
-    """
-
+    supports_offset = True
+    one_pass = True
+    linear: ClassVar = False
     uses_unlabelled: ClassVar = True
     shapes: ClassVar = {
         **dict.fromkeys(("features", "units", "directions"), "d*"),
@@ -142,12 +132,16 @@ class Auto(BaseAuto):
         **PAIRS,
     }
     kernel: AutoKernel
+    inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
+    scales: ClassVar[type[Scales]] = Scales
+    described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
+    prior: ClassVar[float]  # variance of a shared weight
+    start: ClassVar[float]  # variance of tasks' levels before any event
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        places = 1 + min(n_features, FREQUENT)
-        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in INPUT_NAMES])
-        covariance = prior_covariance(weights)
+        places = 1 + min(n_features, FREQUENT) + MOST_FUNCTIONS
+        weights, covariance = self._stacking_prior()
         renewal = np.full(len(weights), constants.RENEWAL)
         arrays: Arrays = {
             "features": aligned_zeros(n_features, len(FEATURE_FIELDS)),
@@ -169,6 +163,9 @@ class Auto(BaseAuto):
             "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "mixed_frequent": np.full(places, -1.0),
+            "functions": np.zeros((MOST_FUNCTIONS, len(FEATURE_FIELDS))),
+            "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
+            "scores": np.zeros((BASES, 2 * BASES)),  # of products of two columns, and squares
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
@@ -176,11 +173,19 @@ class Auto(BaseAuto):
         arrays["renewal"][0] = 0.0
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][stream["tracking"]] = constants.TRACKING_PRIOR
-        arrays["stream"][stream["level_variance"]] = constants.LEVEL_START
+        arrays["stream"][stream["level_variance"]] = self.start
         arrays["stream"][stream["slope_variance"]] = constants.SLOPE_START
-        self._keep(len(PAIR_FIELDS), arrays)
+        self._keep(len(PAIR_FIELDS), self._with_more(arrays))
         self._lent: tuple[str, ...] = ()  # arrays that are another's
-        self._make_kernel(Scales(arrays["units"], arrays["typical"]))
+        self._make_kernel(self.scales(arrays["units"], arrays["typical"]))
+
+    @abstractmethod
+    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
+        """Return means and covariances of stacking weights before any event."""
+
+    def _with_more(self, arrays: Arrays) -> Arrays:
+        """Return the arrays, with those that the target needs besides."""
+        return arrays
 
     def _make_kernel(self, units: Units) -> None:
         """Make the kernel of the arrays."""
@@ -209,25 +214,22 @@ class Auto(BaseAuto):
         task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
         return task, feature, dict(zip(PAIR_FIELDS, values.T, strict=True))
 
-    def _weights_of(self, name: str, deviation: str | None = None) -> Numbers:
-        """Return each task's weight (m, 1) of an input."""
-        weights = np.full(self.n_tasks, self._arrays["weight"][INPUT_NAMES.index(name)])
-        if deviation is not None:
-            weights += self.field("tasks", f"{deviation}_deviation")
-        return weights[:, None]
-
     def shared_factors(self) -> tuple[Numbers, Numbers]:
-        by_task = [
-            self._weights_of("global hinge"),
-            self._weights_of("global logistic"),
-            self._weights_of("mixed logistic", "mixed"),
-            self._arrays["weight"][-RANK:] * self._factor(),
-        ]
+        low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
+        by_task = [*self._shared_weights(), low_rank]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         side = RANK * self._side()
         directions = self._arrays["directions"][:, side : side + RANK]
         left = np.column_stack([*vectors, directions])
         return self.units()[:, None] * left, np.hstack(by_task)
+
+    @abstractmethod
+    def _shared_weights(self) -> list[Numbers]:
+        """Return each task's weights (m, 1) of the three shared vectors."""
+
+    @abstractmethod
+    def _personal_weights(self) -> tuple[Numbers, Numbers]:
+        """Return each task's weights (m, 1) of its own vector and of its slopes."""
 
     def personal_sparse(self) -> Any:
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
@@ -235,14 +237,13 @@ class Auto(BaseAuto):
         task, feature, pair = self._pairs()
         variance = self.kernel.slope_variances()[feature]
         slope = pair["information"] * variance / (1.0 + variance * pair["precision"])
-        hinge = self._weights_of("own hinge", "own")[task, 0] * pair["hinge_mean"]
-        mixed = self._weights_of("mixed logistic", "mixed")[task, 0] * slope
-        values = (hinge + mixed) * self.units()[feature]
+        own, mixed = (weights[task, 0] for weights in self._personal_weights())
+        values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def own_shares(self) -> Numbers:
-        """Return each task's weight (m, 1) of its own hinge vector."""
-        return self._weights_of("own hinge", "own")
+        """Return each task's weight (m, 1) of its own vector."""
+        return self._personal_weights()[0]
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
@@ -267,12 +268,9 @@ class Auto(BaseAuto):
             found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
         return found
 
-    def probabilities(self, margins: Numbers) -> Numbers:
-        return 0.5 * (1.0 + np.tanh(0.5 * margins))
-
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
-        return dict(zip(INPUT_NAMES, self._arrays["weight"].tolist(), strict=True))
+        return dict(zip(self.inputs, self._arrays["weight"].tolist(), strict=True))
 
     def difference(self) -> Numbers:
         """Return the evidence (m,) that each task differs from the others, as log-odds.
@@ -331,34 +329,54 @@ class Auto(BaseAuto):
         from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
         events = self.events_of(round)
-        starts, features, values, own, levels = self.kernel.entries(events)
+        starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
-        level, global_variance, mixed_variance, variance = levels.T
-        weight = dict(zip(INPUT_NAMES, self._arrays["frozen_weight"], strict=True))
-        scale = _moderation(variance)
-        global_scale = scale * weight["global logistic"] * _moderation(global_variance)
-        mixed_scale = scale * weight["mixed logistic"] * _moderation(mixed_variance)
+        share = self._frozen_shares(levels)
         side = RANK * self._side()
         directions = self._arrays["directions"][features, side : side + RANK]
-        low_rank = self._arrays["frozen_weight"][-RANK:] * self._factor()[task]
+        low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
-            scale[row] * weight["global hinge"] * self.field("features", "hinge_mean")[features]
-            + global_scale[row] * self.field("features", "global_mean")[features]
-            + mixed_scale[row] * self.field("features", "mixed_mean")[features]
-            + scale[row] * (low_rank[row] * directions).sum(axis=1)
+            share.hinge[row] * self.field("features", "hinge_mean")[features]
+            + share.everybody[row] * self.field("features", "global_mean")[features]
+            + share.mixed[row] * self.field("features", "mixed_mean")[features]
+            + share.whole[row] * (low_rank[row] * directions).sum(axis=1)
         )
-        personal = scale[row] * weight["own hinge"] * own[:, 0] + mixed_scale[row] * own[:, 1]
+        personal = share.own[row] * own[:, 0] + share.personal[row] * own[:, 1]
         intercept = (
-            scale * weight["constant"]
-            + global_scale * self._arrays["global_intercept"][0, 0]
-            + mixed_scale * (self._arrays["mixed_intercept"][0, 0] + level)
+            share.constant
+            + share.everybody * self._arrays["global_intercept"][0, 0]
+            + share.mixed * self._arrays["mixed_intercept"][0, 0]
+            + share.personal * levels[:, 0]
         )
 
         def part(terms: Numbers) -> "csr_array":
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
-        return Contributions(part(shared), part(personal), intercept)
+        by_function = share.everybody[:, None] * self.function_weights("global")
+        by_function = by_function + share.mixed[:, None] * self.function_weights("mixed")
+        curves = (functions * by_function) @ self._function_columns()
+        return Contributions(part(shared) + csr_array(curves), part(personal), intercept)
+
+    def function_weights(self, learner: str) -> Numbers:
+        """Return the weights (f,) of functions of columns in the global or the mixed learner."""
+        return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
+
+    def _function_columns(self) -> Any:
+        """Return whose functions are (f, d): products belong to two columns by halves."""
+        from scipy.sparse import csr_array
+
+        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
+        used = np.flatnonzero(field["used"])
+        crossed = used[field["second"][used] >= 0.0]
+        row = np.concatenate([used, crossed])
+        column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
+        share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
+        return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
+
+    @abstractmethod
+    def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
+        """Return by what the parts of the learners are multiplied in frozen margins."""
 
     def prediction_context(self, round: Round) -> Numbers:
         return self.kernel.prediction_context(self.events_of(round))
@@ -387,6 +405,15 @@ class Auto(BaseAuto):
         """Return the live arrays of feature scales."""
         return {name: self._arrays[name] for name in SCALED}
 
+    def drop_functions(self) -> None:
+        """Keep no functions of columns: one of many learners would need too much memory."""
+        places = 1 + min(self.n_features, FREQUENT)
+        a = self._arrays
+        a |= {name: a[name][:0] for name in ("functions", "definitions", "scores")}
+        a |= {name: a[name][:places].copy() for name in ("places", "frequent", "mixed_frequent")}
+        a |= {name: a[name][:places, :places].copy() for name in ("global_joint", "mixed_joint")}
+        self._make_kernel(self.scales(a["units"], a["typical"]))
+
     def share_units(self, arrays: Arrays, units: Units) -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
@@ -397,12 +424,17 @@ class Auto(BaseAuto):
     # In shards
 
     def sharing(self) -> tuple[Line, ...]:
-        kernel, prior = self.kernel, constants.GLOBAL_PRIOR
+        kernel, prior = self.kernel, self.prior
         blocks = (
             Block("global_joint", kernel.global_block, prior),
             Block("mixed_joint", kernel.mixed_block, prior),
         )
-        return *SHARING, *blocks
+        beliefs = PerFeature(
+            "features",
+            *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
+            Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
+        )
+        return beliefs, *SHARING, *blocks
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
@@ -435,16 +467,116 @@ class Auto(BaseAuto):
         """Replace B, and project the own tasks on it: F = W'B."""
         self.kernel.put_directions(subspace.rows, subspace.values)
 
+    def stored_numbers(
+        self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
+    ) -> Numbers:
+        """Number k of pairs, of some features and tasks."""
+        lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
+        block: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
+        return np.asarray(block.toarray())
+
+    def _side(self) -> int:
+        """Return which of the two sides of the subspace is in use, 0 or 1."""
+        return int(self._arrays["progress"][3] == 1.0)
+
+    def _factor(self) -> Numbers:
+        """F (m, 4), of the side of the subspace that is in use."""
+        return self._arrays["factor"][:, RANK * self._side() :][:, :RANK]
+
+    def feature_moments(self) -> tuple[Numbers, Numbers]:
+        rows = max(float(self._arrays["typical"][0]), 1.0)
+        _, total, squares = self._arrays["units"][:, :3].T
+        mean = total / rows
+        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
+
     def load(self, arrays: Arrays) -> None:
         if isinstance(arrays.get("personal"), Pairs):  # arrays of the same shape go with it
             own = self._arrays
             own |= {k: a for k, a in arrays.items() if k in own and a.shape == own[k].shape}
-            self.share_units(self.own_units(), Scales(own["units"], own["typical"]))
+            self.share_units(self.own_units(), self.scales(own["units"], own["typical"]))
         self.kernel.others_change()
         super().load(arrays)
+        self.kernel.subspace.lose_track()
+        if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
 
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
+
+    @abstractmethod
+    def units(self) -> Numbers:
+        """Return factors (d,) that bring each feature to the learners' units."""
+
+
+class Auto(BaseAuto):
+    r"""Four Gaussian learners, the moment, and two stacking models; no parameters.
+
+    The learners are two losses, squared hinge (AROW: bold, for clean data) and logistic
+    (cautious, for noisy data), by two degrees of sharing. *Global hinge* and *global logistic*
+    have one vector for all tasks, *own hinge* has one per task, and *mixed logistic* has a
+    shared vector, and a level and slopes of each task whose variances are learned. A low-rank
+    :math:`B F^\top` of rank four, computed from the own vectors from time to time, is what
+    groups of tasks have in common.
+
+    A stacking model, which is a Bayesian logistic regression with a small deviation for each
+    task, turns their margins into log-odds, and *the moment* follows what holds for the last
+    events only. These are live predictions. Frozen predictions, after which no labels come,
+    have a stacking model of their own, which learns from predictions by old weights. A margin is
+    a log-odds: ``1 / (1 + exp(-margin))`` is a probability.
+
+    Each feature is measured in a unit of its own, found as events come in, and centred if it
+    is nearly always there. Of features that are present in a tenth of the events the shared
+    logistic vectors have all covariances. The model is derived in ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
+
+    >>> import numpy as np, romco
+    >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
+    >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
+    >>> for _ in range(5):
+    ...     learner.update(romco.Round(np.array([0, 1]), x, y))
+    >>> bool((learner.predict(romco.Round(np.array([2, 2]), x, y)) * y > 0.5).all())  # a new task
+    True
+    """
+
+    prior = constants.GLOBAL_PRIOR
+    start = constants.LEVEL_START
+
+    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
+        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
+        return weights, prior_covariance(weights)
+
+    def _weights_of(self, name: str, deviation: str | None = None) -> Numbers:
+        """Return each task's weight (m, 1) of an input."""
+        weights = np.full(self.n_tasks, self._arrays["weight"][INPUT_NAMES.index(name)])
+        if deviation is not None:
+            weights += self.field("tasks", f"{deviation}_deviation")
+        return weights[:, None]
+
+    def _shared_weights(self) -> list[Numbers]:
+        hinge, everybody = self._weights_of("global hinge"), self._weights_of("global logistic")
+        return [hinge, everybody, self._weights_of("mixed logistic", "mixed")]
+
+    def _personal_weights(self) -> tuple[Numbers, Numbers]:
+        own = self._weights_of("own hinge", "own")
+        return own, self._weights_of("mixed logistic", "mixed")
+
+    def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
+        _, global_variance, mixed_variance, variance, _, _ = levels.T
+        weight = dict(zip(self.inputs, self._arrays["frozen_weight"], strict=True))
+        whole = _moderation(variance)
+        mixed = whole * weight["mixed logistic"] * _moderation(mixed_variance)
+        return FrozenShares(
+            whole=whole,
+            constant=whole * weight["constant"],
+            hinge=whole * weight["global hinge"],
+            everybody=whole * weight["global logistic"] * _moderation(global_variance),
+            mixed=mixed,
+            personal=mixed,
+            own=whole * weight["own hinge"],
+        )
+
+    def probabilities(self, margins: Numbers) -> Numbers:
+        return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def units(self) -> Numbers:
         total, count = self._arrays["clock"][:2]

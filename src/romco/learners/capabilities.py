@@ -211,5 +211,8 @@ class AddsClasses(Protocol):
 class GivesIntervals(Protocol):
     """Predicts numbers with intervals."""
 
-    def intervals(self, round: Round, level: float) -> Numbers:
-        """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
+    def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
+        """Bounds (n, 2) that hold the answers of a share ``level`` of events.
+
+        ``frozen``: of predictions after which no answers come.
+        """

@@ -375,6 +375,8 @@ class Classes(CompiledLearner):
 
     def _new(self) -> CompiledLearner:
         made = learner(self._inner, self.n_features, self.n_tasks, **self._settings)
+        if isinstance(made, Auto):
+            made.drop_functions()
         if not isinstance(made, CompiledLearner) or made.answers != 1:
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made

@@ -7,48 +7,40 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
-from romco.kernels.auto.numbers import AutoNumberKernel
-from romco.kernels.auto.scales import Scales
-from romco.kernels.auto.stacking import StackingModel
+from romco.kernels.auto import constants
+from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
+from romco.kernels.auto.scales import SettledScales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
+from romco.learners.auto import NO_VARIANCE, BaseAuto, FrozenShares
 from romco.learners.base import Arrays, Learner, with_labels
-from romco.learners.capabilities import Contributions, Decomposed, Numbers, Posterior
+from romco.learners.capabilities import Decomposed, Numbers, Posterior
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
-from romco.learners.shared import PAIRS, BaseAuto, stored_columns
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
-INPUTS = ("global", "alone", "level", "slopes", *(f"direction {k}" for k in range(1, 5)))
-RECENT = ("last residual", "mean residual", "last answer")  # inputs of the correction for drift
-MAX_FULL_FEATURES = 64  # up to which the shared vectors keep their full covariance
-PRIOR_WEIGHTS = (0.2, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # of inputs; together has the rest of 1
-PAIR_PRIOR_WEIGHTS = ((0.0,), (0.5,))  # shared part of together, not global; level, not alone
-WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
-PER_TASK = ("own", "factor", "evidence", "belief")  # arrays with a row per task
+PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
-PERSONAL_PRIOR = 0.3  # prior variance of a task's weight
 NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
+NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 
 
 class AutoNumber(BaseAuto):
-    r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
+    r"""``romco-auto`` for numbers: the same parts with another loss.
 
-    No parameters. *Global* is one vector for all tasks, *alone* one for each task, *level* an
-    intercept for each task, *together* a shared plus a personal vector. Each is a Gaussian over
-    weights with an intercept; shared vectors keep their full covariance up to 64 features. Noise
-    is Student's t with four degrees of freedom, so that outliers move little. Stacking, kinds of
-    tasks and directions are those of ``romco-auto``, with linear regressions in place of
-    logistic ones. For streams that drift, one more regression corrects the prediction by the
-    task's last answer and the residuals of the last answers, while answers come.
+    In place of logistic and hinge losses errors follow Student's t with four degrees of freedom,
+    so that an outlier moves little, and each learner tracks the size of its noise. There is no
+    global hinge learner. The stacking model adds to the mixed learner's prediction what the others
+    say less that, and, live, what the task's last answer tells.
 
     Features have units of their own and are centred: a column times a or plus b changes little.
     Answers are measured from the first one and in units of their own spread: predictions for
     a y + b are a times the predictions plus b.
-    :meth:`intervals` are as wide as past errors were, relative to what was expected of them.
+    :meth:`intervals` are as wide as past errors were, relative to what was expected of them. How
+    much is expected depends on the task and on the size of the prediction.
 
     >>> import numpy as np, romco
     >>> learner = AutoNumber(n_features=1, n_tasks=1)
@@ -62,143 +54,106 @@ class AutoNumber(BaseAuto):
     """
 
     answers = 0
-    shapes: ClassVar = {"directions": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
-    kernel: AutoNumberKernel
+    inputs: ClassVar = (*INPUT_NAMES, *RECENT_NAMES)
+    scales: ClassVar = SettledScales
+    described: ClassVar = "frozen_weight"
+    prior = constants.NUMBER_PRIOR
+    start = constants.NUMBER_LEVEL_START
 
-    def __init__(self, n_features: int, n_tasks: int) -> None:
-        super().__init__(n_features, n_tasks)
-        k = n_features + 1
-        a: Arrays = {
-            "mean": np.zeros((2, k)),
-            "spent": np.zeros((2, k, k) if n_features <= MAX_FULL_FEATURES else (2, k)),
-            "own": np.zeros((n_tasks, 8)),
-            "common": np.zeros((2, 2)),
-            "noise": np.tile([1.0, 2.0], (8, 1)),  # the answers' variance, seen twice
-            "directions": np.zeros((n_features, 8)),
-            "weight": np.array(PRIOR_WEIGHTS),
-            "covariance": WEIGHT_VARIANCE * np.eye(len(INPUTS)),
-            "pair_weight": np.array(PAIR_PRIOR_WEIGHTS),
-            "pair_covariance": np.full((2, 1, 1), WEIGHT_VARIANCE),
-            "drift_weight": np.zeros(3),
-            "drift_covariance": WEIGHT_VARIANCE * np.eye(3),
-            "clock": np.array([0.0, 0.0, 32.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
-            "residuals": _normal_residuals(),
-            **self.common_arrays(),
-        }
-        self._keep(4, a)
-        self.kernel = AutoNumberKernel(
-            scales=Scales(a["units"], a["typical"]),
-            drift=StackingModel(a["drift_weight"], a["drift_covariance"], WEIGHT_VARIANCE),
-            **self.kernel_parts(WEIGHT_VARIANCE),
-        )
+    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
+        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
+        covariance = constants.NUMBER_VARIANCE * np.eye(len(weights))
+        covariance[0, 0] = NO_VARIANCE  # the mixed learner has an intercept
+        return weights, covariance
 
-    def intervals(self, round: Round, level: float) -> Numbers:
+    def _with_more(self, arrays: Arrays) -> Arrays:
+        stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
+        arrays["stream"][[stream[name] for name in NOISES]] = 1.0
+        return arrays | {"errors": np.tile(_normal_residuals(), (2, 1))}  # live, frozen
+
+    def _of_stream(self, name: str) -> float:
+        return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
+
+    def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
-        middle = self.kernel.predict(events)
-        reach = self._reach(level) * self.kernel.spreads(events)
+        middle = self.kernel.predict(events, frozen=frozen)
+        reach = self._reach(level, frozen) * self.kernel.spreads(events, frozen)
         return np.column_stack([middle - reach, middle + reach])
 
-    def _reach(self, level: float) -> float:
+    def _reach(self, level: float, frozen: bool = False) -> float:
         """Quantile of past errors, in units of the expected error."""
-        reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
+        reached = np.concatenate([[0.0], np.cumsum(self._arrays["errors"][int(frozen)])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
-        return self.units()[:, None] * self._vectors(), self._shares()
+    def _contrasts(self, weights: Numbers, known: Numbers) -> dict[str, Numbers]:
+        """Return the factors of the learners' predictions, given how much of each task is known."""
+        weight = dict(zip(self.inputs, weights.tolist(), strict=True))
+        own = weight["own hinge"] * known
+        everybody = np.full_like(known, weight["global logistic"])
+        mixed = 1.0 - own - everybody
+        personal = mixed + weight["mixed logistic"]
+        return {"own": own, "everybody": everybody, "mixed": mixed, "personal": personal}
 
-    def contributions(self, round: Round) -> Contributions:
-        events = self.events_of(round)
-        starts, features, values = self.kernel.entries(events)
-        shape = (events.n, self.n_features)
-        x = csr_array((values, features, starts), shape=shape)
-        task = np.asarray(round.task)
-        row = np.repeat(np.arange(events.n), np.diff(starts))
-        shared = x.copy()
-        shared.data = values * (self._vectors()[features] * self._shares()[task[row]]).sum(axis=1)
-        personal = x * stored_columns(self.pair_store, self.own_shares()).T.tocsr()[task]
-        total = shared.sum(axis=1) + personal.sum(axis=1)
-        return Contributions(shared, csr_array(personal), self.kernel.predict(events) - total)
-
-    def _vectors(self) -> Numbers:
-        """Shared vectors (d, 6): global, together, directions."""
-        at = 4 * self._side()
-        return np.hstack(
-            [self._arrays["mean"][:, 1:].T, self._arrays["directions"][:, at : at + 4]]
+    def _frozen_shares(self, levels: Numbers) -> FrozenShares:
+        weights = self._arrays["frozen_weight"]
+        share = self._contrasts(weights, levels[:, 5])
+        size = weights[self.inputs.index("constant")] * np.sqrt(self._variance())
+        own_level = self._arrays["mixed_intercept"][0, 0] + levels[:, 4]
+        return FrozenShares(
+            whole=np.ones(len(levels)),
+            constant=self._of_stream("origin") + size + share["own"] * own_level,
+            hinge=np.zeros(len(levels)),
+            **share,
         )
 
-    def _shares(self) -> Numbers:
-        """Weights (m, 6) of the shared vectors in the prediction of each task."""
-        related, like_all, _ = self.chances().T[:, :, None]
-        weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
-        everybody = related * weight[0] + like_all * (1.0 - pair)
-        together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[4:] * self._factor()])
+    def _task_shares(self) -> dict[str, Numbers]:
+        known = self.field("tasks", "own_level_spent")[:, None]
+        return self._contrasts(self._arrays[self.described], known)
 
-    def own_shares(self) -> Numbers:
-        """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
-        related, _, alone = self.chances().T[:, :, None]
-        weight, nothing = self._arrays["weight"], np.zeros_like(related)
-        own = related * weight[1] + alone * (1.0 - self._arrays["pair_weight"][1])
-        apart = related * (1.0 - weight[:3].sum() + weight[3])
-        return np.hstack([own, nothing, apart, nothing])
+    def _shared_weights(self) -> list[Numbers]:
+        share = self._task_shares()
+        return [np.zeros((self.n_tasks, 1)), share["everybody"], share["mixed"]]
 
-    def chances(self) -> Numbers:
-        """Probability (m, 3) of the kind of each task; one without events is like all others."""
-        return np.where(self._arrays["own"][:, 3:4] == 0.0, [0.0, 1.0, 0.0], super().chances())
-
-    def trust(self) -> dict[str, float]:
-        """Weights of the models and directions in the first regression, and of residuals."""
-        weights = dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
-        weights["together"] = 1.0 - sum(self._arrays["weight"][:3].tolist())
-        return weights | dict(zip(RECENT, self._arrays["drift_weight"].tolist(), strict=True))
+    def _personal_weights(self) -> tuple[Numbers, Numbers]:
+        share = self._task_shares()
+        return share["own"], share["personal"]
 
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
     ) -> list[Posterior]:
-        own, shared = self._arrays["own"][tasks], self._arrays["mean"][1]
-        one, units = np.ones(len(tasks)), self.units()
-        level = self._arrays["clock"][4] + shared[0]
-        posteriors = [self._posterior(own[:, 4], own[:, 5], one, level)]
-        mean, spent = (self.stored_numbers(k, features, tasks) for k in (2, 3))
-        for row, j in enumerate(features.tolist()):
-            unit = units[j]
-            belief = unit * mean[row], unit**2 * spent[row], PERSONAL_PRIOR * unit**2 * one
-            posteriors.append(self._posterior(*belief, unit * shared[j + 1]))
-        return posteriors
+        V = self._variance()
+        shared = self.field("features", "mixed_mean") * self.units()
+        found = super().task_posterior(tasks, features)
+        common = [self._of_stream("origin") + found[0].common, *shared[features].tolist()]
+        return [
+            Posterior(p.mean, V * p.variance, V * p.prior, c, 1.0 / NOISE_FACTOR)
+            for p, c in zip(found, common, strict=True)
+        ]
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
         """Return the posterior of the weights of indicators that all tasks share."""
-        spent, units, at = self._arrays["spent"][1], self.units()[features], features + 1
-        spent = spent[at, at] if spent.ndim == 2 else spent[at]
-        return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
+        V, units = self._variance(), self.units()[features]
+        mean, spent = (self.field("features", f"mixed_{k}")[features] for k in ("mean", "spent"))
+        prior = self.prior * units**2
+        variance = prior - units**2 * spent
+        return Posterior(units * mean, V * variance, V * prior, 0.0, 1.0 / NOISE_FACTOR)
 
     def residual_variance(self) -> float:
         """Return the variance of what is not explained."""
         # The first is too low where weights vary less than a priori; the second is too high, for
         # it holds what is not yet learned.
-        together, related = self._arrays["noise"][[3, 4], 0]
-        return float(NOISE_FACTOR * np.sqrt(together * related) * self._variance())
-
-    def _posterior(self, mean: Numbers, spent: Numbers, prior: Numbers, common: float) -> Posterior:
-        V = self._variance()
-        return Posterior(mean, V * (prior - spent), V * prior, float(common), 1.0 / NOISE_FACTOR)
+        noise = np.sqrt(self._of_stream("mixed_noise") * self._of_stream("live_noise"))
+        return float(NOISE_FACTOR * noise * self._variance())
 
     def _variance(self) -> float:
         """Return the variance of the answers, which is the unit of all variances."""
-        events, squares = self._arrays["clock"][[3, 6]]
-        return float(squares / events) if events else 0.0
-
-    def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays; covariances end where features become many."""
-        spent = np.asarray(arrays.get("spent"))
-        if spent.ndim == 3 and self._arrays["spent"].ndim == 2:
-            arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
-        super().load(arrays)
+        answers, total, squares = (self._of_stream(k) for k in ("answers", "total", "squares"))
+        return squares / answers - (total / answers) ** 2 if answers else 0.0
 
     def units(self) -> Numbers:
-        return np.asarray(self._arrays["clock"][8] * self._arrays["units"][:, 5])
+        return np.asarray(self._of_stream("unit") * self._arrays["units"][:, 5])
 
 
 def _normal_residuals() -> Numbers:

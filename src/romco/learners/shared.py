@@ -1,14 +1,10 @@
 """A weight vector that all tasks share plus one of each task's own."""
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.scales import aligned_zeros
-from romco.kernels.auto.stacking import StackingModel
-from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner
@@ -19,16 +15,10 @@ from romco.parameters import positive
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
-    from romco.kernels.auto.auto import AutoKernel
-    from romco.kernels.auto.numbers import AutoNumberKernel
-
 
 OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
-SCALED = ("units", "typical")  # arrays of the features' scales
-STACKED = ("weight", "covariance", "renewal", "pair_", "drift_")  # arrays of stacking models
-KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
 PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
 
 
@@ -64,92 +54,6 @@ class PairLearner(Decomposed, CompiledLearner):
         for name in self.task_axes or ():
             self._arrays[name][task] = 0.0
         self.pair_store.clear(task)
-
-
-class BaseAuto(PairLearner):
-    """Methods that ``romco-auto`` has for two classes and for numbers alike (abstract)."""
-
-    kernel: "AutoKernel | AutoNumberKernel"
-    supports_offset = True
-    one_pass = True
-    linear: ClassVar = False
-
-    @abstractmethod
-    def own_shares(self) -> Numbers:
-        """Weights (m, k) of the first k numbers of a task's pairs in its predictions."""
-
-    @abstractmethod
-    def units(self) -> Numbers:
-        """Factors (d,) that bring each feature to the learners' units."""
-
-    def common_arrays(self) -> Arrays:
-        """Return new arrays of the subspace, the features' scales and the kinds of tasks."""
-        d, m = self.n_features, self.n_tasks
-        return {
-            "factor": np.zeros((m, 8)),  # F, of both sides
-            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
-            "units": aligned_zeros(d, 8),  # count, sum, squares; centre, size, factor; due
-            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
-            "evidence": np.zeros((m, 3)),  # log-likelihood of each kind, 0 for the best
-            "belief": np.zeros((m, 3)),  # chance of each kind; 0 before the first event
-            "kinds": KIND_PRIOR.copy(),  # one task, and the beliefs about all there ever were
-        }
-
-    def kernel_parts(self, doubt: float) -> dict[str, Any]:
-        """Return arguments of the kernel: pairs, arrays, stacking models of prior ``doubt``."""
-        a = self._arrays
-        renewals = a.get("pair_renewal", (None, None))
-        pairs = zip(a["pair_weight"], a["pair_covariance"], renewals, strict=True)
-        like_all, on_its_own = (StackingModel(w, cov, doubt, renewal) for w, cov, renewal in pairs)
-        return {
-            "personal": self.pair_store,
-            "related": StackingModel(a["weight"], a["covariance"], doubt, a.get("renewal")),
-            "like_all": like_all,
-            "on_its_own": on_its_own,
-            **{name: array for name, array in a.items() if not name.startswith(STACKED + SCALED)},
-        }
-
-    def personal_sparse(self) -> "csc_array":
-        columns = stored_columns(self.pair_store, self.own_shares())
-        columns.data *= self.units()[columns.indices]
-        return columns
-
-    def stored_numbers(
-        self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
-    ) -> Numbers:
-        """Number k of pairs, of some features and tasks."""
-        lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
-        block: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
-        return np.asarray(block.toarray())
-
-    def _side(self) -> int:
-        """Return which of the two sides of the subspace is in use, 0 or 1."""
-        return int(self._arrays["progress"][3] == 1.0)
-
-    def _factor(self) -> Numbers:
-        """F (m, 4), of the side of the subspace that is in use."""
-        return self._arrays["factor"][:, 4 * self._side() :][:, :4]
-
-    def chances(self) -> Numbers:
-        """Probability (m, 3) that each task is related, like all others, on its own."""
-        chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
-        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
-
-    def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
-        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
-        return np.flatnonzero(self.chances()[:, 2] >= sure)
-
-    def feature_moments(self) -> tuple[Numbers, Numbers]:
-        rows = max(float(self._arrays["typical"][0]), 1.0)
-        _, total, squares = self._arrays["units"][:, :3].T
-        mean = total / rows
-        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
-
-    def load(self, arrays: Arrays) -> None:
-        super().load(arrays)
-        self.kernel.subspace.lose_track()
-        if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
-            self.kernel.restart_subspace()
 
 
 class SharedAndPersonal(PairLearner):

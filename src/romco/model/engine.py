@@ -252,7 +252,7 @@ class Engine(Step):
             round = self._round_with_room(*self._read_rows(x, task, offset))
             learner = self.learner  # perhaps a larger one
             assert isinstance(learner, GivesIntervals)
-            return learner.intervals(round, level)
+            return learner.intervals(round, level, frozen=not self.live)
 
     def probabilities(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
         """Return P(positive) (n,) of rows, of many classes (n, K); ValueError for numbers."""

@@ -15,6 +15,7 @@ TASK_FIELDS: tuple[str, ...]
 PLACE_FIELDS: tuple[str, ...]
 STREAM_FIELDS: tuple[str, ...]
 INPUT_NAMES: tuple[str, ...]
+RECENT_NAMES: tuple[str, ...]
 
 class AutoKernel(Kernel):
     subspace: Subspace
@@ -41,7 +42,12 @@ class AutoKernel(Kernel):
         frequent: NDArray[np.float64],
         mixed_frequent: NDArray[np.float64],
         progress: NDArray[np.float64],
+        functions: NDArray[np.float64],
+        definitions: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        errors: NDArray[np.float64] | None = None,
     ) -> None: ...
+    def spreads(self, events: Events, frozen: bool) -> NDArray[np.float64]: ...
     def prediction_context(self, events: Events) -> NDArray[np.float64]: ...
     def set_context(self, events: Events, context: NDArray[np.float64]) -> None: ...
     def entries(
@@ -49,6 +55,7 @@ class AutoKernel(Kernel):
     ) -> tuple[
         NDArray[np.int64],
         NDArray[np.int32],
+        NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],

@@ -23,12 +23,13 @@ weights: a copy is renewed at the first change after the stream has grown by COP
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, isfinite, log, tanh
+from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
-from romco.kernels.auto.covariances cimport Covariances
+from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, log_sum, logistic, moderate, move, softplus
-from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
+from romco.kernels.auto.functions cimport WAVES, Definition, Functions, Sketch, surprise
+from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
 from romco.kernels.core.contract cimport Kernel
@@ -36,13 +37,15 @@ from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
 from romco.kernels.auto import constants
+from romco.kernels.auto.functions import SKETCH_FIELDS
 
 cnp.import_array()
 
 cdef enum:
     CONSTANT, OWN, MIXED, HINGE, GLOBAL        # inputs of the stacking models,
-    DIRECTION                                  # then the directions of the low-rank part
-    INPUTS = DIRECTION + RANK
+    DIRECTION                                  # then the directions of the low-rank part,
+    RECENT = DIRECTION + RANK                  # and of numbers the task's last residual and answer
+    INPUTS = RECENT + 2
     DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
@@ -51,6 +54,25 @@ cdef double SHARD_EVENTS = 1e299               # time of the next recomputation 
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
 cdef double ROUNDING = 1e-12                   # least share of a variance that a step leaves
+cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
+cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
+cdef double CHOICE_GROWTH = 2.0                # then whenever events have grown so much
+cdef double FIRST_CROSSES = 512.0              # and products
+cdef Py_ssize_t MOST_PLACES = 128              # of features and functions in a block
+cdef Py_ssize_t CROSSES = 16                   # places that waves leave free
+cdef Py_ssize_t CROSSES_AT_ONCE = 6
+cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
+cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance of a product that joins
+cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
+cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
+cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
+cdef double ERROR_MEMORY = 0.993               # of a histogram of errors, per event
+cdef double LOWEST_DOUBLING = 8.0              # its bins begin at 2^-8 of the expected error,
+cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
+cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
+cdef double MAX_RATIO = 3.0                    # of units of a feature beyond which its weights are forgotten
+cdef double MAX_SHIFT = 10.0                   # and sizes by which its centre moves
+cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs that are searched for those of one feature
 
 
 cdef struct FeatureState:
@@ -75,12 +97,17 @@ cdef struct TaskState:
     double spent[DEVIATIONS]
     double factor_copy[RANK]       # row of F
     double evidence                # log-odds that the level and the slopes are not zero
+    double own_level, own_level_spent  # of numbers: intercept of the own learner,
+    double own_level_copy, own_level_spent_copy
+    double residual, answer        # the last ones,
+    double noise, noise_events     # and squares of residuals, of how many, relative to the expected
 
 
 cdef struct PlaceState:            # of a feature with covariances
     double moment_mean, moment_spent
     double evidence[GRID]          # log-likelihood of each variance of its slopes
     double variance                # of its slopes; 0: as of all features
+    Sketch sketch                  # of its values
 
 
 cdef struct StreamState:
@@ -93,6 +120,12 @@ cdef struct StreamState:
     double variances_due           # events at which variances are estimated again
     double global_copy, mixed_copy, copied_at  # of the shared intercepts
     double directions_at           # events at which the low-rank part was last recomputed
+    double functions_due           # events at which functions are chosen
+    double answers                 # events learned
+    double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
+    double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
+    double noise_slope             # by which the logarithm of the noise rises with the prediction
+    double unit                    # of rows
 
 
 FEATURE_FIELDS = (
@@ -108,28 +141,35 @@ TASK_FIELDS = (
     *("information", "precision", "level_copy", "copied_at"),
     *(f"{name}_{what}" for what in ("deviation", "spent") for name in DEVIATING),
     *(f"factor_copy_{k}" for k in range(RANK)),
-    "evidence",
+    *("evidence", "own_level", "own_level_spent"),
+    *("own_level_copy", "own_level_spent_copy", "residual", "answer", "noise", "noise_events"),
 )
 PLACE_FIELDS = (
     "moment_mean", "moment_spent", *(f"evidence_{k}" for k in range(GRID)), "variance",
+    *SKETCH_FIELDS,
 )
 STREAM_FIELDS = (
     *("moment", "moment_variance", "tracking", "drift"),
     *(f"level_evidence_{k}" for k in range(GRID)),
     *(f"slope_evidence_{k}" for k in range(GRID)),
     *("level_variance", "slope_variance", "variances_due"),
-    *("global_copy", "mixed_copy", "copied_at", "directions_at"),
+    *("global_copy", "mixed_copy", "copied_at", "directions_at", "functions_due"),
+    *("answers", "origin", "total", "squares"),
+    *("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise"),
+    *("noise_slope", "unit"),
 )
 INPUT_NAMES = (
     *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
     *(f"direction {k}" for k in range(1, RANK + 1)),
 )
+RECENT_NAMES = ("last residual", "last answer")
 
 
 cdef struct Constants:             # see constants.py
     double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
+    double own_prior, degrees_of_freedom, noise_pace, noise_events
 
 
 cdef struct Outputs:               # of an event
@@ -138,9 +178,13 @@ cdef struct Outputs:               # of an event
     double offset                  # known part of the log-odds, of which nothing is learned
     double hinge_variance, own_variance, global_variance, mixed_variance
     double level, level_variance   # of the task
-    double without                 # the mixed logistic learner's margin without what is the task's own
-    double z[INPUTS]               # inputs of the stacking models,
-    double copied[INPUTS]          # and by copies of the weights
+    double without                 # the mixed learner's margin without what is the task's own
+    double p[DIRECTION]            # margins of the learners,
+    double base                    # what stacking adds to: of numbers that of the mixed learner,
+    double z[INPUTS]               # and inputs of the stacking models;
+    double copied_base             # by copies of the weights, too
+    double copied[INPUTS]
+    double V                       # unit of variances: of numbers the variance of the answers
     double Dz[DEVIATIONS]          # variances of deviations times their inputs
     double mean, variance          # of the stacked margin
     StackedPrediction live, frozen
@@ -166,16 +210,22 @@ cdef class AutoKernel(Kernel):
     cdef readonly Subspace subspace
     cdef Units scales
     cdef readonly Covariances global_block, mixed_block
+    cdef double[:, ::1] function_states
+    cdef Functions functions
     cdef VarianceGrid level_grid, slope_grid
     cdef Constants c
     cdef Outputs outputs           # of the event that was read last
+    cdef double residual           # of the mixed learner, in the last event
+    cdef bint number               # whether answers are numbers
+    cdef double[::1] errors, frozen_errors  # histograms of residuals, for intervals
     cdef Events late               # events that come late, or None,
     cdef const double[:, ::1] context  # and the context of their predictions
 
     def __init__(
         self, Units scales, Pairs personal, StackingModel live, StackingModel frozen, features,
         tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
-        global_joint, mixed_joint, frequent, mixed_frequent, progress,
+        global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
+        errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
         self.directions, self.factor, self.personal = directions, factor, personal
@@ -187,14 +237,22 @@ cdef class AutoKernel(Kernel):
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.context = None, np.zeros((1, CONTEXT))
+        self.number = errors is not None
+        if self.number:
+            self.errors, self.frozen_errors = errors
         self.read_constants()
-        prior = constants.GLOBAL_PRIOR
+        prior = self.c.global_prior
         self.global_block = Covariances(
-            global_joint, frequent, features, global_intercept, 2, 3, prior, places
+            global_joint, frequent, features, functions, global_intercept, 2, 3, prior, places
         )
         self.mixed_block = Covariances(
-            mixed_joint, mixed_frequent, features, mixed_intercept, 4, 5, prior
+            mixed_joint, mixed_frequent, features, functions, mixed_intercept, 4, 5, prior
         )
+        self.function_states = functions
+        share = constants.NUMBER_FUNCTIONS if self.number else 1.0
+        priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
+        self.functions = Functions(places, definitions, scores, *priors, prior)
+        self.functions.place = self.global_block.place
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
 
     cdef read_constants(self):
@@ -205,19 +263,30 @@ cdef class AutoKernel(Kernel):
         c.frozen_min_events, c.moment_pace = constants.FROZEN_MIN_EVENTS, constants.MOMENT_PACE
         c.moment_prior, c.moment_forgetting = constants.MOMENT_PRIOR, constants.MOMENT_FORGETTING
         c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
-        c.drift_rate = constants.DRIFT_RATE
+        c.drift_rate, c.own_prior = constants.DRIFT_RATE, 1.0
+        c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
+        c.noise_events = constants.NOISE_EVENTS
         self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
         self.slope_grid.least, self.slope_grid.start = constants.SLOPE_GRID, constants.SLOPE_START
         self.level_grid.penalty = self.slope_grid.penalty = constants.GRID_PENALTY
+        if self.number:
+            c.global_prior = constants.NUMBER_PRIOR
+            self.level_grid.start = constants.NUMBER_LEVEL_START
+            self.slope_grid.least = constants.NUMBER_SLOPE_GRID
 
     # --- prediction --------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
         """One over the size of a row so far; 0 before any: rows have no unit yet."""
+        if self.number:
+            return self.stream.unit
         return unit_of(&self.clock[0]) if self.clock[1] > 0.0 else 0.0
 
     cdef inline FeatureState* feature(self, Py_ssize_t j) noexcept nogil:
         return <FeatureState*> &self.features[j, 0]
+
+    cdef inline FeatureState* function(self, Py_ssize_t f) noexcept nogil:
+        return <FeatureState*> &self.function_states[f, 0]
 
     cdef inline TaskState* task(self, long long i) noexcept nogil:
         return <TaskState*> &self.tasks[i, 0]
@@ -231,8 +300,28 @@ cdef class AutoKernel(Kernel):
         cdef double variance = self.place(k).variance if k else 0.0
         return variance if variance > 0.0 else self.stream.slope_variance
 
+    cdef double variance_of_answers(self) noexcept nogil:
+        """Unit of variances: of numbers the variance of the answers, 0 until two of them differ."""
+        cdef const StreamState* s = self.stream
+        cdef double mean, V
+        if not self.number:
+            return 1.0
+        if s.answers == 0.0:
+            return 0.0
+        mean = s.total / s.answers
+        V = s.squares / s.answers - mean * mean
+        return V if V > LEAST_VARIANCE and V > ROUNDING * mean * mean else 0.0
+
+    cdef inline double offset_of(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Known part of a margin; whoever reads numbers has already taken theirs off."""
+        return 0.0 if self.number else events.shift(e)
+
+    cdef inline double moderated(self, double mean, double variance) noexcept nogil:
+        """What is predicted by a Gaussian margin."""
+        return mean if self.number else moderate(mean, variance)
+
     cdef void read(
-        self, Scaled x, long long task, double offset, double unit, Outputs* o
+        self, Row given, Scaled x, long long task, double offset, double unit, Outputs* o
     ) noexcept nogil:
         """Margins and variances of the learners, by the weights and by their copies.
 
@@ -242,7 +331,8 @@ cdef class AutoKernel(Kernel):
         cdef double all_ = self.global_intercept[0, 0], all_spent = 0.0
         cdef double mixed = self.mixed_intercept[0, 0], mixed_spent = 0.0, slopes = 0.0
         cdef double old_hinge = 0.0, old_own = 0.0, old_all = self.stream.global_copy
-        cdef double old_mixed = self.stream.mixed_copy, value, square, variance, personal = 0.0
+        cdef double old_mixed = self.stream.mixed_copy, old_slopes = 0.0
+        cdef double value, square, variance, personal = 0.0
         cdef double x2 = x.x2 * unit * unit, prior = self.c.global_prior
         cdef double[RANK] direction
         cdef int side = self.subspace.side(), c
@@ -257,6 +347,10 @@ cdef class AutoKernel(Kernel):
             direction[c] = 0.0
         if self.global_block.count == 0:
             self.global_block.find_places()
+        if self.global_block.n_columns > 1:
+            self.functions.read(given)
+        else:
+            self.functions.n_active = self.functions.n_listed = 0
         if row == NULL:
             self.find_pairs(x, task)
         for k in range(x.n):
@@ -290,28 +384,57 @@ cdef class AutoKernel(Kernel):
             personal += p.information * variance * value
             slopes += variance * square
             old_own += p.hinge_copy * value
-            old_mixed += p.slope_copy * value
+            old_slopes += p.slope_copy * value
         o.level_variance = self.stream.level_variance / (1.0 + self.stream.level_variance * t.precision)
         o.level = t.information * o.level_variance
         o.unit, o.x2, o.offset = unit, x2, offset
         o.hinge_variance, o.own_variance = x2 - hinge_spent, x2 - own_spent
-        o.global_variance = max(0.0, self.global_block.read(x, unit) \
+        o.global_variance = max(0.0, self.read_block(self.global_block, x, unit) \
             + self.global_block.scale * (prior * x2 - all_spent))
-        o.mixed_variance = max(0.0, self.mixed_block.read(x, unit) \
+        o.mixed_variance = max(0.0, self.read_block(self.mixed_block, x, unit) \
             + self.mixed_block.scale * (prior * x2 - mixed_spent))
-        o.without = moderate(mixed, o.mixed_variance)
+        all_ += self.global_block.margin
+        mixed += self.mixed_block.margin
+        for k in range(self.functions.n_active):
+            f = self.function(self.functions.active[k])
+            old_all += f.global_copy * self.functions.value[k]
+            old_mixed += f.mixed_copy * self.functions.value[k]
+        o.V = self.variance_of_answers()
+        o.without = self.moderated(mixed, o.mixed_variance)
         o.mixed_variance += slopes + o.level_variance
-        o.z[CONSTANT], o.z[OWN], o.z[HINGE] = 1.0, own, hinge
-        o.z[MIXED] = moderate(mixed + personal + o.level, o.mixed_variance)
-        o.z[GLOBAL] = moderate(all_, o.global_variance)
-        o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
-        o.copied[MIXED] = moderate(old_mixed + t.level_copy, o.mixed_variance)
-        o.copied[GLOBAL] = moderate(old_all, o.global_variance)
+        o.p[OWN], o.p[HINGE] = own, hinge
+        o.p[MIXED] = self.moderated(mixed + personal + o.level, o.mixed_variance)
+        o.p[GLOBAL] = self.moderated(all_, o.global_variance)
+        if self.global_block.closed():  # without covariances it says nothing that others do not
+            o.p[GLOBAL] = old_all = 0.0
+        if self.number:
+            o.own_variance += self.c.own_prior - t.own_level_spent
+            o.p[OWN] += self.mixed_intercept[0, 0] + t.own_level
+            old_own += self.stream.mixed_copy + t.own_level_copy
+            o.base = o.p[MIXED]
+            o.copied_base = old_mixed + old_slopes + t.level_copy
+            own = t.own_level_spent * (o.p[OWN] - o.base)
+            contrast(own, personal + o.level, o.p[GLOBAL] - o.base, sqrt(o.V), o.z)
+            own = t.own_level_spent_copy * (old_own - o.copied_base)
+            contrast(own, old_slopes + t.level_copy, old_all - o.copied_base, sqrt(o.V), o.copied)
+        else:
+            o.base = o.copied_base = 0.0
+            o.z[CONSTANT], o.z[OWN], o.z[MIXED] = 1.0, own, o.p[MIXED]
+            o.z[HINGE], o.z[GLOBAL] = hinge, o.p[GLOBAL]
+            o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
+            o.copied[MIXED] = moderate(old_mixed + old_slopes + t.level_copy, o.mixed_variance)
+            o.copied[GLOBAL] = moderate(old_all, o.global_variance)
         for c in range(RANK):
             o.z[DIRECTION + c] = direction[c] * self.factor[task, side * RANK + c]
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
             if t.copied_at > self.stream.directions_at:
                 o.copied[DIRECTION + c] = direction[c] * t.factor_copy[c]
+
+    cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
+        """Read a row, and its functions, into a block."""
+        return block.read(
+            x, unit, self.functions.active, self.functions.value, self.functions.n_active
+        )
 
     cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
         """Which pairs a row's own numbers are in; asks for them."""
@@ -323,13 +446,18 @@ cdef class AutoKernel(Kernel):
         """The log-odds of a live prediction, without the moment and with what it adds."""
         cdef const TaskState* t = self.task(task)
         cdef int c
-        self.live.predict(0.0, o.z, &o.live)
+        if self.number:
+            o.z[RECENT] = t.residual
+            o.z[RECENT + 1] = t.answer - o.base if t.own_level_spent > 0.0 else 0.0
+        self.live.predict(o.base, o.z, &o.live)
         o.mean, o.variance = o.live.mean, o.live.variance
         for c in range(DEVIATIONS):
             o.Dz[c] = (self.c.deviation_variance - t.spent[c]) * o.z[OWN + c]
             o.mean += t.deviation[c] * o.z[OWN + c]
             o.variance += o.Dz[c] * o.z[OWN + c]
-        o.settled = moderate(o.mean, o.variance) + o.offset
+        if self.number:
+            o.variance /= o.V
+        o.settled = self.moderated(o.mean, o.variance) + o.offset
         self.read_moment(o)
 
     cdef void read_moment(self, Outputs* o) noexcept nogil:
@@ -338,25 +466,37 @@ cdef class AutoKernel(Kernel):
         cdef const PlaceState* place
         cdef double value, mean = self.stream.moment
         cdef double variance = self.stream.moment_variance + self.c.moment_pace
-        for k in range(1, self.global_block.n_active):
+        for k in range(1, self.global_block.n_active_columns):
             place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
             mean += place.moment_mean * value
             variance += (self.c.moment_prior - place.moment_spent) * value * value
-        o.moment_variance = max(0.0, variance)
-        o.moment = moderate(mean, o.moment_variance)
+        o.moment_variance = max(0.0, variance) * self.moment_scale()
+        o.moment = self.moderated(mean, o.moment_variance)
+
+    cdef inline double moment_scale(self) noexcept nogil:
+        """Unit of the variances of the moment: a logistic loss has a curvature of 1/4 at most."""
+        return 0.25 * self.stream.live_noise if self.number else 1.0
 
     cdef double live_margin(self, const Outputs* o) noexcept nogil:
         """Log-odds of the mixture with and without the moment."""
         cdef double odds, w = self.stream.tracking
         if self.stream.drift <= self.c.tracking_prior or not 0.0 < w < 1.0:
             return o.settled
+        if self.number:
+            return o.settled + w * o.moment
         odds = w / (1.0 - w)
         return log_mixture(o.settled, odds, o.settled + o.moment)
 
     cdef double frozen_margin(self, Outputs* o) noexcept nogil:
         """Log-odds of a prediction after which no labels come."""
-        self.frozen.predict(0.0, o.z, &o.frozen)
-        return moderate(o.frozen.mean, o.frozen.variance) + o.offset
+        if self.number:
+            o.z[RECENT] = o.z[RECENT + 1] = 0.0
+        return self.frozen_by(o.base, o.z, o)
+
+    cdef double frozen_by(self, double base, const double* z, Outputs* o) noexcept nogil:
+        """Margin by the stacking model of frozen predictions."""
+        self.frozen.predict(base, z, &o.frozen)
+        return self.moderated(o.frozen.mean, o.frozen.variance) + o.offset
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -366,12 +506,16 @@ cdef class AutoKernel(Kernel):
         cdef double unit = self.unit()
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, o)
-            if self.frozen_predictions:
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), unit, o)
+            if o.V == 0.0:  # no two answers differ
+                margins[e] = o.offset
+            elif self.frozen_predictions:
                 margins[e] = self.frozen_margin(o)
             else:
                 self.stack(events.tasks[e], o)
                 margins[e] = self.live_margin(o)
+            if self.number:
+                margins[e] += self.stream.origin
             if not isfinite(o.x2):  # features whose squares overflow are refused before they are learned
                 margins[e] = NAN
         if self.followed and end - begin == 1:  # `learn` need not read it all again
@@ -426,10 +570,10 @@ cdef class AutoKernel(Kernel):
                     then = &self.context[e, 0]
                 self.learn_one(
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
-                    events.shift(e), noted, then,
+                    self.offset_of(events, e), noted, then,
                 )
         if self.subspace.keep_up(self.clock[1], &self.clock[2], end - begin):
-            self.stream.directions_at = self.clock[1]
+            self.stream.directions_at = self.stream.answers
         self.coming.n = 0
         return 0
 
@@ -438,6 +582,8 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             count_size(&self.clock[0], self.scales.count(events.row(e)).x2, 1.0)
+            if self.number:
+                self.rebase_changed()
         return 0
 
     cdef int learn_one(
@@ -449,47 +595,118 @@ cdef class AutoKernel(Kernel):
         cdef double unit, shift, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
+        if self.number:
+            self.check_answer(y - offset, h)
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
+        if self.number and self.rebase_changed():
+            noted = False
         if first:  # there is no unit yet, so the first event is its own
             count_size(&self.clock[0], row.x2, h)
         unit = o.unit if noted and not first else self.unit()
         if self.settle_blocks(row.index, row.n, self.is_shard(), False):
             noted = False
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
-            self.read(row, task, offset, unit, o)
-            self.stack(task, o)
-        self.learn_frozen(y, h, o)
+            self.read(x, row, task, offset, unit, o)
+            if o.V > 0.0:
+                self.stack(task, o)
+        if o.V > 0.0:  # numbers: two answers differ
+            self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
+        if not first:
+            count_size(&self.clock[0], row.x2, h)
+        if self.global_block.n_columns > 1:
+            self.functions.count(x)
+        if not self.is_shard():
+            self.choose_functions()
+        if self.number:
+            self.count_answer(y - offset, h)
+            self.settle_unit()
+        else:
+            self.stream.answers += h
+        return 0
+
+    cdef void learn_event(
+        self, Scaled row, long long task, double y, double h, double unit, Outputs* o,
+        const double* then,
+    ) noexcept nogil:
+        """Let every part learn the event that was read last."""
+        cdef double shift
+        self.learn_frozen(task, y, h, o)
         shift = self.learn_moment(y, h, o, then)
         self.renew_copies(row, task, o)
         self.move_learners(row, task, y, h, unit, o)
+        self.functions.score(self.residual)
         self.learn_stacking(task, y, h, shift, o)
-        if self.clock[1] >= self.stream.variances_due:
+        if self.stream.answers >= self.stream.variances_due:
             self.estimate_variances()
-        if not first:
-            count_size(&self.clock[0], row.x2, h)
-        return 0
 
     cdef bint settle_blocks(
         self, const int* counted, Py_ssize_t n, bint keep, bint leave
     ) noexcept nogil:
         """Let features join and leave the blocks, unless the places are kept; true if any did."""
+        cdef bint changed
         self.global_block.settle()
         self.mixed_block.settle()
         if keep:
             return False
         self.mixed_block.choose(counted, n, self.scales, leave)
-        return self.global_block.choose(counted, n, self.scales, leave)
+        changed = self.global_block.choose(counted, n, self.scales, leave)
+        if self.global_block.moved:  # sums of products are kept by place
+            self.functions.scores[:, :] = 0.0
+            self.global_block.moved = False
+        return changed
 
-    cdef void learn_frozen(self, double y, double h, Outputs* o) noexcept nogil:
+    cdef void learn_frozen(self, long long task, double y, double h, Outputs* o) noexcept nogil:
         """The stacking model of frozen predictions learns from margins by old weights."""
         cdef double margin
-        if self.clock[1] <= self.c.frozen_min_events:
+        if self.stream.answers <= self.c.frozen_min_events:
             return
-        self.frozen.predict(0.0, o.copied, &o.frozen)
-        margin = moderate(o.frozen.mean, o.frozen.variance) + o.offset
-        self.frozen.update(logistic(y, margin, o.frozen.variance, h), &o.frozen)
+        if self.number:
+            o.copied[RECENT] = o.copied[RECENT + 1] = 0.0
+        margin = self.frozen_by(o.copied_base, o.copied, o)
+        if self.number:
+            self.learn_noise(task, y - margin, margin, h, o)
+        self.frozen.update(self.stacking_step(y, margin, o.frozen.variance / o.V, h, o.V, &self.stream.frozen_noise), &o.frozen)
+
+    cdef Step stacking_step(
+        self, double y, double margin, double variance, double h, double V, double* noise
+    ) noexcept nogil:
+        """A step of a stacking model, whose inputs are margins."""
+        cdef Step step
+        if not self.number:
+            return logistic(y, margin, variance, h)
+        step = self.number_step(y - margin, variance, 1.0, h, V, noise)
+        step.a /= V
+        step.b /= V
+        return step
+
+    cdef Step number_step(
+        self, double error, double variance, double size, double h, double V, double* noise
+    ) noexcept nogil:
+        """A step on an error by Student's t, in units V; the noise follows the errors.
+
+        An error much larger than expected counts for little. ``size`` bounds rounding errors.
+        """
+        cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, found
+        cdef double nu = self.c.degrees_of_freedom
+        cdef Step step
+        trust = (nu + 1.0) / (nu + e2 / total)
+        step.b = 1.0 / (variance + max(s2 / (trust * h), LEAST_NOISE * size))
+        step.a = step.b * error
+        found = trust * e2 * (s2 / total) * (s2 / total) + variance * s2 / total
+        found = (found - s2) * min(1.0, h * max(2.0 / (self.stream.answers + 2.0), self.c.noise_pace))
+        noise[0] = max(LEAST_NOISE, s2 + found)
+        return step
+
+    cdef inline double loss(
+        self, double y, double margin, double variance, double noise, double V
+    ) noexcept nogil:
+        """Negative log-likelihood of an answer, but for a constant."""
+        cdef double nu = self.c.degrees_of_freedom, error = y - margin
+        if not self.number:
+            return softplus(-y * margin)
+        return 0.5 * (nu + 1.0) * log1p(error * error / V / (nu * (variance + noise)))
 
     cdef double learn_moment(
         self, double y, double h, const Outputs* o, const double* then
@@ -498,14 +715,23 @@ cdef class AutoKernel(Kernel):
         cdef StreamState* stream = self.stream
         cdef double settled = o.settled, moment = o.moment, weight, gain
         cdef double shift = 0.0
-        cdef Step step = logistic(y, o.settled + o.moment, o.moment_variance, h)
+        cdef double noise = stream.live_noise, scale = self.moment_scale()
+        cdef Step step
         cdef Py_ssize_t k
         cdef PlaceState* place
         cdef double value, forgetting = h * self.c.moment_forgetting
-        if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
+        if self.number:
+            step = self.number_step(y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise)
+        else:
+            step = logistic(y, o.settled + o.moment, o.moment_variance, h)
+        noise = stream.live_noise
+        if then != NULL and stream.answers - then[0] > h:  # not NaN: else it is learned as at once
             settled, moment = then[1], then[2]
         if stream.tracking > 0.0:
-            gain = h * (softplus(-y * settled) - softplus(-y * (settled + moment)))
+            gain = h * (
+                self.loss(y, settled, o.variance, noise, o.V)
+                - self.loss(y, settled + moment, o.variance, noise, o.V)
+            )
             weight = stream.tracking * exp(max(-MAX_GAIN, min(MAX_GAIN, gain)))
             weight /= weight + 1.0 - stream.tracking
             stream.tracking = weight + self.c.tracking_share * (self.c.tracking_prior - weight)
@@ -513,22 +739,23 @@ cdef class AutoKernel(Kernel):
         if stream.drift > self.c.tracking_prior:
             shift = stream.tracking * o.moment
         stream.moment_variance += h * self.c.moment_pace
-        stream.moment += step.a * stream.moment_variance
-        stream.moment_variance -= step.b * stream.moment_variance * stream.moment_variance
+        stream.moment += scale * step.a * stream.moment_variance
+        stream.moment_variance -= scale * step.b * stream.moment_variance * stream.moment_variance
         stream.moment_variance = max(0.0, stream.moment_variance)
-        for k in range(1, self.global_block.n_active):
+        for k in range(1, self.global_block.n_active_columns):
             place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
-            move(&place.moment_mean, &place.moment_spent, self.c.moment_prior, step, value)
+            move_scaled(
+                &place.moment_mean, &place.moment_spent, self.c.moment_prior, scale, step, value
+            )
             place.moment_spent -= forgetting * (self.c.moment_prior - place.moment_spent)
             place.moment_spent = max(0.0, place.moment_spent)
         return shift
 
     cdef void renew_copies(self, Scaled x, long long task, const Outputs* o) noexcept nogil:
         """Copy weights whose copies are old, before they change."""
-        cdef double now = self.clock[1] + 1.0, growth = self.c.copy_growth, variance
+        cdef double now = self.stream.answers + 1.0, growth = self.c.copy_growth, variance
         cdef StreamState* stream = self.stream
         cdef TaskState* t = self.task(task)
-        cdef FeatureState* f
         cdef PairState* p
         cdef Py_ssize_t k, j
         if now >= growth * stream.copied_at:
@@ -537,15 +764,14 @@ cdef class AutoKernel(Kernel):
             stream.copied_at = now
         if now >= growth * t.copied_at or t.copied_at <= stream.directions_at:
             t.level_copy, t.copied_at = o.level, now
+            t.own_level_copy, t.own_level_spent_copy = t.own_level, t.own_level_spent
             for k in range(RANK):
                 t.factor_copy[k] = self.factor[task, RANK * self.subspace.side() + k]
+        for k in range(self.functions.n_active):
+            copy_weights(self.function(self.functions.active[k]), now, growth)
         for k in range(x.n):
             j = x.index[k]
-            f = self.feature(j)
-            if now >= growth * f.copied_at:
-                f.hinge_copy, f.global_copy, f.mixed_copy = \
-                    f.hinge_mean, f.global_mean, f.mixed_mean
-                f.copied_at = now
+            copy_weights(self.feature(j), now, growth)
             p = self.pair_state(k, task, j)
             if p != NULL and now >= growth * p.copied_at:
                 variance = self.slope_variance(j)
@@ -566,13 +792,9 @@ cdef class AutoKernel(Kernel):
         self, Scaled x, long long task, double y, double h, double unit, Outputs* o
     ) noexcept nogil:
         """A step of each learner on its own loss."""
-        cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
-        cdef Step hinge = arow(y, o.z[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
-        cdef Step own = arow(y, o.z[OWN] + shift, o.own_variance, self.c.arow_r / h)
-        cdef Step all_ = logistic(y, o.z[GLOBAL] + o.offset, o.global_variance, h)
-        cdef Step mixed = logistic(y, o.z[MIXED] + o.offset, o.mixed_variance, h)
+        cdef Step hinge, own, all_, mixed
         cdef double scale = self.global_block.scale, prior = self.c.global_prior, value, change
-        cdef double variance, precision, information
+        cdef double variance, precision, information, size = 1.0 / sqrt(o.V)
         cdef double[GRID] products
         cdef double* F = &self.factor[task, RANK * self.subspace.side()]
         cdef const double* b
@@ -582,6 +804,11 @@ cdef class AutoKernel(Kernel):
         cdef TaskState* t = self.task(task)
         cdef Py_ssize_t k, j
         cdef int c
+        t.evidence += h * (
+            self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
+            - self.loss(y, o.p[MIXED] + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
+        )
+        self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
         self.global_block.move(all_)
         self.mixed_block.move(mixed)
         if self.subspace.phase() == PROJECT:
@@ -598,6 +825,7 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, j)
             if p == NULL:
                 p = (<PairState*> self.personal.value) + self.personal.found(task, j)
+                p.copied_at = self.stream.answers + 1.0
             move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
                 move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
@@ -612,26 +840,48 @@ cdef class AutoKernel(Kernel):
             observe(&p.information, &p.precision, variance, mixed, value)
             add_evidence(
                 self.stream.slope_evidence, products, self.slope_grid.least,
-                information, precision, p.information, p.precision,
+                size * information, precision, size * p.information, p.precision,
             )
             if place[j]:
-                self.add_own_evidence(self.place(place[j]), information, precision, p)
+                self.add_own_evidence(self.place(place[j]), size, information, precision, p)
         finish_evidence(self.stream.slope_evidence, products)
-        t.evidence += h * (
-            softplus(-y * (o.without + o.offset)) - softplus(-y * (o.z[MIXED] + o.offset))
-        )
         information, precision = t.information, t.precision
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
         for c in range(GRID):
             products[c] = 1.0
         add_evidence(
             self.stream.level_evidence, products, self.level_grid.least,
-            information, precision, t.information, t.precision,
+            size * information, precision, size * t.information, t.precision,
         )
         finish_evidence(self.stream.level_evidence, products)
+        if self.number:
+            move(&t.own_level, &t.own_level_spent, self.c.own_prior, own, 1.0)
+
+    cdef void find_steps(
+        self, double y, double h, const Outputs* o, Step* hinge, Step* own, Step* all_, Step* mixed
+    ) noexcept nogil:
+        """Steps of the four learners, each on its own loss."""
+        cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
+        cdef double size = 1.0 + o.x2, V = o.V
+        cdef StreamState* s = self.stream
+        if not self.number:
+            hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
+            own[0] = arow(y, o.p[OWN] + shift, o.own_variance, self.c.arow_r / h)
+            all_[0] = logistic(y, o.p[GLOBAL] + o.offset, o.global_variance, h)
+            if self.global_block.closed():
+                all_.a = all_.b = 0.0
+            mixed[0] = logistic(y, o.p[MIXED] + o.offset, o.mixed_variance, h)
+            self.residual = y / (1.0 + exp(y * (o.p[MIXED] + o.offset)))
+            return
+        y -= o.offset
+        hinge.a = hinge.b = 0.0
+        own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise)
+        all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
+        mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
+        self.residual = mixed.a / sqrt(mixed.b * V)
 
     cdef void add_own_evidence(
-        self, PlaceState* place, double information, double precision, const PairState* p
+        self, PlaceState* place, double size, double information, double precision, const PairState* p
     ) noexcept nogil:
         """Evidence about the variance of one feature's slopes."""
         cdef double[GRID] products
@@ -640,7 +890,7 @@ cdef class AutoKernel(Kernel):
             products[c] = 1.0
         add_evidence(
             place.evidence, products, self.slope_grid.least,
-            information, precision, p.information, p.precision,
+            size * information, precision, size * p.information, p.precision,
         )
         finish_evidence(place.evidence, products)
 
@@ -660,8 +910,13 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """A step of the stacking weights and of the task's deviations, given the moment."""
         cdef TaskState* t = self.task(task)
-        cdef Step step = logistic(y, o.settled + shift, o.variance, h)
+        cdef Step step = self.stacking_step(
+            y, o.settled + shift, o.variance, h, o.V, &self.stream.live_noise
+        )
         cdef int c
+        if self.number:
+            remember(self.errors, fabs(y - o.settled - shift) / self.spread(task, o.settled, o.variance, self.stream.live_noise, o), h)
+            t.residual, t.answer = y - o.settled, y - o.offset
         self.live.update(step, &o.live)
         self.live.renew(h)
         for c in range(DEVIATIONS):
@@ -678,11 +933,242 @@ cdef class AutoKernel(Kernel):
         )
         stream.slope_variance = expected_variance(stream.slope_evidence, self.slope_grid, centre)
         for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
             place = self.place(k)
             place.variance = expected_variance(
                 place.evidence, self.slope_grid, stream.slope_variance
             )
-        stream.variances_due = VARIANCES_GROWTH * self.clock[1] + 1.0
+        stream.variances_due = VARIANCES_GROWTH * stream.answers + 1.0
+
+    # --- functions of columns -----------------------------------------------------------------------
+
+    cdef void choose_functions(self) noexcept nogil:
+        """Let waves of columns and the best products join, as long as there is room."""
+        cdef Definition found
+        cdef Py_ssize_t k, o, joined = 0
+        if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
+            return
+        self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
+        for k in range(self.function_states.shape[0]):  # their features may have left
+            if self.functions.definition(k).used != 0.0 and not self.has_features(self.functions.definition(k)):
+                self.drop_function(k)
+        found.used, found.second, found.second_order = 1.0, -1.0, 0.0
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
+            found.feature, found.order = self.global_block.frequent[k], 1.0
+            if not self.is_far_from_a_line(self.functions.sketch(k)) \
+                    or self.functions.is_known(&found):
+                continue
+            for o in range(WAVES):
+                found.order = o + 1.0
+                if self.global_block.count < MOST_PLACES - CROSSES:
+                    self.add_function(&found)
+        if self.stream.answers >= FIRST_CROSSES:
+            while joined < CROSSES_AT_ONCE and self.global_block.count < MOST_PLACES \
+                    and self.functions.best_product(CROSS_THRESHOLD, &found):
+                found.feature = self.global_block.frequent[<Py_ssize_t> found.feature]
+                found.second = self.global_block.frequent[<Py_ssize_t> found.second]
+                if not self.functions.is_known(&found):
+                    self.add_function(&found)
+                    joined += 1
+        self.functions.scores[:, :] = 0.0
+
+    cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
+        """Judge all waves of a column together; their sums begin anew."""
+        cdef double total = 0.0
+        cdef Py_ssize_t o
+        for o in range(WAVES):
+            total += surprise(s.sums[o], s.squares[o])**2
+            s.sums[o] = s.squares[o] = 0.0
+        return s.is_number != 0.0 and (not self.number or total > WAVES_THRESHOLD)
+
+    cdef bint has_features(self, const Definition* d) noexcept nogil:
+        """Whether the features of a function have places."""
+        return self.global_block.place[<Py_ssize_t> d.feature] \
+            and (d.second < 0.0 or self.global_block.place[<Py_ssize_t> d.second])
+
+    cdef void add_function(self, const Definition* d) noexcept nogil:
+        """Let a function join both blocks."""
+        cdef Py_ssize_t f = self.functions.free()
+        if f < 0 or self.mixed_block.count >= self.mixed_block.frequent.shape[0]:
+            return
+        self.functions.definition(f)[0] = d[0]
+        self.function_states[f, :] = 0.0
+        self.global_block.add(FIRST_FUNCTION + f)
+        self.mixed_block.add(FIRST_FUNCTION + f)
+        self.functions.lose_track()
+
+    cdef void drop_function(self, Py_ssize_t f) noexcept nogil:
+        """Take a function out of both blocks."""
+        if self.global_block.function_place[f]:
+            self.global_block.remove(self.global_block.function_place[f])
+        if self.mixed_block.function_place[f]:
+            self.mixed_block.remove(self.mixed_block.function_place[f])
+        self.functions.definition(f).used = 0.0
+        self.functions.lose_track()
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    cdef int check_answer(self, double y, double h) except -1 nogil:
+        """Raise where an answer is too far from the others to be learned."""
+        cdef double V = self.variance_of_answers(), error = fabs(y - self.stream.origin)
+        if self.stream.answers > 0.0 and (error > MAX_ERROR or (V > 0.0 and error > MAX_ERROR * sqrt(V))):
+            with gil:
+                raise FloatingPointError(
+                    f"the target {y:g} with weight {h:g} is too far "
+                    "from the others to be learned; scale it or drop the event"
+                )
+        return 0
+
+    cdef void count_answer(self, double y, double h) noexcept nogil:
+        """Count an answer, from the first of them."""
+        cdef StreamState* s = self.stream
+        if s.answers == 0.0:
+            s.origin = y
+        s.answers += h
+        s.total += h * (y - s.origin)
+        s.squares += h * (y - s.origin) * (y - s.origin)
+
+    cdef bint rebase_changed(self) noexcept nogil:
+        """Express weights in the units that the last row has changed; true if there are any."""
+        cdef Py_ssize_t k
+        for k in range(self.scales.n_changes):
+            self.rebase(
+                self.scales.changed[k], self.scales.ratio[k],
+                self.stream.unit * self.scales.moved[k],
+            )
+        return self.scales.n_changes > 0
+
+    cdef void settle_unit(self) noexcept nogil:
+        """Replace the unit of rows where it is far off."""
+        cdef double unit = unit_of(&self.clock[0])
+        cdef Py_ssize_t j
+        if self.clock[1] == 0.0 or alike(unit, self.stream.unit):
+            return
+        if self.stream.unit > 0.0:
+            for j in range(self.features.shape[0]):
+                self.rebase(j, self.stream.unit / unit, 0.0)
+        self.stream.unit = unit
+
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil:
+        """Express the weights of a feature in a new unit and around a new centre.
+
+        A weight times ``ratio`` and the intercept plus ``shift`` times the weight make the same
+        predictions. Where the ratio is far from 1 the weights are forgotten.
+        """
+        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef FeatureState* f = self.feature(j)
+        cdef StreamState* s = self.stream
+        cdef double* own
+        if not fabs(shift) < MAX_SHIFT:  # values there were cut
+            shift = ratio = 0.0
+        if not 1.0 / MAX_RATIO < ratio < MAX_RATIO:
+            ratio = 0.0
+        s.global_copy += shift * f.global_copy
+        s.mixed_copy += shift * f.mixed_copy
+        f.global_copy *= ratio
+        f.mixed_copy *= ratio
+        self.global_block.rebase(j, ratio, shift)
+        self.mixed_block.rebase(j, ratio, shift)
+        if self.personal.dense:
+            for task in range(self.tasks.shape[0]):
+                self.rebase_pair(task, j, self.personal.touch(task, j), ratio, shift)
+        elif self.personal.used <= MAX_SEARCH:
+            for pair in range(self.personal.used):
+                own = self.personal.visit(pair, &task, &feature)
+                if feature == j:
+                    self.rebase_pair(task, j, own, ratio, shift)
+
+    cdef void rebase_pair(
+        self, Py_ssize_t task, Py_ssize_t j, double* own, double ratio, double shift
+    ) noexcept nogil:
+        """`rebase` of what a task has of its own."""
+        cdef PairState* p = <PairState*> own
+        cdef TaskState* t = self.task(task)
+        cdef double variance = self.slope_variance(j), change = -p.hinge_mean
+        cdef int c, side = self.subspace.side()
+        cdef const double* b = self.subspace.row(j, side)
+        if p.precision == 0.0:  # never learned
+            return
+        variance /= 1.0 + variance * p.precision
+        shift_level(
+            t, shift * p.information * variance, shift * shift * variance, self.stream.level_variance
+        )
+        t.level_copy += shift * p.slope_copy
+        t.own_level_copy += shift * p.hinge_copy
+        rebase_own(p, t, ratio, shift)
+        change += p.hinge_mean
+        for c in range(RANK):
+            self.factor[task, RANK * side + c] += change * b[c]
+        if self.subspace.phase() == PROJECT:
+            self.subspace.follow(
+                task, j, (own - self.personal.value) // self.personal.width, change
+            )
+        p.hinge_copy *= ratio
+        p.slope_copy *= ratio
+        if ratio == 0.0:
+            p.information = p.precision = 0.0
+        else:
+            p.information /= ratio
+            p.precision /= ratio * ratio
+
+    cdef double spread(
+        self, long long task, double margin, double variance, double noise, const Outputs* o
+    ) noexcept nogil:
+        """Expected size of the error of a margin."""
+        cdef const TaskState* t = self.task(task)
+        cdef double K = self.c.noise_events, share = (K + t.noise) / (K + t.noise_events)
+        cdef double rise = self.stream.noise_slope * self.standing(margin - o.offset, o.V)
+        return sqrt(o.V * (variance + noise * share * exp(rise)))
+
+    cdef inline double standing(self, double margin, double V) noexcept nogil:
+        """A prediction in standard deviations of the answers from their mean, within 3."""
+        cdef double z = (margin - self.stream.total / self.stream.answers) / sqrt(V)
+        return max(-3.0, min(3.0, z))
+
+    cdef void learn_noise(
+        self, long long task, double error, double margin, double h, const Outputs* o
+    ) noexcept nogil:
+        """Learn how noise depends on the task and on the prediction."""
+        cdef TaskState* t = self.task(task)
+        cdef StreamState* s = self.stream
+        cdef double variance = o.frozen.variance / o.V, noise = s.frozen_noise
+        cdef double spread = self.spread(task, margin, variance, noise, o)
+        cdef double square = error * error / (spread * spread)
+        cdef double share = (self.c.noise_events + t.noise) / (self.c.noise_events + t.noise_events)
+        remember(self.frozen_errors, sqrt(square), h)
+        square = min(square, MAX_SQUARE)
+        t.noise += h * share * square
+        t.noise_events += h
+        s.noise_slope += h * NOISE_SLOPE_PACE / sqrt(1.0 + s.answers) * (square - 1.0) \
+            * self.standing(margin - o.offset, o.V)
+        s.noise_slope = max(-1.0, min(1.0, s.noise_slope))
+
+    def spreads(self, Events events not None, bint frozen):
+        """Expected size (n,) of the error of each event."""
+        self.check_idle()
+        self.drop_notes()
+        cdef Outputs* o = &self.outputs
+        cdef Py_ssize_t e
+        cdef double margin
+        cdef double[::1] spread = np.zeros(events.n)
+        for e in range(events.n):
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
+            if o.V == 0.0:
+                continue
+            if frozen:
+                margin = self.frozen_margin(o)
+                spread[e] = self.spread(
+                    events.tasks[e], margin, o.frozen.variance / o.V, self.stream.frozen_noise, o
+                )
+            else:
+                self.stack(events.tasks[e], o)
+                spread[e] = self.spread(
+                    events.tasks[e], o.settled, o.variance, self.stream.live_noise, o
+                )
+        return np.asarray(spread)
 
     # --- answers that come late ---------------------------------------------------------------
 
@@ -699,9 +1185,11 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), self.unit(), o)
-            self.stack(events.tasks[e], o)
-            context[e, 0], context[e, 1], context[e, 2] = self.clock[1], o.settled, o.moment
+            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
+            o.settled = o.moment = 0.0
+            if o.V > 0.0:
+                self.stack(events.tasks[e], o)
+            context[e, 0], context[e, 1], context[e, 2] = self.stream.answers, o.settled, o.moment
         return np.asarray(context)
 
     def set_context(self, Events events not None, const double[:, ::1] context not None):
@@ -724,7 +1212,8 @@ cdef class AutoKernel(Kernel):
 
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
-        and the variances of the global, the mixed and the stacked margin (n, 4).
+        the variances of the global, the mixed and the stacked margin, the task's own level and what is
+        spent of its variance (n, 6); and values (n, f) of the functions of columns.
         """
         self.check_idle()
         self.coming.n = 0
@@ -733,14 +1222,19 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef const PairState* p
         cdef double variance, unit = self.unit()
-        cdef double[:, ::1] own, levels = np.empty((events.n, 4))
+        cdef double[:, ::1] own, levels = np.empty((events.n, 6))
+        cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
             x = self.scales.look(events.row(e))
-            self.read(x, events.tasks[e], 0.0, unit, o)
+            self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance
             levels[e, 2], levels[e, 3] = o.mixed_variance, o.frozen.variance
+            levels[e, 4] = self.task(events.tasks[e]).own_level
+            levels[e, 5] = self.task(events.tasks[e]).own_level_spent
+            for k in range(self.functions.n_active):
+                functions[e, self.functions.active[k]] = self.functions.value[k]
             own = np.zeros((x.n, 2))
             for k in range(x.n):
                 p = <const PairState*> self.personal.look(events.tasks[e], x.index[k])
@@ -752,7 +1246,7 @@ cdef class AutoKernel(Kernel):
             values.append(np.array([x.value[k] for k in range(x.n)]) * unit)
             owns.append(np.asarray(own))
         parts = (np.concatenate(part) for part in (features, values, owns))
-        return np.array(starts), *parts, np.asarray(levels)
+        return np.array(starts), *parts, np.asarray(levels), np.asarray(functions)
 
     def slope_variances(self):
         """Return the prior variance (d,) of tasks' slopes of each feature."""
@@ -776,6 +1270,7 @@ cdef class AutoKernel(Kernel):
         self.scales.lose_track()
         self.global_block.lose_track()
         self.mixed_block.lose_track()
+        self.functions.lose_track()
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
@@ -800,6 +1295,7 @@ cdef class AutoKernel(Kernel):
         self.check_rows(rows)
         with nogil:
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            self.choose_functions()
         return changed
 
     def restart_subspace(self):
@@ -822,7 +1318,7 @@ cdef class AutoKernel(Kernel):
         self.busy = True
         try:
             self.subspace.put(rows, values)
-            self.stream.directions_at = self.clock[1]
+            self.stream.directions_at = self.stream.answers
         finally:
             self.busy = False
 
@@ -831,6 +1327,60 @@ cdef class AutoKernel(Kernel):
         self.check_idle()
         make_orthonormal(values)
         self.clock[2] = SHARD_GROWTH * self.clock[1]
+
+
+cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:
+    """Copy the weights of a feature or a function if the copies are old."""
+    if now >= growth * f.copied_at:
+        f.hinge_copy, f.global_copy, f.mixed_copy = f.hinge_mean, f.global_mean, f.mixed_mean
+        f.copied_at = now
+
+
+cdef inline void shift_level(
+    TaskState* t, double change, double more, double prior
+) noexcept nogil:
+    """Move a task's level, whose variance becomes larger."""
+    cdef double variance = prior / (1.0 + prior * t.precision), mean = t.information * variance + change
+    variance = min(prior, variance + more)
+    t.precision = 1.0 / variance - 1.0 / prior
+    t.information = mean / variance
+
+
+cdef inline void rebase_own(PairState* p, TaskState* t, double ratio, double shift) noexcept nogil:
+    """Express a weight of the own learner, and its intercept, in a new unit and around a new centre."""
+    cdef double variance = max(0.0, 1.0 - p.hinge_spent), share
+    t.own_level += shift * p.hinge_mean
+    t.own_level_spent = max(0.0, t.own_level_spent - shift * shift * variance)
+    if ratio == 0.0:
+        p.hinge_mean = p.hinge_spent = 0.0
+        return
+    variance *= ratio * ratio
+    share = 1.0 / (1.0 + (1.0 - 1.0 / (ratio * ratio)) * variance)
+    p.hinge_mean *= ratio * share
+    p.hinge_spent = 1.0 - variance * share
+
+
+cdef inline void contrast(
+    double own, double personal, double all_, double size, double* z
+) noexcept nogil:
+    """Inputs of a stacking model of numbers: what others say less what the mixed learner says.
+
+    What the own learner says is in proportion to how much it knows: nothing of a new task.
+    """
+    z[CONSTANT], z[OWN], z[MIXED] = size, own, personal
+    z[HINGE], z[GLOBAL] = 0.0, all_
+
+
+cdef inline void remember(double[::1] histogram, double error, double h) noexcept nogil:
+    """Add an error, in units of the expected one, to a decaying histogram."""
+    cdef Py_ssize_t k, n = histogram.shape[0], at = 0
+    if error > 0.0:
+        at = <Py_ssize_t> min(
+            max(floor((log2(error) + LOWEST_DOUBLING) * BINS_PER_DOUBLING), 0.0), n - 1.0
+        )
+    for k in range(n):
+        histogram[k] *= ERROR_MEMORY
+    histogram[at] += h
 
 
 cdef inline void move_scaled(

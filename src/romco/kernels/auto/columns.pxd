@@ -60,8 +60,10 @@ cdef inline bint spreads(const Column* c) noexcept nogil:
 
 
 cdef inline bint has_zeros(const Column* c, double events) noexcept nogil:
-    """Return whether a stored zero is a value: the feature is binary and nearly always 1."""
-    return c.centre != 0.0 and c.count >= SELDOM * events and not spreads(c)
+    """Return whether a stored zero is a value: the feature is nearly always there, or binary."""
+    if c.centre == 0.0:
+        return False
+    return c.count >= ALWAYS * events or (c.count >= SELDOM * events and not spreads(c))
 
 
 cdef inline double share_centred(double count, double events) noexcept nogil:

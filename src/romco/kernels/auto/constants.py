@@ -1,4 +1,4 @@
-"""Constants of romco-auto for two classes: every number that changes its predictions.
+"""Constants of romco-auto: every number that changes its predictions.
 
 The kernel reads them when a learner is made; `docs/romco-auto.md` says what each is for.
 """
@@ -23,3 +23,15 @@ MOMENT_FORGETTING = 1e-2  # and the share by which an event lets it grow, up to 
 TRACKING_PRIOR = 0.2  # probability that the moment predicts better, before any event,
 TRACKING_SHARE = 1e-2  # the share by which each event returns to it,
 DRIFT_RATE = 3e-3  # and the rate of its mean, above which the moment takes part
+WAVE_PRIOR = 0.3  # prior variance of a wave of a column,
+CROSS_PRIOR = 0.1  # and of a product of two columns
+
+# Of numbers
+DEGREES_OF_FREEDOM = 4.0  # of Student's t, which errors follow
+NOISE_PACE = 1e-3  # least weight of an event in an estimate of noise
+NOISE_EVENTS = 10.0  # events by which a task's noise is shrunk to that of all
+NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
+NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
+NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
+NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
+NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller

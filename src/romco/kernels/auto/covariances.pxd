@@ -3,10 +3,17 @@
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Units
 
+cdef extern from *:
+    """
+    #define ROMCO_FIRST_FUNCTION 2147483648  /* functions are numbered from here on in `frequent` */
+    """
+    const Py_ssize_t FIRST_FUNCTION "ROMCO_FIRST_FUNCTION"
+
 
 cdef class Covariances:
     cdef double[:, ::1] spent      # (n, n) of the prior covariance, which is diagonal
     cdef double[::1] frequent      # (n,) features of the places from 1 on, or FREE, or CLOSED
+    cdef double[:, ::1] functions  # (f, w) the same of functions of columns
     cdef double[:, ::1] shared     # (d, w) rows that hold a weight and what is spent of its variance
     cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
     cdef double[:, ::1] extra      # (n, k) further numbers of a place: zeros when a feature joins
@@ -15,14 +22,27 @@ cdef class Covariances:
     cdef double scale              # share of what is left of it that is a variance outside of the block
     cdef object rooms
     cdef unsigned char* place      # (d,) of each feature; 0: none
+    cdef unsigned char* function_place  # (f,) of each function
+    cdef Py_ssize_t most_columns   # places that features may have, and the intercept,
+    cdef Py_ssize_t n_columns      # and those that they have
     cdef Py_ssize_t count          # places in use, the intercept's among them; 0: not known
+    cdef bint moved                # a place was taken from somebody
     cdef bint trusted              # that nobody else has changed the variances is known
     cdef double* Sx                # (n,) covariance times the row that was last read,
     cdef double* value             # (n,) values of that row,
     cdef unsigned char* active     # (n,) their places,
-    cdef Py_ssize_t n_active       # and how many they are
+    cdef Py_ssize_t n_active       # and how many they are,
+    cdef Py_ssize_t n_active_columns  # the intercept and features first
+    cdef double margin             # what functions add to the margin of that row
+
+    cdef inline bint closed(self) noexcept nogil:
+        """Whether features were too many for covariances."""
+        return self.scale != 1.0
 
     cdef void find_places(self) noexcept nogil
+    cdef bint set_place(self, Py_ssize_t k) noexcept nogil
+    cdef void clear_place(self, Py_ssize_t k) noexcept nogil
+    cdef bint has_column(self, Py_ssize_t k) noexcept nogil
     cdef double* mean_of(self, Py_ssize_t k) noexcept nogil
     cdef double* spent_of(self, Py_ssize_t k) noexcept nogil
     cdef bint are_true(self) noexcept nogil
@@ -34,6 +54,9 @@ cdef class Covariances:
     ) noexcept nogil
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil
     cdef void remove(self, Py_ssize_t k) noexcept nogil
-    cdef double read(self, Scaled x, double unit) noexcept nogil
+    cdef double read(
+        self, Scaled x, double unit, const int* functions, const double* values, Py_ssize_t n_functions
+    ) noexcept nogil
     cdef void move(self, Step step) noexcept nogil

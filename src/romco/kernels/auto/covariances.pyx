@@ -38,45 +38,66 @@ cdef class Covariances:
     """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
 
     def __init__(
-        self, spent, frequent, shared, intercept, int mean_at, int spent_at, double prior,
+        self, spent, frequent, shared, functions, intercept, int mean_at, int spent_at, double prior,
         extra=None,
     ):
         cdef Py_ssize_t n = len(spent), d = len(shared)
+        self.functions, self.most_columns = functions, n - len(functions)
         self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
         self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
         self.extra = np.zeros((n, 1)) if extra is None else extra
-        self.rooms = np.zeros((2, n)), np.zeros(d + n, np.uint8)
+        self.rooms = np.zeros((2, n)), np.zeros(d + n + len(functions), np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
         self.place = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[1])
         self.active = self.place + d
+        self.function_place = self.active + n
         self.lose_track()
 
     cdef void find_places(self) noexcept nogil:
         """Find which features have a place."""
-        cdef Py_ssize_t k = 1, j
+        cdef Py_ssize_t k = 1
         memset(self.place, 0, self.shared.shape[0])
-        while k < self.frequent.shape[0]:
-            j = <Py_ssize_t> self.frequent[k]
-            if not 0 <= j < self.shared.shape[0] or self.place[j]:
-                break
-            self.place[j] = <unsigned char> k
+        memset(self.function_place, 0, self.functions.shape[0])
+        self.n_columns = 1
+        while k < self.frequent.shape[0] and self.set_place(k):
             k += 1
         self.count = k
         self.scale = 1.0
         if k < self.frequent.shape[0] and self.frequent[k] == CLOSED:
             self.scale = 1.0 / self.prior
 
+    cdef bint set_place(self, Py_ssize_t k) noexcept nogil:
+        """Note whose the place is; false if it is nobody's."""
+        cdef Py_ssize_t j = <Py_ssize_t> self.frequent[k]
+        if 0 <= j < self.shared.shape[0] and not self.place[j]:
+            self.place[j] = <unsigned char> k
+            self.n_columns += 1
+            return True
+        j -= FIRST_FUNCTION
+        if 0 <= j < self.functions.shape[0] and not self.function_place[j]:
+            self.function_place[j] = <unsigned char> k
+            return True
+        return False
+
+    cdef inline bint has_column(self, Py_ssize_t k) noexcept nogil:
+        """Whether a place is that of a feature."""
+        return 0 < k and self.frequent[k] < FIRST_FUNCTION
+
     cdef inline double* mean_of(self, Py_ssize_t k) noexcept nogil:
         """The weight of a place."""
         if k == 0:
             return &self.intercept[0, 0]
+        if self.frequent[k] >= FIRST_FUNCTION:
+            return &self.functions[<Py_ssize_t> self.frequent[k] - FIRST_FUNCTION, self.mean_at]
         return &self.shared[<Py_ssize_t> self.frequent[k], self.mean_at]
 
     cdef inline double* spent_of(self, Py_ssize_t k) noexcept nogil:
         """What is spent of the variance of a place."""
         if k == 0:
             return &self.intercept[0, 1]
+        if self.frequent[k] >= FIRST_FUNCTION:
+            return &self.functions[<Py_ssize_t> self.frequent[k] - FIRST_FUNCTION, self.spent_at]
         return &self.shared[<Py_ssize_t> self.frequent[k], self.spent_at]
 
     cdef bint are_true(self) noexcept nogil:
@@ -121,7 +142,8 @@ cdef class Covariances:
         if leave or whole & (whole - 1) == 0:
             k = self.count - 1
             while k > 0:
-                if units.count_of(<Py_ssize_t> self.frequent[k]) < LEAVE_SHARE * events:
+                if self.has_column(k) \
+                        and units.count_of(<Py_ssize_t> self.frequent[k]) < LEAVE_SHARE * events:
                     self.remove(k)
                     changed = True
                 k -= 1
@@ -129,11 +151,13 @@ cdef class Covariances:
             return changed
         for k in range(n):
             if not self.place[counted[k]] and units.count_of(counted[k]) >= JOIN_SHARE * events:
-                if self.count == self.frequent.shape[0]:
+                if self.n_columns == self.most_columns:
                     if events < SURE_EVENTS:
                         break
                     self.close()
                     return True
+                if self.count == self.frequent.shape[0]:
+                    break
                 self.add(counted[k])
                 changed = True
         return changed
@@ -154,23 +178,71 @@ cdef class Covariances:
                 )
 
     cdef void add(self, Py_ssize_t j) noexcept nogil:
-        """Give a feature the next place."""
+        """Give a feature, or a function, the next place."""
         cdef Py_ssize_t k = self.count
         self.spent[k, :] = 0.0
         self.spent[:, k] = 0.0
-        self.frequent[k], self.place[j] = <double> j, <unsigned char> k
+        self.frequent[k] = <double> j
+        self.set_place(k)
         self.spent[k, k] = self.spent_of(k)[0]
         self.extra[k, :] = 0.0
         self.count += 1
 
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil:
+        """Express a feature's weight in a new unit and around a new centre; it has the new unit's prior.
+
+        In the old prior the weight times ``ratio`` and the intercept plus ``shift`` times the weight
+        make the same predictions. A ``ratio`` of 0 forgets the weight.
+        """
+        cdef Py_ssize_t i, h, k = self.place[j] if self.count else 0
+        cdef double* mean = &self.shared[j, self.mean_at]
+        cdef double* spent = &self.shared[j, self.spent_at]
+        cdef double* first = &self.spent[0, 0]
+        cdef double* row = &self.spent[k, 0]
+        cdef double variance = self.prior - spent[0], excess, share
+        if spent[0] == 0.0:  # never learned
+            return
+        self.intercept[0, 0] += shift * mean[0]
+        first[0] -= shift * shift * variance
+        if k:
+            first[0] += 2.0 * shift * row[0]
+            for i in range(1, self.count):
+                if i != k:
+                    first[i] += shift * row[i]
+                    self.spent[i, 0] = first[i]
+                row[i] *= ratio
+            row[0] = ratio * (row[0] - shift * variance)
+        self.intercept[0, 1] = first[0]
+        variance *= ratio * ratio
+        excess = (1.0 - 1.0 / (ratio * ratio)) / self.prior if ratio > 0.0 else 0.0
+        share = excess / (1.0 + excess * variance)
+        mean[0] *= ratio
+        if k:
+            for i in range(self.count):
+                if i != k:
+                    self.mean_of(i)[0] += share * mean[0] * row[i]
+                    for h in range(self.count):
+                        if h != k:
+                            self.spent[i, h] += share * row[i] * row[h]
+                    self.spent_of(i)[0] = self.spent[i, i]
+            for i in range(self.count):
+                row[i] *= 1.0 - share * variance
+                self.spent[i, k] = row[i]
+        mean[0] *= 1.0 - share * variance
+        spent[0] = self.prior - variance * (1.0 - share * variance) if ratio > 0.0 else 0.0
+        if k:
+            row[k] = spent[0]
+
     cdef void remove(self, Py_ssize_t k) noexcept nogil:
         """Take the place from a feature; the last one gets it."""
         cdef Py_ssize_t i, last = self.count - 1
-        self.place[<Py_ssize_t> self.frequent[k]] = 0
+        self.moved = True
+        self.clear_place(k)
         if k != last:
+            self.clear_place(last)
             self.frequent[k] = self.frequent[last]
             self.extra[k, :] = self.extra[last, :]
-            self.place[<Py_ssize_t> self.frequent[k]] = <unsigned char> k
+            self.set_place(k)
             for i in range(last):
                 if i != k:
                     self.spent[k, i] = self.spent[last, i]
@@ -181,6 +253,15 @@ cdef class Covariances:
         self.spent[last, :] = 0.0
         self.spent[:, last] = 0.0
         self.count -= 1
+
+    cdef void clear_place(self, Py_ssize_t k) noexcept nogil:
+        """Let a place be nobody's."""
+        cdef Py_ssize_t j = <Py_ssize_t> self.frequent[k]
+        if j >= FIRST_FUNCTION:
+            self.function_place[j - FIRST_FUNCTION] = 0
+        else:
+            self.place[j] = 0
+            self.n_columns -= 1
 
     def read_block(self):
         """Return means, and below them what is spent of the covariances (1 + n, n)."""
@@ -201,8 +282,13 @@ cdef class Covariances:
         for k in range(n):
             self.mean_of(k)[0], self.spent_of(k)[0] = block[0, k], block[k + 1, k]
 
-    cdef double read(self, Scaled x, double unit) noexcept nogil:
-        """Variance of a row's margin, intercept included, beyond the features' own variances."""
+    cdef double read(
+        self, Scaled x, double unit, const int* functions, const double* values, Py_ssize_t n_functions
+    ) noexcept nogil:
+        """Variance of a row's margin, intercept included, beyond the features' own variances.
+
+        What functions add to the margin is in `margin`; all of their variance is in the result.
+        """
         cdef Py_ssize_t i, j, k, n, a = 1
         cdef double value, total
         cdef double* Sx = self.Sx
@@ -216,6 +302,14 @@ cdef class Covariances:
                 if i:
                     self.active[a], self.value[a] = <unsigned char> i, x.value[k] * unit
                     a += 1
+        self.n_active_columns = a
+        self.margin = 0.0
+        for k in range(n_functions):
+            i = self.function_place[functions[k]]
+            if i:
+                self.active[a], self.value[a] = <unsigned char> i, values[k]
+                self.margin += values[k] * self.mean_of(i)[0]
+                a += 1
         self.n_active = a
         for j in range(n):
             Sx[j] = 0.0
@@ -223,7 +317,10 @@ cdef class Covariances:
             for k in range(a):
                 i = self.active[k]
                 Sx[i] = self.value[k] * ((self.prior if i else 1.0) - self.spent_of(i)[0])
-            return Sx[0]
+            total = Sx[0]
+            for k in range(self.n_active_columns, a):
+                total += self.value[k] * Sx[self.active[k]]
+            return total
         for k in range(a):
             axpy(n, -self.value[k], &self.spent[self.active[k], 0], Sx)
         total = 0.0
@@ -232,7 +329,7 @@ cdef class Covariances:
         for k in range(a):
             i, value = self.active[k], self.value[k]
             total += value * Sx[i]
-            if i:
+            if self.has_column(i):
                 total -= value * value * (self.prior - self.spent[i, i])
         return total
 

@@ -6,6 +6,15 @@ from romco.kernels.auto.columns cimport Column, has_zeros
 from romco.kernels.core.events cimport Row, column
 
 
+cdef extern from *:
+    """
+    #define ROMCO_SETTLED_RATIO 1.25  /* of a unit that is replaced to the new one, */
+    #define ROMCO_SETTLED_SHIFT 0.25  /* or sizes by which its centre is off */
+    """
+    const double SETTLED_RATIO "ROMCO_SETTLED_RATIO"
+    const double SETTLED_SHIFT "ROMCO_SETTLED_SHIFT"
+
+
 cdef struct Scaled:                # a row in the units of its features
     Py_ssize_t n
     const int* index
@@ -17,6 +26,10 @@ cdef class Units:
     cdef double[:, ::1] columns    # (d, 8) a Column of each feature
     cdef double[::1] typical       # events; common log size; times sizes were found; when to look
                                    # again; one more than the highest feature
+    cdef Py_ssize_t n_changes      # features whose units the last row has changed,
+    cdef int* changed              # which,
+    cdef double* ratio             # their old factors by the new ones,
+    cdef double* moved             # and by how much their centres moved, in old units
 
     cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
         """Ask for a feature's column."""
@@ -84,7 +97,19 @@ cdef class Scales(Units):
     cdef void list_met(self) noexcept nogil
 
 
+cdef class SettledScales(Scales):
+    cdef object changes
+    cdef Column* before            # columns that the row makes anew, as they were
+
+    cdef void settle(self, Column* c, const Column* old, int j) noexcept nogil
+
+
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil
+
+
+cdef inline bint alike(double a, double b) noexcept nogil:
+    """Whether two units are within a quarter of each other."""
+    return a <= SETTLED_RATIO * b and b <= SETTLED_RATIO * a
 
 
 # The size of events, kept as the sum of log |x|^2 and how many they are.

@@ -13,17 +13,18 @@ kept, and N is the number of events. Then
 
 so a feature near the common size keeps what its size says (as words do, whose rarity it
 tells), and one far from it is brought there. A value becomes (x - m) / divisor, kept within 10 s
-of the centre. A zero is no value, stored or not, but for one that is stored of a binary feature which
-is centred: it becomes -m / divisor. m, s and the divisor are found anew when c has grown by a tenth,
+of the centre. A zero is no value, but for one that is stored of a feature which is centred, and binary
+or there in 85 % of the events: it becomes -m / divisor. m, s and the divisor are found anew when c has grown by a tenth,
 or N has where m is not zero; g when that has happened a tenth more often.
 """
 
 import numpy as np
 cimport numpy as cnp
 from libc.string cimport memset
-from libc.math cimport INFINITY, exp, fabs, log
+from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
 from romco.kernels.auto.columns cimport (
-    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, has_zeros, measure, scaled, varies, weigh,
+    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, measure, scaled, spreads,
+    varies, weigh,
 )
 from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
@@ -286,6 +287,78 @@ cdef class Scales(Units):
             if self.columns[j, SIZE] > 0.0:
                 self.meet(<int> j)
                 self.list_size(<int> j)
+
+
+cdef class SettledScales(Scales):
+    """Scales whose units are replaced only where they are far off.
+
+    Answers that are numbers may be nearly exact, so that weights must follow each change of a unit.
+    Changes of the last row that was counted are listed. A constant or an indicator is not centred.
+    """
+
+    def __init__(self, columns, typical):
+        super().__init__(columns, typical)
+        cdef Py_ssize_t d = len(columns)
+        self.changes = np.empty((d, 8)), np.empty(d, np.int32), np.empty((2, d))
+        self.before = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.changes[0])
+        self.changed = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.changes[1])
+        self.ratio = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.changes[2])
+        self.moved = self.ratio + d
+
+    cdef Scaled look(self, Row x) noexcept nogil:
+        """A row in the units in use; a new feature gets its unit from this row."""
+        cdef Scaled row = Scales.look(self, x)
+        cdef const Column* c
+        cdef Py_ssize_t k, n
+        cdef double value, x2 = 0.0
+        if self.n_fresh == 0 or not isfinite(row.x2):
+            return row
+        for k in range(self.n_fresh):
+            n = self.fresh_at[k]
+            c = <const Column*> &self.columns[self.index[n], 0]
+            value = self.given[n]
+            if c.size > 0.0:
+                self.value[n] = scaled(c, value)
+            else:
+                self.value[n] = value * factor_of(fabs(value), self.common())
+        for n in range(self.n_seen):
+            x2 += self.value[n] * self.value[n]
+        return found(self.n_seen, self.index, self.value, x2)
+
+    cdef Scaled count(self, Row x) noexcept nogil:
+        """Count a row; gives it in the units in use, some of which may have changed."""
+        self.look(x)
+        return self.count_seen(x)
+
+    cdef Scaled count_seen(self, Row x) noexcept nogil:
+        cdef Py_ssize_t k, n = self.n_fresh
+        cdef int j
+        self.n_changes = 0
+        for k in range(n):
+            self.before[k] = (<Column*> &self.columns[self.index[self.fresh_at[k]], 0])[0]
+        Scales.count_seen(self, x)
+        for k in range(n):
+            j = self.index[self.fresh_at[k]]
+            self.settle(<Column*> &self.columns[j, 0], self.before + k, j)
+            self.list_size(j)
+        return self.look(x)
+
+    cdef void settle(self, Column* c, const Column* old, int j) noexcept nogil:
+        """Keep the old unit of a feature unless the new one is far off, which is listed."""
+        cdef Py_ssize_t k = self.n_changes
+        if not spreads(c):
+            c.centre, c.size = 0.0, sqrt(c.square / c.count)
+            c.factor = factor_of(c.size, self.common())
+        if old.size == 0.0:
+            return
+        if fabs(c.centre - old.centre) <= SETTLED_SHIFT * old.size and alike(c.factor, old.factor):
+            c.centre, c.size, c.factor = old.centre, old.size, old.factor
+            return
+        self.changed[k], self.ratio[k] = j, old.factor / c.factor
+        self.moved[k] = old.factor * (c.centre - old.centre)
+        if c.centre != 0.0 and not spreads(old):  # constant so far: its weight is part of the intercept
+            self.ratio[k], self.moved[k] = 0.0, old.factor * old.total / old.count
+        self.n_changes += 1
 
 
 def aligned_zeros(Py_ssize_t n, Py_ssize_t width):

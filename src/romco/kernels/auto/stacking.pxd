@@ -3,9 +3,7 @@
 from romco.kernels.auto.gaussians cimport Step
 
 cdef enum:
-    MAX_INPUTS = 10                # of a stacking model
-    KINDS = 3                      # of tasks: related, like all others, on their own
-    LIKE_ALL = 1
+    MAX_INPUTS = 12                # of a stacking model
 
 
 cdef struct StackedPrediction:
@@ -21,19 +19,6 @@ cdef class StackingModel:
     cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil
     cdef void update(self, Step step, const StackedPrediction* out) noexcept nogil
     cdef void renew(self, double h) noexcept nogil
-    cdef void reset_variances(self, Py_ssize_t first) noexcept nogil
-
-
-cdef class Kinds:
-    cdef double[:, ::1] evidence   # (m, 3) log-likelihood of each kind, 0 for the best
-    cdef double[:, ::1] belief     # (m, 3) chance of each kind; 0 before the first event
-    cdef double[::1] count         # (3,) of tasks
-
-    cdef void find_odds(self, long long task, double* odds) noexcept nogil
-    cdef void find_chances(
-        self, double share, const double* odds, double* chance
-    ) noexcept nogil
-    cdef void learn(self, long long task, const double* loss) noexcept nogil
 
 
 cdef class ConditionalLogit:

@@ -1,4 +1,4 @@
-"""Stacking models: Bayesian regressions on the predictions of base learners, and kinds of tasks.
+"""Stacking models: Bayesian regressions on the predictions of base learners.
 
 A stacking model of two classes or numbers is a linear or logistic regression on its inputs. One of many
 classes is a conditional logit, with one weight for each of several scores of every class.
@@ -17,9 +17,6 @@ zero at p, and a step by that would go much too far.
 from libc.math cimport exp, log
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.core.triangles cimport cholesky
-
-cdef double EVIDENCE_RANGE = 20.0              # largest log-likelihood ratio: a task may change
-cdef double MIN_KIND_COUNT = 1e-300            # least number of tasks of a kind, for rounding
 
 
 cdef class StackingModel:
@@ -68,63 +65,6 @@ cdef class StackingModel:
         for c in range(self.weight.shape[0]):
             if self.covariance[c, c] < self.prior:
                 self.covariance[c, c] += h * self.renewal[c]
-
-    cdef void reset_variances(self, Py_ssize_t first) noexcept nogil:
-        """Set the variances of weights from the first on to the prior: their inputs are new."""
-        cdef Py_ssize_t c
-        for c in range(first, self.weight.shape[0]):
-            self.covariance[c, c] = self.prior
-
-
-cdef class Kinds:
-    """Views of the posterior of each task's kind; there is a stacking model for each kind."""
-
-    def __init__(self, evidence, belief, count):
-        self.evidence, self.belief, self.count = evidence, belief, count
-
-    cdef void find_odds(self, long long task, double* odds) noexcept nogil:
-        """Compute the likelihood of each kind, relative to the best."""
-        cdef int k
-        for k in range(KINDS):
-            odds[k] = exp(self.evidence[task, k])
-
-    cdef void find_chances(self, double share, const double* odds, double* chance) noexcept nogil:
-        """Compute the posterior of a task's kind by Bayes' rule; the prior is how common kinds are.
-
-        A ``share`` of the prior is that the task is new, and like all others.
-        """
-        cdef double total = 0.0
-        cdef int k
-        for k in range(KINDS):
-            chance[k] = self.count[k]
-            total += chance[k]
-        if share > 0.0:
-            for k in range(KINDS):
-                chance[k] *= (1.0 - share) / total
-            chance[LIKE_ALL] += share
-        total = 0.0
-        for k in range(KINDS):
-            chance[k] = max(MIN_KIND_COUNT, chance[k]) * odds[k]
-            total += chance[k]
-        for k in range(KINDS):
-            chance[k] /= total
-
-    cdef void learn(self, long long task, const double* loss) noexcept nogil:
-        """Update a task's kind, and how common kinds are, by the loss of each stacking model."""
-        cdef double[KINDS] odds, chance
-        cdef double best = -1e300
-        cdef double* evidence = &self.evidence[task, 0]
-        cdef int k
-        for k in range(KINDS):
-            evidence[k] -= loss[k]
-            best = max(best, evidence[k])
-        for k in range(KINDS):
-            evidence[k] = max(-EVIDENCE_RANGE, evidence[k] - best)
-        self.find_odds(task, odds)
-        self.find_chances(0.0, odds, chance)
-        for k in range(KINDS):
-            self.count[k] = max(MIN_KIND_COUNT, self.count[k] + (chance[k] - self.belief[task, k]))
-            self.belief[task, k] = chance[k]
 
 
 cdef class ConditionalLogit:

@@ -1,0 +1,265 @@
+"""Functions of columns: what a column does need not be a line, and two may act together.
+
+A feature whose values are numbers may have up to four waves besides its line,
+
+    cos(pi k r) / k,   k = 1 to 4,
+
+where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
+orthogonal, and constant beyond the past range, where only the line goes on. A stored zero is a value; of
+what is absent all waves are 0, as they are on average. Ranks come from 32 knots.
+As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
+anew from the old ones and these, in equal parts: whatever has moved since is followed.
+
+Waves, and products of the first two waves of two features or of indicators that features are there, are
+tested on the way: the sum over events of residual times function, and of its square, tells how far it is
+from chance. Those far from chance join whenever the events have doubled, and the sums begin anew. So a
+linear world costs nothing.
+
+All functions are weights of the shared logistic learners, with full covariances (`covariances`).
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport M_PI, M_SQRT2, cos, fabs, sqrt
+from romco.kernels.core.events cimport Row, column
+
+cnp.import_array()
+
+cdef double MAX_RESIDUAL = 10.0    # that is counted
+
+DEFINITION_FIELDS = ("used", "feature", "order", "second", "second_order")
+SKETCH_FIELDS = (
+    *("count", "wait", "pace", "kept", "is_number", "known"),
+    *(f"sum_{k}" for k in range(1, WAVES + 1)), *(f"square_{k}" for k in range(1, WAVES + 1)),
+    *(f"knot_{k}" for k in range(KNOTS)), *(f"kept_{k}" for k in range(KNOTS)),
+)
+MOST_FUNCTIONS = FUNCTIONS
+BASES = CROSSED * ORDERS
+
+
+cdef class Functions:
+    """Views of sketches, definitions of functions, and sums that tell which products to take."""
+
+    def __init__(
+        self, places, definitions, scores, double wave_prior, double cross_prior, double prior
+    ):
+        self.places, self.definitions, self.scores = places, definitions, scores
+        self.at = places.shape[1] - len(SKETCH_FIELDS)
+        cdef Py_ssize_t n = len(places)
+        self.room = np.zeros((n, WAVES)), np.zeros(n, np.uint8), np.zeros(n, np.int32)
+        self.wave = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.room[0])
+        self.there = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.room[1])
+        self.listed = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.room[2])
+        self.n_listed = self.n_active = 0
+        self.wave_scale, self.cross_scale = sqrt(wave_prior / prior), sqrt(cross_prior / prior)
+        self.lose_track()
+
+    cdef void lose_track(self) noexcept nogil:
+        """Others may have changed which functions there are."""
+        self.n_used = -1
+
+    cdef void read(self, Row x) noexcept nogil:
+        """Values of all functions of a row."""
+        cdef Py_ssize_t e, k, f
+        cdef const Definition* d
+        cdef double value
+        for e in range(self.n_listed):
+            self.there[self.listed[e]] = False
+        self.n_listed = self.n_active = 0
+        if self.n_used < 0:
+            self.n_used = 0
+            for f in range(self.definitions.shape[0]):
+                if self.definition(f).used != 0.0:
+                    self.n_used = f + 1
+        for e in range(x.n):
+            k = self.place[column(x, e)]
+            if k:
+                self.see(k, x.value[e])
+        for f in range(self.n_used):
+            d = self.definition(f)
+            if d.used == 0.0:
+                continue
+            value = self.factor(d.feature, d.order)
+            if d.second >= 0.0:
+                value *= self.factor(d.second, d.second_order) * self.cross_scale
+            else:
+                value *= self.wave_scale / d.order
+            if value != 0.0:
+                self.active[self.n_active], self.value[self.n_active] = <int> f, value
+                self.n_active += 1
+
+    cdef void see(self, Py_ssize_t k, double value) noexcept nogil:
+        """Waves of the value of a place, or whether it is there."""
+        cdef const Sketch* s = self.sketch(k)
+        cdef double* wave = self.wave + k * WAVES
+        cdef double c
+        if s.is_number != 0.0:
+            c = cos(M_PI * rank(s.knots, value))
+            wave[0] = M_SQRT2 * c
+            wave[1] = M_SQRT2 * (2.0 * c * c - 1.0)
+            wave[2] = 2.0 * c * wave[1] - wave[0]
+            wave[3] = 2.0 * c * wave[2] - wave[1]
+        elif value != 0.0:
+            wave[0], wave[1] = 1.0, 0.0
+        else:
+            return
+        self.there[k] = True
+        self.listed[self.n_listed] = <int> k
+        self.n_listed += 1
+
+    cdef double factor(self, double feature, double order) noexcept nogil:
+        """The value of one factor of a function."""
+        cdef Py_ssize_t k = self.place[<Py_ssize_t> feature]
+        if not k or not self.there[k]:
+            return 0.0
+        return self.wave[k * WAVES + <Py_ssize_t> order - 1]
+
+    cdef void count(self, Row x) noexcept nogil:
+        """Count the values of a row."""
+        cdef Py_ssize_t e, k
+        cdef Sketch* s
+        for e in range(x.n):
+            k = self.place[column(x, e)]
+            if not k:
+                continue
+            s = self.sketch(k)
+            s.count += 1.0
+            if s.wait > 1.0:
+                s.wait -= 1.0
+                continue
+            s.buffer[<Py_ssize_t> s.kept] = x.value[e]
+            s.kept += 1.0
+            s.wait = s.pace
+            if s.kept == KNOTS:
+                make_knots(s)
+
+    cdef void score(self, double residual) noexcept nogil:
+        """Add the residual of the row that was last read to the sums of all products."""
+        cdef int[CROSSED * ORDERS] base
+        cdef double[CROSSED * ORDERS] value
+        cdef Py_ssize_t e, k, o, i, j, n = 0
+        cdef double term
+        cdef double* sums
+        cdef double* squares
+        cdef Sketch* s
+        residual = max(-MAX_RESIDUAL, min(MAX_RESIDUAL, residual))
+        for e in range(self.n_listed if self.scores.shape[0] else 0):
+            k = self.listed[e]
+            s = self.sketch(k)
+            for o in range(WAVES if s.is_number != 0.0 else 0):
+                term = residual * self.wave[k * WAVES + o]
+                s.sums[o] += term
+                s.squares[o] += term * term
+            if k > CROSSED:
+                continue
+            for o in range(ORDERS):
+                if self.wave[k * WAVES + o] != 0.0:
+                    base[n], value[n] = <int> ((k - 1) * ORDERS + o), self.wave[k * WAVES + o]
+                    n += 1
+        for i in range(n):
+            sums, squares = &self.scores[base[i], 0], &self.scores[base[i], CROSSED * ORDERS]
+            for j in range(i):
+                term = residual * value[i] * value[j]
+                sums[base[j]] += term
+                squares[base[j]] += term * term
+
+    cdef Py_ssize_t free(self) noexcept nogil:
+        """A function that is not in use, or -1."""
+        cdef Py_ssize_t f
+        for f in range(self.definitions.shape[0]):
+            if self.definition(f).used == 0.0:
+                return f
+        return -1
+
+    cdef bint is_known(self, const Definition* d) noexcept nogil:
+        """Whether there is such a product, in either order."""
+        cdef Py_ssize_t f
+        cdef const Definition* o
+        for f in range(self.definitions.shape[0]):
+            o = self.definition(f)
+            if o.used == 0.0:
+                continue
+            if o.feature == d.feature and o.order == d.order and o.second == d.second \
+                    and o.second_order == d.second_order:
+                return True
+            if o.feature == d.second and o.order == d.second_order and o.second == d.feature \
+                    and o.second_order == d.order:
+                return True
+        return False
+
+    cdef bint best_product(self, double threshold, Definition* best) noexcept nogil:
+        """Find the product farthest from chance that was not yet found; features are given by place."""
+        cdef Py_ssize_t i, j, top = -1, other = -1
+        cdef double z, most = threshold
+        for i in range(CROSSED * ORDERS):
+            for j in range(CROSSED * ORDERS):
+                z = surprise(self.scores[i, j], self.scores[i, CROSSED * ORDERS + j])
+                if z > most and i // ORDERS != j // ORDERS:
+                    most, top, other = z, i, j
+        if top < 0:
+            return False
+        self.scores[top, CROSSED * ORDERS + other] = 0.0  # each is judged once
+        best.used = 1.0
+        best.feature, best.order = top // ORDERS + 1, top % ORDERS + 1
+        best.second, best.second_order = other // ORDERS + 1, other % ORDERS + 1
+        return True
+
+
+cdef double rank(const double* knots, double value) noexcept nogil:
+    """Rank of a value among the knots, from 0 to 1."""
+    cdef Py_ssize_t low = 0, high = KNOTS, middle, first
+    while low < high:  # how many are smaller
+        middle = (low + high) // 2
+        if knots[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    first = low
+    while low < KNOTS and knots[low] == value:
+        low += 1
+    if low > first:
+        return 0.5 * (first + low) / KNOTS
+    if first == 0:
+        return 0.0
+    if first == KNOTS:
+        return 1.0
+    return (first - 0.5 + (value - knots[first - 1]) / (knots[first] - knots[first - 1])) / KNOTS
+
+
+cdef void make_knots(Sketch* s) noexcept nogil:
+    """Make the knots anew from the old ones and the values that were kept."""
+    cdef double[2 * KNOTS] all_
+    cdef Py_ssize_t n = KNOTS, i, k
+    cdef double value
+    for i in range(KNOTS):
+        all_[i] = s.buffer[i]
+    if s.known != 0.0:
+        for i in range(KNOTS):
+            all_[KNOTS + i] = s.knots[i]
+        n = 2 * KNOTS
+    for i in range(1, n):  # insertion sort
+        value = all_[i]
+        k = i
+        while k > 0 and all_[k - 1] > value:
+            all_[k] = all_[k - 1]
+            k -= 1
+        all_[k] = value
+    for i in range(KNOTS):
+        s.knots[i] = all_[i] if n == KNOTS else all_[2 * i + (i & 1)]
+    s.known = 1.0
+    s.is_number = n_values(s) > 2
+    s.kept = 0.0
+    s.pace = s.wait = max(1.0, s.count / KNOTS)
+
+
+cdef Py_ssize_t n_values(const Sketch* s) noexcept nogil:
+    """Number of different knots."""
+    cdef Py_ssize_t k, n = 1
+    for k in range(1, KNOTS):
+        n += s.knots[k] > s.knots[k - 1]
+    return n
+
+
+cdef double surprise(double sum_, double square) noexcept nogil:
+    """How many standard deviations a sum is from chance."""
+    return fabs(sum_) / sqrt(square) if square > 0.0 else 0.0

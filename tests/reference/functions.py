@@ -1,0 +1,119 @@
+"""Functions of columns as their description reads."""
+
+import numpy as np
+
+KNOTS, WAVES, MOST, CROSSED, ORDERS = 32, 4, 64, 48, 2
+
+
+class Sketch:
+    """Knots of the values of a feature, and what its waves tell of residuals."""
+
+    def __init__(self):
+        self.count, self.wait, self.pace, self.kept, self.knots = 0, 0.0, 0.0, [], None
+        self.sums, self.squares = np.zeros(WAVES), np.zeros(WAVES)
+
+    def is_number(self):
+        return self.knots is not None and len(np.unique(self.knots)) > 2
+
+    def add(self, value):
+        self.count += 1
+        if self.wait > 1:
+            self.wait -= 1
+            return
+        self.kept.append(value)
+        self.wait = self.pace
+        if len(self.kept) == KNOTS:
+            pooled = np.sort([*self.kept, *(() if self.knots is None else self.knots)])
+            every = np.arange(KNOTS)
+            self.knots = pooled if self.knots is None else pooled[2 * every + every % 2]
+            self.kept = []
+            self.pace = self.wait = max(1.0, self.count / KNOTS)
+
+    def rank(self, value):
+        below, upto = np.sum(self.knots < value), np.sum(self.knots <= value)
+        if below < upto:
+            return (below + upto) / 2 / KNOTS
+        if below in (0, KNOTS):
+            return below / KNOTS
+        low, high = self.knots[below - 1 : below + 1]
+        return (below - 0.5 + (value - low) / (high - low)) / KNOTS
+
+    def waves(self, value):
+        if not self.is_number():
+            return np.array([float(value != 0), 0.0, 0.0, 0.0])
+        return np.sqrt(2) * np.cos(np.pi * np.arange(1, WAVES + 1) * self.rank(value))
+
+
+class Functions:
+    """Which functions there are: (feature, order) or (feature, order, feature, order)."""
+
+    def __init__(self, prior):
+        self.sketches, self.used = {}, [None] * MOST
+        self.wave_scale, self.cross_scale = np.sqrt(0.3 / prior), np.sqrt(0.1 / prior)
+        self.forget_scores()
+
+    def forget_scores(self):
+        self.sums, self.squares = np.zeros((2, CROSSED * ORDERS, CROSSED * ORDERS))
+
+    def seen(self, stored):
+        """Waves of the features of a row that have a sketch: numbers, and indicators that are 1."""
+        return {
+            j: self.sketches[j].waves(value)
+            for j, value in stored
+            if j in self.sketches and (self.sketches[j].is_number() or value != 0)
+        }
+
+    def values(self, seen):
+        found = np.zeros(MOST)
+        for f, used in enumerate(self.used):
+            if used is None:
+                continue
+            found[f] = seen[used[0]][used[1] - 1] if used[0] in seen else 0.0
+            if len(used) == 2:
+                found[f] *= self.wave_scale / used[1]
+            else:
+                other = seen[used[2]][used[3] - 1] if used[2] in seen else 0.0
+                found[f] *= self.cross_scale * other
+        return found
+
+    def score(self, seen, residual, place_of):
+        residual, bases = np.clip(residual, -10, 10), []
+        for j, waves in seen.items():
+            sketch = self.sketches[j]
+            if sketch.is_number():
+                sketch.sums += residual * waves
+                sketch.squares += (residual * waves) ** 2
+            if place_of(j) <= CROSSED:
+                first = (place_of(j) - 1) * ORDERS
+                bases += [(first + o, waves[o]) for o in range(ORDERS) if waves[o] != 0]
+        for i, (base, value) in enumerate(bases):
+            for other, second in bases[:i]:
+                term = residual * value * second
+                self.sums[base, other] += term
+                self.squares[base, other] += term**2
+
+    def count(self, stored):
+        for j, value in stored:
+            if j in self.sketches:
+                self.sketches[j].add(value)
+
+    def far_from_a_line(self, j, always):
+        sketch = self.sketches[j]
+        seen = sketch.squares > 0
+        total = np.sum(sketch.sums[seen] ** 2 / sketch.squares[seen])
+        sketch.sums, sketch.squares = np.zeros(WAVES), np.zeros(WAVES)
+        return sketch.is_number() and (always or total > 14)
+
+    def best_product(self):
+        """The product farthest from chance, by places; None if none is far."""
+        z = np.abs(self.sums) / np.sqrt(np.where(self.squares > 0, self.squares, np.inf))
+        place = np.arange(len(z)) // ORDERS
+        z[place[:, None] == place] = 0.0
+        i, j = np.unravel_index(np.argmax(z), z.shape)
+        if not z[i, j] > 4.5:
+            return None
+        self.squares[i, j] = 0.0
+        return i // ORDERS + 1, i % ORDERS + 1, j // ORDERS + 1, j % ORDERS + 1
+
+    def known(self, made):
+        return made in self.used or made[2:] + made[:2] in self.used
