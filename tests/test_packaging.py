@@ -25,7 +25,13 @@ finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 HEAVY = ("matplotlib", "multiprocessing", "pandas", "pyarrow", "ray", "scipy", "sklearn", "uvicorn")
-OTHER_ROOMS = ("romco.compare", "romco.server", "romco.streams.datasets", "romco_lab")
+OTHER_ROOMS = (
+    "romco.compare",
+    "romco.forgetting",
+    "romco.server",
+    "romco.streams.datasets",
+    "romco_lab",
+)
 
 
 def imported(*arguments):
@@ -76,7 +82,18 @@ def test_a_wheel_holds_the_library_and_nothing_else(monkeypatch):
     files = wheel_files()
     kinds = Counter(path.suffix for path in files)
     assert {path.parts[0] for path in files} == {"romco"}
-    assert set(kinds) <= {".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js", ".svg"}
+    assert set(kinds) <= {
+        ".py",
+        ".pyi",
+        ".pxd",
+        ".typed",
+        ".html",
+        ".css",
+        ".js",
+        ".svg",
+        ".h",
+        ".mjs",
+    }
     assert {Path("romco/py.typed"), Path("romco/presentation/page.css")} <= set(files)
     assert not [path for path in files if {"paper", "beyond", "lab", "tests"} & set(path.parts)]
 

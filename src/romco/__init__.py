@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from romco.choosing import Chooser
     from romco.evaluation import prequential
     from romco.explanations import effects, explain, reasons
+    from romco.exporting import export
     from romco.io.modelfile import load, peek, save
     from romco.io.schema import Schema
     from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
@@ -43,6 +44,7 @@ __all__ = [
     "couplings",
     "effects",
     "explain",
+    "export",
     "grown",
     "labels",
     "learner",
@@ -73,6 +75,7 @@ _MODULES = {
     "ROMCORegressor": "adapters.sklearn",
     "Schema": "io.schema",
     "Shards": "shards",
+    "export": "exporting",
     "prequential": "evaluation",
 }
 

@@ -67,6 +67,23 @@ def test_numbers(target, tmp_path):
     assert found["rmse"] < found["baseline_rmse"]
 
 
+def test_printed_figures_of_numbers_are_those_of_the_predictions(tmp_path):
+    source, log = table(tmp_path / "prices.csv", PRICE), tmp_path / "p.jsonl"
+    said = run(
+        "learn", source, "--model", tmp_path / "m.romco", *COLUMNS, "--predictions", log
+    ).output
+    first, *rows = (json.loads(line) for line in log.read_text().splitlines())
+    assert first["predicted"] is None
+    error = np.array([row["predicted"] - row["label"] for row in rows])
+    inside = [row["low"] <= row["label"] <= row["high"] for row in rows]
+    assert f"RMSE {np.sqrt(np.mean(error**2)):.4g} (" in said
+    assert f"MAE {np.mean(np.abs(error)):.4g}" in said
+    assert f"{np.mean(inside):.1%} within their 90 % intervals" in said
+    plain = run("learn", source, "--model", tmp_path / "n.romco", *COLUMNS).output
+    assert f"RMSE {np.sqrt(np.mean(error**2)):.4g} (" in plain
+    assert load(tmp_path / "m.romco").events == N
+
+
 def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
     for answers, target in ((MODE, "classes"), (PRICE, "number")):
         whole, parts = tmp_path / f"{target}.romco", tmp_path / f"{target} in parts.romco"

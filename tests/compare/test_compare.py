@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 import romco
 from romco.cli.compare import read_file
 from romco.cli.main import app
-from romco.compare import sources
-from romco.compare.controls import CONTROLS, title_of
+from romco.compare import refitted, sources
+from romco.compare.controls import CONTROLS, ONE_HOT, REFITTED, TREES, title_of
 from romco.compare.report import compare, report
 from romco.compare.results import read
 from romco.compare.run import Comparison, chosen_learners, chosen_settings, place
@@ -40,7 +40,8 @@ def finished(tmp_path_factory):
 def test_the_table_has_every_control_and_one_best_log_loss(finished):
     _, found = finished
     rows = found.table.rows
-    titles = [title_of(name) for name in CONTROLS]
+    titles = [title_of(name) for name in (*CONTROLS, ONE_HOT, REFITTED)]
+    titles += [title_of(TREES)] if refitted.has_trees() else []
     assert [row[0].text for row in rows] == [*titles, "ROMCO-NuCl", "OGD-Unique", "ROMCO-Auto"]
     losses = [float(row[1].text) for row in rows]
     best = [loss for loss, row in zip(losses, rows, strict=True) if row[1].best]
@@ -105,9 +106,13 @@ def test_figures_of_classes_are_those_of_the_learner(tmp_path):
     run = comparison.runs()[-1]
     end = read(place(run, tmp_path / "runs")).end
     rounds = sources.shuffled("made-3", "interleaved", 0, tmp_path / "streams")
-    scores = romco.learner("classes", 4, 8, inner="romco-auto", n_classes=3).replay(rounds)
     y = rounds.events.y.astype(int)
-    assert end["error"] == pytest.approx(np.mean(scores.argmax(axis=1) != y), rel=1e-6)
+    model = romco.Model(target="classes")
+    labels = np.array(list("abc"))[y]
+    rows = [dict(zip("abcd", row, strict=True)) for row in rounds.events.x.toarray().tolist()]
+    found = model.engine.predict_and_learn(rows, labels, rounds.events.task)
+    wrong = model.engine.target.labels_of(found.margins) != labels
+    assert end["error"] == pytest.approx(wrong.mean(), rel=1e-6)
     assert np.sum(end["table"]) == len(y)
 
 
@@ -224,13 +229,60 @@ def test_compare_answers_whether_sharing_helps(tmp_path, monkeypatch):
     columns = ["--task", "user", "--label", "clicked", "--shuffles", "2", "--jobs", "1"]
     done = runner.invoke(app, ["compare", "my.csv", *columns])
     assert done.exit_code == 0, done.output
-    assert "Without the task, the best row is" in done.output
-    assert "Knowing the task" in done.output
-    assert "Sharing " in done.output
+    assert "Without the task the best is" in done.output
+    assert "shares between tasks: " in done.output
     page = tmp_path / "results" / "compare" / "my.csv" / "index.html"
     assert "yes in " in page.read_text()
     missing = runner.invoke(app, ["compare", "nothing.csv"])
     assert "and no such file" in str(missing.exception)
+
+
+@pytest.mark.parametrize("kind", ["two", "classes", "number"])
+@pytest.mark.parametrize("options", [[], ["--together", "day"]])
+def test_learn_and_compare_print_the_same_figures(tmp_path, kind, options):
+    rng = np.random.default_rng(3)
+    n = 150
+    a = rng.normal(size=n)
+    labels = {
+        "two": np.where(a + rng.normal(size=n) > 0, "yes", "no"),
+        "classes": rng.choice(["x", "y", "z"], n),
+        "number": 70.0 + a + rng.normal(size=n),
+    }[kind]
+    rows = [f"u{k % 4},{a[k]:.6f},d{k // 7},{labels[k]}" for k in range(n)]
+    path = tmp_path / "f.csv"
+    path.write_text("\n".join(["who,a,day,label", *rows]) + "\n")
+    columns = ["--task", "who", "--label", "label", "--numeric", "a", "--ignore", "day", *options]
+    model = ["--model", str(tmp_path / "m.romco")]
+    said = runner.invoke(app, ["learn", str(path), *columns, *model]).output
+    out = ["--out", str(tmp_path / "out"), "--order", "recorded", "--jobs", "1"]
+    done = runner.invoke(app, ["compare", str(path), *columns, *out])
+    assert done.exit_code == 0, done.output
+    line = next(line for line in done.output.splitlines() if line.startswith(" ROMCO-Auto  "))
+    figures = line.replace("*", "").split()[1:]
+    if kind == "number":
+        assert f"RMSE {figures[0]} (" in said
+        assert f"MAE {figures[1]}, R2 {figures[2]}" in said
+    else:
+        assert f"log loss {float(figures[0]) - 1e-9:.3f}" in said or figures[0][:5] in said
+        assert f"error by events {figures[1]}%" in said
+        assert f"error by tasks {figures[2]}%" in said
+    came = "with all rows of one day" if options else "right after each prediction"
+    assert f"labels came {came}" in said
+    assert f"labels came {came}" in done.output
+
+
+def test_a_label_that_nobody_knew_is_an_error_of_every_row(tmp_path):
+    rows = [f"u{k % 5},{k % 7},label {k}" for k in range(60)]
+    (tmp_path / "f.csv").write_text("\n".join(["who,a,y", *rows]) + "\n")
+    given = ["--task", "who", "--label", "y", "--order", "recorded", "--jobs", "1"]
+    done = runner.invoke(app, ["compare", str(tmp_path / "f.csv"), *given, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    table = (tmp_path / "f.csv recorded" / "table.md").read_text()
+    rows = [line.split("|")[1:5] for line in table.splitlines() if "100.00" in line]
+    assert len(rows) >= len(CONTROLS) + 3
+    assert {tuple(cell.strip(" *") for cell in row[1:]) for row in rows} == {
+        ("-", "100.00", "100.00")
+    }
 
 
 def test_one_task_has_nobody_to_share_with(tmp_path, monkeypatch):

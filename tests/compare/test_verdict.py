@@ -1,15 +1,28 @@
 """The verdict on data whose answer is known, and its controls."""
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import romco
-from romco.compare import controls, results
-from romco.compare.controls import ALONE, CONTROLS, ENGINE, FREQUENCY, HISTORY, POOLED, regress
+from romco.compare import controls, refitted, results
+from romco.compare.controls import (
+    ALONE,
+    CONTROLS,
+    ENGINE,
+    FREQUENCY,
+    HISTORY,
+    ONE_HOT,
+    POOLED,
+    REFITTED,
+    TREES,
+    regress,
+)
 from romco.compare.results import Finished, Row
-from romco.compare.verdict import ONE_TASK, gain, task_gains, verdict
+from romco.compare.verdict import NO_BATCH, ONE_TASK, gain, task_gains, verdict
+from romco.evaluation import Delay
 from romco.streams import Stream
 
 
@@ -57,10 +70,11 @@ def judged(stream, shuffles=2):
         for seed in range(shuffles):
             rounds = romco.streams.interleaved(stream, seed)
             values = controls.predict(name, stream, rounds, {}).values
-            losses, wrong = results.event_losses(stream, rounds.events.y, values)
+            known = np.arange(stream.n_events)
+            losses, wrong = results.event_losses(stream, rounds.events.y, values, known)
             order = np.random.default_rng([seed, stream.n_events]).permutation(stream.n_events)
             about = {"answers": stream.answers, "tasks": list(stream.tasks)}
-            code = base64.b64encode(losses[np.argsort(order)].astype("<f4").tobytes())
+            code = base64.b64encode(losses[np.argsort(order)].astype("<f8").tobytes())
             end = {"losses": code.decode(), "error": wrong.mean()}
             runs.append(Finished(None, about, {}, [], end, None))
         table.append(Row(name, runs, stream.task))
@@ -73,7 +87,9 @@ def test_a_gain_is_seen_where_tasks_share_directions():
     share = gain(found.sharing, found.reference)
     assert share.low > 0.03
     assert rows[ENGINE].loss < min(row.loss for name, row in rows.items() if name != ENGINE)
-    assert "takes off another" in found.text
+    assert "ROMCO-Auto (log loss " in found.text
+    assert found.text.count(". ") == 3  # a title, two sentences, and that no batch model was fitted
+    assert NO_BATCH in found.text
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -98,7 +114,7 @@ def test_past_answers_of_the_task_are_given_their_due():
         found.title == "Knowing the task helps; sharing between tasks makes no clear difference"
         or (found.title == "Sharing does not help here: Past answers of the task is better")
     )
-    assert "Knowing the task is worth" in found.text
+    assert "with it, but without sharing, Past answers of the task" in found.text
     assert rows[HISTORY].loss < 0.9 * rows[FREQUENCY].loss
 
 
@@ -118,7 +134,7 @@ def test_numbers_are_judged_by_their_rmse():
     rows, found = judged(Stream("made", task, x, y, names, (), answers=0))
     assert found.title.startswith("Sharing between tasks lowers the RMSE by ")
     assert rows[FREQUENCY].measure == pytest.approx(y.std(), rel=0.02)
-    assert np.isnan(rows[ENGINE].losses).sum() == 2 * 5
+    assert np.isnan(rows[ENGINE].losses).sum() == 2  # the first of each shuffle
     share = gain(found.sharing, rows[FREQUENCY])
     ratio = rows[ENGINE].measure / rows[FREQUENCY].measure
     assert share.value == pytest.approx(1.0 - ratio, rel=0.02)
@@ -144,7 +160,7 @@ def rows_of(losses):
     about = {"answers": 1, "tasks": ["a", "b"]}
     task = np.arange(losses[0].shape[1]) % 2
     runs = [[Finished(None, about, {}, [], {}, None)] for _ in losses]
-    made = [Row(name, run, task) for name, run in zip("ab", runs, strict=True)]
+    made = [Row(name, run, task) for name, run in zip("abcdefgh", runs, strict=False)]
     for row, loss in zip(made, losses, strict=True):
         row.__dict__["losses"] = loss  # as if read from files
     return made
@@ -198,11 +214,69 @@ def test_every_control_predicts_before_it_learns():
     turned = romco.Rounds(
         rounds.task, rounds.x, np.append(rounds.y[:-1], -rounds.y[-1]), rounds.starts
     )
-    for name in (*CONTROLS, ENGINE, "pa-unique"):
+    for name in (*CONTROLS, ONE_HOT, REFITTED, ENGINE, "pa-unique"):
         first = controls.predict(name, stream, rounds, {}).values
         assert first.shape == (300, 2)
         np.testing.assert_allclose(first.sum(axis=1), 1.0)
         np.testing.assert_array_equal(controls.predict(name, stream, turned, {}).values, first)
+
+
+@pytest.mark.parametrize("answers", [1, 3, 0])
+@pytest.mark.parametrize("delay", [Delay(0), Delay(7)])
+def test_every_control_knows_only_labels_that_have_come(answers, delay):
+    """Moments of ten events; the labels from event 100 on, or 93, are others."""
+    rng = np.random.default_rng(0)
+    x, task = rng.normal(size=(150, 3)), rng.integers(4, size=150)
+    y = x[:, 0] + rng.normal(size=150)
+    if answers == 1:
+        y = np.where(y > 0, 1.0, -1.0)
+    elif answers:
+        y = np.digitize(y, [-0.5, 0.5]).astype(float)
+    moment = np.arange(150.0) // 10
+    tasks, labels = tuple("abcd"), ("n", "y", "z")[: max(answers, 2)]
+    stream = Stream("made", task, x, y, tasks, labels, answers=answers, moment=moment)
+    known = 100 if delay.events == 0 else 90
+    changed = replace(stream, y=np.concatenate([y[:known], np.roll(y[known:], 1)]))
+    trees = [TREES] if refitted.has_trees() else []
+    for name in (*CONTROLS, ONE_HOT, REFITTED, *trees, ENGINE, "pa-unique"):
+        one, other = (
+            controls.predict(name, made, romco.streams.recorded(made), {}, delay).values
+            for made in (stream, changed)
+        )
+        np.testing.assert_array_equal(one[:110], other[:110], name)
+        assert (one[110:] != other[110:]).any(), name
+
+
+def test_a_regression_per_task_is_that_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    stream = personal(n=400, m=4)
+    rounds = romco.streams.recorded(stream)
+    chance = controls.predict(REFITTED, stream, rounds, {}).values[:, 1]
+    task, x, y = stream.task, stream.x, stream.y
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    own = np.flatnonzero(task == 0)
+    fits = [1]
+    while fits[-1] < len(own):
+        fits.append(max(fits[-1] + 1, int(np.ceil(1.25 * fits[-1]))))
+    n = fits[-2]  # events of the last fit
+    model = LogisticRegression().fit(scaled[own[:n]], y[own[:n]])
+    last = own[-1]
+    rate = (1.0 + (y[:last] > 0).sum()) / (last + 2.0)
+    expected = (n * model.predict_proba(scaled[[last]])[0, 1] + rate) / (n + 1.0)
+    assert chance[last] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_verdict_names_a_batch_model_that_is_better():
+    rng = np.random.default_rng(0)
+    base = 1.0 + 0.1 * rng.normal(size=(1, 2000))
+    names = (*CONTROLS, REFITTED, ENGINE)
+    made = rows_of([base] * len(CONTROLS) + [base - 0.3, base - 0.1])
+    table = [replace(row, name=name) for row, name in zip(made, names, strict=True)]
+    for new, old in zip(table, made, strict=True):
+        new.__dict__["losses"] = old.losses
+    found = verdict(table)
+    assert found.title == "Sharing does not help here: Logistic regression per task is better"
 
 
 def test_the_pooled_regression_is_close_to_a_batch_one():

@@ -27,8 +27,9 @@ PAGES = sorted(
 @pytest.mark.parametrize("page", PAGES)
 def test_python_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if "import lightgbm" in (DOCS / page).read_text(encoding="utf-8"):
-        pytest.importorskip("lightgbm", reason="this page is about LightGBM")
+    for package in ("lightgbm", "onnxruntime", "duckdb"):
+        if f"import {package}" in (DOCS / page).read_text(encoding="utf-8"):
+            pytest.importorskip(package, reason=f"this page needs {package}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         failed, tried = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")

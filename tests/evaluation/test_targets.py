@@ -62,6 +62,38 @@ def test_scores_of_numbers_are_scikit_learns():
     assert Coverage().value() == {"coverage": 0.0, "width": 0.0}
 
 
+def test_a_number_that_could_not_be_predicted_is_not_scored():
+    score = Score("number")
+    score.add_numbers(np.array([50.0, 52.0]), np.array([np.nan, 51.0]))
+    value = score.value()
+    assert (value["events"], value["rmse"], value["mae"]) == (1, 1.0, 1.0)
+    assert value["baseline_rmse"] == 2.0  # the mean of the first
+    first = Score("number")
+    first.add_numbers(np.array([50.0]), np.array([50.5]))  # of a model that has learned before
+    assert (first.error, first.baseline) == (0.5, 0.0)
+
+
+def test_coverage_counts_only_numbers_with_an_interval():
+    score = Score("number")
+    assert score.coverage is None
+    bounds = np.array([[49.0, 51.0], [50.0, 51.0]])
+    score.add_numbers(np.array([50.0, 52.0]), np.array([50.0, 50.5]), bounds)
+    score.add_numbers(np.array([50.0]), np.array([50.0]))
+    assert score.coverage == 0.5
+    assert "50.0% within their 90 % intervals" in score.line()
+
+
+def test_a_class_that_nobody_knew_is_an_error_without_a_log_loss():
+    model, score = romco.Model(target="classes"), Score("classes")
+    rows, labels = [{"a": k % 3} for k in range(6)], ["x", "y", "z", "x", "y", "new"]
+    answers = model.engine.predict_and_learn(rows, labels, ["t"] * 6)
+    score.count(model, labels, answers)
+    named = answers.probabilities[[3, 4], [0, 1]]
+    assert score.log_loss == pytest.approx(-np.log(named).mean())
+    assert score.summary()["error"] >= 4 / 6
+    assert score.recent()["log_loss"] == score.log_loss
+
+
 def test_the_loop_keeps_scores_of_every_target():
     y = RNG.integers(3, size=60).astype(float)
     many = romco.learner("classes", 2, 3, n_classes=3)

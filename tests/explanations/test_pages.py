@@ -1,5 +1,6 @@
 """The pages of explain and compare in a real Chromium: sorted, searched, narrow and dark."""
 
+import numpy as np
 import pytest
 
 import romco
@@ -29,9 +30,9 @@ PAGES = {"explain": explained, "compare": compared}
 
 
 def shown(driver, column):
-    """Texts of a column of the first table, of the rows that are not hidden."""
+    """Texts of a column of the last table, of the rows that are not hidden."""
     return driver.execute_script(
-        "return [...document.querySelector('table.sortable').tBodies[0].rows]"
+        "return [...[...document.querySelectorAll('table.sortable')].at(-1).tBodies[0].rows]"
         f".filter(row => !row.hidden).map(row => row.cells[{column}].dataset.value"
         f" ?? row.cells[{column}].textContent)"
     )
@@ -44,7 +45,8 @@ def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path):
     (tmp_path / "page.html").write_text(PAGES[page]())
     with browser(tmp_path) as driver:
         driver.get((tmp_path / "page.html").as_uri())
-        head = driver.find_elements(By.CSS_SELECTOR, "table.sortable thead th button")[column]
+        table = driver.find_elements(By.CSS_SELECTOR, "table.sortable")[-1]
+        head = table.find_elements(By.CSS_SELECTOR, "thead th button")[column]
         before = shown(driver, column)
 
         def key(text):
@@ -64,6 +66,40 @@ def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path):
         box.send_keys("nobody is called so")
         assert shown(driver, 0) == []
         assert [entry["message"] for entry in driver.get_log("browser")] == []
+
+
+def test_long_tables_end_after_50_rows_with_more(tmp_path):
+    from selenium.webdriver.common.by import By
+
+    rows = [[Cell(f"user {i}"), Cell(f"({i})")] for i in range(120)]
+    page = document("Users", as_html(Table("Users", ["user", "events"], rows, [])))
+    (tmp_path / "page.html").write_text(page)
+    with browser(tmp_path) as driver:
+        driver.get((tmp_path / "page.html").as_uri())
+        more = driver.find_element(By.CSS_SELECTOR, "button.more")
+        assert (len(shown(driver, 0)), more.text) == (50, "70 more")
+        box = driver.find_element(By.CSS_SELECTOR, "input[type=search]")
+        box.send_keys("user 11")  # 11 and 110 to 119: those beyond the 50th are found, too
+        assert len(shown(driver, 0)) == 11
+        assert not more.is_displayed()
+        box.clear()
+        box.send_keys("user")
+        more.click()
+        assert len(shown(driver, 0)) == 120
+
+
+def test_common_effects_come_first_and_classes_have_their_section():
+    text = explained()
+    assert text.index("Common to all tasks: the largest effects") < text.index("Task by task")
+    assert "Level: Probability of 1" in text
+    assert ">100%</text>" in text  # the axis of the bars
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(90, 3)), [("bus", "car", "train")[k % 3] for k in range(90)]
+    model = romco.Model(features=romco.Columns(3), target="classes")
+    model.learn(x, labels, [f"t{k % 4}" for k in range(90)])
+    classes = explain(model).page()
+    assert "<h2>Classes</h2><ul><li>For bus: " in classes
+    assert "Level: " not in classes
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -81,12 +81,11 @@ def test_a_pair_that_overflows_is_refused_before_anything_changes():
 def test_two_classes_are_the_learner_of_two_to_the_last_bit(inner):
     stream = rounds(2)
     sides = romco.Rounds(stream.task, stream.x, 2.0 * stream.y - 1.0, stream.starts)
-    margins = romco.learner(inner, D, M).replay(sides)
-    scores = made(inner, 2).replay(stream)
-    np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
     learner, plain = made(inner, 2), romco.learner(inner, D, M)
-    learner.replay(stream)
-    plain.replay(sides)
+    if inner == "romco-auto":
+        plain.drop_functions()
+    margins, scores = plain.replay(sides), learner.replay(stream)
+    np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
     for name, array in plain.arrays().items():
         np.testing.assert_array_equal(learner.arrays()[f"0.{name}"], array)
 

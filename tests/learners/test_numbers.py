@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 import romco
 from romco.learners.registry import GIVEN
 from tests.reference import numbers as reference
+from tests.reference.auto import AutoNumber
 
 D, M = 5, 4
 ALL = [name for name, method in GIVEN.items() if method.target == "number"]
@@ -17,7 +18,7 @@ STEPS = {
 }
 
 
-def rounds(n=160, d=D, m=M, seed=0, noise=0.3, weight=False, wild=False):
+def rounds(n=160, d=D, m=M, seed=0, noise=0.3, weight=False, wild=False, offset=False):
     rng = np.random.default_rng(seed)
     task, x = rng.integers(m, size=n), rng.normal(size=(n, d))
     x[rng.random((n, d)) < 0.3] = 0.0
@@ -26,7 +27,8 @@ def rounds(n=160, d=D, m=M, seed=0, noise=0.3, weight=False, wild=False):
     if wild:
         y[rng.random(n) < 0.05] += 100.0
     h = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weight else None
-    return romco.Rounds(task, x, y, np.arange(n + 1), h)
+    known = rng.normal(size=n) if offset else None
+    return romco.Rounds(task, x, y, np.arange(n + 1), h, known)
 
 
 def counts(stream):
@@ -47,6 +49,80 @@ def test_controls_equal_their_transcriptions(short, models, weight):
     learner = romco.learner(f"{short}-{models}-number", D, M)
     np.testing.assert_allclose(learner.replay(stream), expected, rtol=1e-9)
     assert learner.weights().shape == (D, M)
+
+
+def transcribed_intervals(twin, round, frozen=False):
+    """What `intervals` of one event must be, by the transcription."""
+    (i,), (x,), _, _, offset = round
+    known = 0.0 if offset is None else offset[0]
+    middle = twin.predict_frozen(i, x, known) if frozen else twin.predict(i, x, known)
+    reach = twin.reach(0.9, frozen) * twin.spread(i, x, frozen)
+    return [[middle - reach, middle + reach]]
+
+
+@pytest.mark.parametrize("d", [5, 70])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"weight": True}, {"wild": True}, {"offset": True}),
+        {"weight": True, "offset": True, "wild": True},
+    ],
+    ids=" ".join,
+)
+def test_auto_equals_its_transcription(d, options):
+    stream = rounds(n=120, d=d, **options)
+    learner, twin, live = romco.learner("romco-auto-number", d, M), AutoNumber(d, M), []
+    for round in stream:
+        for frozen in (False, True):
+            expected = transcribed_intervals(twin, round, frozen)
+            found = learner.intervals(round, 0.9, frozen)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+            live += [] if frozen else [np.mean(expected)]
+        learner.update(round)
+        task, x, y, weight, offset = round
+        twin.update(task, x, y, weight, offsets=offset)
+    again = romco.learner("romco-auto-number", d, M)
+    np.testing.assert_allclose(again.replay(stream), live, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(again.difference(), twin.evidence, rtol=1e-8, atol=1e-8)
+
+
+def changing(n=400):
+    """Answers that drift; columns that begin to vary, move, grow or shrink."""
+    rng = np.random.default_rng(4)
+    task, x = rng.integers(M, size=n), rng.normal(size=(n, D))
+    x[:, 0] = 3.0 + x[:, 0] * (np.arange(n) >= 60)
+    x[:, 1] += 4.0 * (np.arange(n) >= 150)
+    x[:, 2] *= 10.0 ** np.clip(np.arange(n) / 100 - 1, 0, 2)
+    x[:, 3] *= 0.1 ** np.clip(np.arange(n) / 100 - 1, 0, 2)
+    x[rng.random((n, D)) < 0.1] = 0.0
+    y = x[:, :2].sum(axis=1) + np.cumsum(rng.normal(size=n)) + rng.normal(size=M)[task]
+    return romco.Rounds(task, x, y, np.arange(n + 1))
+
+
+def test_auto_equals_its_transcription_where_units_change_and_answers_are_late():
+    """Weights follow units while the low-rank part is recomputed, and the moment takes part."""
+    stream, late = changing(), 5
+    learner, twin = romco.learner("romco-auto-number", D, M), AutoNumber(D, M)
+    twin.slice = learner.kernel.subspace.slice = 7
+    contexts, said, changes = [], [], []
+    for k, round in enumerate(stream):
+        contexts.append(learner.prediction_context(round))
+        said.append(twin.said(round.task[0], round.x[0]))
+        if k < late:
+            continue
+        task, x, y, *_ = stream[k - late]
+        learner.update_delayed(stream[k - late], contexts[k - late])
+        twin.update(task, x, y, said=[said[k - late]])
+        changes += twin.scales.changes
+        for frozen in (False, True):
+            expected = transcribed_intervals(twin, round, frozen)
+            found = learner.intervals(round, 0.9, frozen)
+            np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+    assert twin.drift > 0.2
+    ratios = np.array([ratio for _, ratio, _ in changes])
+    assert ((ratios > 0.34) & (ratios < 1.0)).any()
+    assert ((ratios > 1.0) & (ratios < 3.0)).any()
+    assert (ratios == 0.0).any()
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1e4), (1e-6, 0.0), (-1e5, 7e5), (3.7, -1e3)])

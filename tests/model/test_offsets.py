@@ -63,7 +63,6 @@ def test_late_answers_agree_with_the_reference():
         (i,), x, y, _, o = ROUNDS[200 + k]
         twin.update([i], x, y, said=[said[k]], offsets=o)
     found = learner.predict(later)
-    twin.unanswered = 1000
     expected = [
         twin.predict(i, x, o) for i, x, o in zip(later.task, later.x, later.offset, strict=True)
     ]
@@ -101,7 +100,7 @@ def test_what_is_learned_is_what_the_offset_leaves():
     part = romco.learner("romco-auto", 1, 4)
     part.replay(romco.Rounds(task, x, y, starts, offset=1.5 * x[:, 0]))
     probe = romco.Round(np.arange(4), np.zeros((4, 1)), np.empty(0), offset=np.zeros(4))
-    np.testing.assert_allclose(part.predict(probe), own, atol=0.35)
+    np.testing.assert_allclose(part.predict(probe), own, atol=0.45)
 
 
 @pytest.mark.parametrize("target", [None, "number"])
@@ -346,7 +345,7 @@ def test_scikit_learn(number):
     assert fitted.score(X, y, **given) > (0.99 if number else 0.7)
     with pytest.raises(ValueError, match="learned with an offset"):
         fitted.predict(X, task=WHO)
-    with pytest.raises(ValueError, match=f"X has {N} rows but offset has 3"):
+    with pytest.raises(ValueError, match=f"x has {N} rows but offset has 3"):
         kind().fit(X, y, task=WHO, offset=OFFSET[:3])
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import romco
 from romco.adapters import river
@@ -29,6 +30,9 @@ NAMES = [
     np.str_("t1"), datetime(2024, 5, 1), Decimal("2"),
 ]  # fmt: skip
 NUMBERS = [None, 0.0, 1.0, 0.5, 2, -1.0, np.nan, np.inf, 1e60, 2e60, 1e300, "x", "1", True, [1.0]]
+BASE_ROWS = np.random.default_rng(0).normal(size=(20, 3))
+BASE = LogisticRegression().fit(BASE_ROWS, np.where(BASE_ROWS[:, 0] > 0, "yes", "no"))
+NUMBER_BASE = LinearRegression().fit(BASE_ROWS, BASE_ROWS[:, 0])
 GOOD_COLUMNS, GOOD_CELLS = ["a", "c", "d"], [1.0, 0.5, -2.0, 3]
 DOORS = {
     "names": lambda: Model("pa-unique"),
@@ -47,6 +51,10 @@ DOORS = {
     "river number": lambda: river.ROMCORegressor(hashed=8),
     "scikit-learn": lambda: romco.ROMCOClassifier("pa-unique"),
     "scikit-learn number": lambda: romco.ROMCORegressor(),
+    "shards": lambda: romco.Shards("romco-auto", 2, features=Hashed(16), engine="serial"),
+    "shards of names": lambda: romco.Shards("pa-unique", 2, engine="serial", every=2),
+    "personal layer": lambda: romco.PersonalLayer(BASE),
+    "personal layer of numbers": lambda: romco.PersonalLayer(NUMBER_BASE),
 }
 ROWS = st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(CELLS), max_size=4)
 GOOD_ROWS = st.dictionaries(st.sampled_from(GOOD_COLUMNS), st.sampled_from(GOOD_CELLS), min_size=1)
@@ -115,6 +123,21 @@ def act(door, action, batch):
             door.learn_many(pd.DataFrame(rows), labels, tasks, batch["weight"], batch["offset"])
         else:
             door.predict_one(row, tasks[0], offset)
+    elif isinstance(door, romco.Shards):
+        if action == "learn one":
+            door.learn_one(row, labels[0], tasks[0], heavy, offset=offset)
+        elif action in ("learn", "frame"):
+            door.learn(rows, labels, tasks, weight=batch["weight"], offset=batch["offset"])
+        elif action == "forget":
+            door.forget(tasks[0])
+        else:
+            door.predict(rows, tasks, offset=batch["offset"])
+    elif isinstance(door, romco.PersonalLayer):
+        x = [[1.0, *(0.5 if one is None else one for one in batch["one"])]] * len(labels)
+        if action in ("learn", "learn one", "frame"):
+            door.partial_fit(x, labels, tasks, batch["weight"])
+        else:
+            door.predict(x, tasks)
     elif not isinstance(door, Model):
         x = rows if action == "frame" else [[1.0, *batch["one"]]] * len(labels)
         if action in ("learn", "learn one", "frame"):
@@ -142,7 +165,10 @@ def act(door, action, batch):
 
 
 def model_of(door):
-    return door if isinstance(door, Model) else getattr(door, "model", vars(door).get("model_"))
+    if isinstance(door, Model):
+        return door
+    found = getattr(door, "model", vars(door).get("model_"))
+    return found() if callable(found) else found
 
 
 def content(door):
@@ -152,7 +178,8 @@ def content(door):
         return None
     state = model.state()
     arrays = {name: (a.shape, a.tobytes()) for name, a in state.pop("arrays").items()}
-    return json.dumps(state, sort_keys=True), arrays
+    kept = [getattr(door, name, None) for name in ("layer_share", "_error", "_rows")]
+    return json.dumps([state, kept], sort_keys=True), arrays
 
 
 def check_stream(stream, folder):
@@ -178,7 +205,7 @@ def check_stream(stream, folder):
         romco.save(model, folder / "m.romco")
         again = romco.load(folder / "m.romco")
         again.engine.live = model.engine.live
-        assert content(again) == before
+        assert content(again) == content(model)
         rows = [{"a": 1.0, "c": 0.5}, {"a": 2.0}, {"c": -1.0}]
         tasks = ["t1", "t2", "nobody"]
         if isinstance(model.features, Columns) and model.features.names is None:
@@ -206,6 +233,8 @@ LONE = {"c": 1.0, "d": "u"}
         ),
         ("auto", lambda m: m.learn([LONE, {"c": 9e99}], ["x", "z"], ["t1"] * 2, weight=[1.0, 0.0])),
         ("auto", lambda m: m.learn([LONE], ["x"], ["t1"], context=[[1.0, 2.0]])),
+        ("auto", lambda m: m.learn([], ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
+        ("auto", lambda m: m.learn([LONE] * 3, ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("known names", lambda m: m.predict([{"a": 1.0}], ["t9"], id=[[]])),
         ("river", lambda m: [m.learn_one({"a": 1.0}, y, "t1") for y in (1, 2)] and m),
     ],

@@ -58,13 +58,32 @@ def test_two_of_many_are_the_two(learner):
     two, many = romco.Model(learner), romco.Model(learner, target="classes")
     margins, scores = two.learn(ROWS, labels, TASKS), many.learn(ROWS, labels, TASKS)
     assert two.classes == many.classes == ("no", "yes")
-    np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
+    both = max(labels.index("no"), labels.index("yes")) + 1  # from here on both are known
+    np.testing.assert_array_equal(margins[both:] >= 0.0, scores[both:, 1] >= scores[both:, 0])
     np.testing.assert_allclose(
         two.engine.probabilities(ROWS, TASKS),
         many.engine.probabilities(ROWS, TASKS)[:, 1],
         rtol=1e-9,
     )
     np.testing.assert_array_equal(two.predict(ROWS, TASKS), many.predict(ROWS, TASKS))
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("n_classes", [3, 12, 40])
+def test_a_new_label_is_not_visible_to_its_own_prediction(n_classes, together):
+    labels = [f"c{k}" for k in range(n_classes)]
+    rows, tasks = [{"a": k % 3, "b": 1} for k in range(n_classes)], ["t"] * n_classes
+    model = romco.Model(target="classes")
+    found = model.engine.predict_and_learn(rows, labels, tasks, together=together)
+    chances = found.probabilities
+    assert not np.triu(chances).any()  # class k comes first in row k
+    if together:
+        assert not chances.any()
+    else:
+        np.testing.assert_allclose(chances[1:].sum(axis=1), 1.0, rtol=1e-9)
+    predicted = model.engine.target.labels_of(found.margins)
+    assert predicted[0] is None
+    assert not (predicted == labels).any()
 
 
 def test_before_and_after_the_first_label():

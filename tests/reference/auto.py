@@ -1,11 +1,14 @@
 """romco-auto as its description reads: dense NumPy, full matrices even for diagonal beliefs."""
 
+from math import erf
+
 import numpy as np
 
 from tests.reference.functions import MOST, WAVES, Functions, Sketch
-from tests.reference.scales import Scales
+from tests.reference.scales import Scales, SettledScales, alike
 
 FREQUENT = 100
+FREEDOM = 4.0  # of Student's t
 
 
 def moderate(mean, variance):
@@ -24,10 +27,15 @@ class Belief:
 
     def step(self, x, a, b, joint=()):
         """Covariances of weights that are not joint stay zero."""
-        joint, kept, Sx = list(joint), np.eye(len(x)), self.S @ x
-        kept[np.ix_(joint, joint)] = 1.0
+        Sx = self.S @ x
         self.w = self.w + a * Sx
-        self.S = self.S - b * np.outer(Sx, Sx) * kept
+        self.S = self.S - b * np.outer(Sx, Sx) * self.kept(joint)
+
+    def kept(self, joint):
+        """Which entries of the covariance are kept, as ones."""
+        ones = np.eye(len(self.w))
+        ones[np.ix_(list(joint), list(joint))] = 1.0
+        return ones
 
     def forget(self, x, rate):
         """The variance of features that occur grows, up to the prior."""
@@ -43,6 +51,28 @@ class Belief:
 
     def renew(self, variance):
         self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
+
+    def recentre(self, j, shift, joint):
+        """Measure feature j from a new centre; the first weight that is joint is the intercept."""
+        if self.S[j, j] == self.prior[j]:  # never learned
+            return
+        T = np.eye(len(self.w))
+        T[joint[0], j] = shift
+        self.w, self.S = T @ self.w, T @ self.S @ T.T * self.kept(joint)
+
+    def rescale(self, j, ratio):
+        """Express weight j in a new unit, in which it has the prior that it had in the old one."""
+        if self.S[j, j] == self.prior[j]:
+            return
+        T = np.eye(len(self.w))
+        T[j, j] = ratio
+        self.w, self.S = T @ self.w, T @ self.S @ T
+        if ratio == 0:
+            self.S[j, j] = self.prior[j]
+            return
+        missing = (1 - 1 / ratio**2) / self.prior[j]  # precision, by Sherman and Morrison
+        gain = missing * self.S[:, j] / (1 + missing * self.S[j, j])
+        self.w, self.S = self.w - gain * self.w[j], self.S - np.outer(gain, self.S[j])
 
 
 def sigmoid(z):
@@ -76,46 +106,55 @@ class Slope:
         self.precision = 1 / left - 1 / variance
         self.information = mean / left
 
+    def shift(self, shift, mean, variance, prior):
+        """Add ``shift`` times another weight to this one, whose variance becomes larger."""
+        before, left = self.look(prior)
+        left = min(prior, left + shift**2 * variance)
+        self.precision = 1 / left - 1 / prior
+        self.information = (before + shift * mean) / left
 
-class Variances:
-    """Log-likelihoods of a grid of variances, given all weights."""
-
-    def __init__(self, least):
-        self.grid, self.weights = least * 10.0 ** np.arange(4), []
-
-    def evidence(self, weights):
-        i, p = (np.array([getattr(w, name) for w in weights]) for name in FIELDS)
-        known = 1 + np.outer(self.grid, p)
-        return 0.5 * (self.grid[:, None] * i**2 / known - np.log(known)).sum(axis=1)
-
-    def expected(self, weights, centre):
-        distance = np.log10(self.grid / centre)
-        score = self.evidence(weights) - distance**2
-        w = np.exp(score - score.max())
-        return np.exp(w @ np.log(self.grid) / w.sum())
+    def rescale(self, ratio):
+        """Express the weight in a new unit; 0 forgets it."""
+        self.information = self.information / ratio if ratio else 0.0
+        self.precision = self.precision / ratio**2 if ratio else 0.0
 
 
-FIELDS = ("information", "precision")
+def evidence(grid, weights, unit=1.0):
+    """Log-likelihoods of a grid of variances, given weights; ``unit`` is that of variances."""
+    i = np.array([w.information for w in weights])
+    p = np.array([w.precision for w in weights])
+    known = 1 + np.outer(grid, p)
+    return 0.5 * (grid[:, None] * i**2 / unit / known - np.log(known)).sum(axis=1)
+
+
+def expected(grid, evidence, centre):
+    """Geometric mean of a grid of variances, of which one is expected before any event."""
+    score = evidence - np.log10(grid / centre) ** 2
+    w = np.exp(score - score.max())
+    return np.exp(w @ np.log(grid) / w.sum())
 
 
 class Auto:
+    prior, level_start, slope_start = 10.0, 0.1, 0.3  # variances before any event
+    function_share = 1.0  # of the prior variances of functions
+    level_grid, slope_grid = 0.01 * 10.0 ** np.arange(4), 0.003 * 10.0 ** np.arange(4)
+
+    waves_always = True
+
     def __init__(self, d, m, curved=True):
         self.d, self.m, self.curved = d, m, curved
-        one, wide = np.ones(d), [10.0] * d + [1.0] + [10.0] * MOST
+        one, wide = np.ones(d), [self.prior] * d + [1.0] + [self.prior] * MOST
         self.hinge, self.shared, self.mixed = Belief(one), Belief(wide), Belief(wide)
         self.joint, self.closed = [d], False  # weights with covariances; the intercept comes first
-        self.functions, self.functions_due = Functions(10.0), 0
+        self.functions, self.functions_due = Functions(self.prior, self.function_share), 0
         self.own = [Belief(one) for _ in range(m)]
         self.slopes = [[Slope() for _ in range(d)] for _ in range(m)]
         self.levels = [Slope() for _ in range(m)]
         self.slope_variances = np.full(d, np.nan)  # of features with covariances
-        self.slope_variance, self.level_variance, self.due = 0.3, 0.1, 0.0
+        self.slope_variance, self.level_variance = self.slope_start, self.level_start
+        self.due = 0.0
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
-        self.live, self.frozen = Belief([1.0] * 9), Belief([1.0] * 9)
-        for model in (self.live, self.frozen):
-            model.w[[1, 2, 3]] = 1.0, 1.0, 2.0
-            model.S = model.S + 5.0 * np.outer(model.w, model.w) / (model.w @ model.w)
-            model.prior = np.full(9, 3.0)
+        self.live, self.frozen = self.stacking(), self.stacking()
         self.live.S[0, 0] = 1e-9
         self.deviations = [Belief([0.1, 0.1]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
@@ -124,6 +163,14 @@ class Auto:
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
         self.log_squares, self.count, self.answers, self.next = 0.0, 0, 0, 32
         self.scales = Scales(d)
+
+    def stacking(self):
+        """A stacking model before any event."""
+        model = Belief([1.0] * 9)
+        model.w[[1, 2, 3]] = 1.0, 1.0, 2.0
+        model.S = model.S + 5.0 * np.outer(model.w, model.w) / (model.w @ model.w)
+        model.prior = np.full(9, 3.0)
+        return model
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 0.0
@@ -141,47 +188,61 @@ class Auto:
         pairs = zip(self.slopes[i], self.slope_priors(), strict=True)
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
-    def row(self, x, stored):
-        """Features, the intercept and functions."""
-        return np.concatenate([x, [1.0], self.functions.values(self.functions.seen(stored))])
+    def measure(self, x):
+        """The row in units; its entries that are stored (not NaN) are kept for functions."""
+        self.stored = [(j, value) for j, value in enumerate(x.tolist()) if value == value]
+        return self.scales.look(np.nan_to_num(x)) * self.unit()
 
-    def learners(self, i, x, stored):
+    def row(self, x):
+        """Features, the intercept and functions."""
+        return np.concatenate([x, [1.0], self.functions.values(self.functions.seen(self.stored))])
+
+    def learners(self, i, x):
         """Mean and variance of each learner."""
-        one, (slope, left) = self.row(x, stored), self.personal(i)
+        one, (slope, left) = self.row(x), self.personal(i)
         level, level_left = self.levels[i].look(self.level_variance)
         mean, variance = self.mixed.look(one)
         mixed = mean + slope @ x + level, variance + left @ x**2 + level_left
         shared = (0.0, 0.0) if self.closed else self.shared.look(one)
         return self.own[i].look(x), mixed, self.hinge.look(x), shared
 
-    def inputs(self, i, x, stored):
-        own, mixed, hinge, shared = self.learners(i, x, stored)
+    def inputs(self, i, x):
+        own, mixed, hinge, shared = self.learners(i, x)
         low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
         return np.array([1, own[0], moderate(*mixed), hinge[0], moderate(*shared), *low_rank])
 
-    def copied_inputs(self, i, x, stored):
+    def copied_inputs(self, i, x):
         """The inputs by copies of the weights, and the variances of now."""
-        _, mixed, _, shared = self.learners(i, x, stored)
+        _, mixed, _, shared = self.learners(i, x)
+        old = self.by_copies(i, x)
+        z = [1, old["own"], moderate(old["mixed"] + old["personal"], mixed[1]), old["hinge"]]
+        return np.array([*z, moderate(old["shared"], shared[1]), *old["low_rank"]])
+
+    def by_copies(self, i, x):
+        """What the learners say by copies of their weights."""
         there = np.flatnonzero(x).tolist()
-        all_ = [self.copies.get(j, (0.0, 0.0, 0.0)) for j in there]
-        pairs = [self.copies.get((i, j), (0.0, 0.0)) for j in there]
-        old_hinge, old_shared, old_mixed = np.array(all_).reshape(-1, 3).T @ x[there]
-        old_own, old_slopes = np.array(pairs).reshape(-1, 2).T @ x[there]
-        intercept, mixed_intercept = self.copies.get("intercepts", (0.0, 0.0))
-        level, factor = self.copies.get(("task", i), (0.0, None))
-        if self.copied.get(("task", i), 0.0) <= self.drawn:
-            factor = self.B.T @ self.own[i].w
-        old_mixed += mixed_intercept + old_slopes + level
-        functions = self.row(x, stored)[self.d + 1 :]
+        all_ = [self.copies.get(j, np.zeros(3)) for j in there]
+        pairs = [self.copies.get((i, j), np.zeros(2)) for j in there]
+        hinge, shared, mixed = np.array(all_).reshape(-1, 3).T @ x[there]
+        own, slopes = np.array(pairs).reshape(-1, 2).T @ x[there]
+        intercepts = self.copies.get("intercepts", np.zeros(2))
+        level, *_ = self.copies.get(("task", i), np.zeros(3))
+        functions = self.row(x)[self.d + 1 :]
         for f in np.flatnonzero(functions).tolist():
-            copies = self.copies.get(("function", f), (0.0, 0.0))
-            old_shared, old_mixed = np.array([old_shared, old_mixed]) + functions[f] * np.array(
-                copies
-            )
-        low_rank = (self.B.T @ x) * factor
-        z = [1, old_own, moderate(old_mixed, mixed[1]), old_hinge]
-        old_shared = 0.0 if self.closed else old_shared + intercept
-        return np.array([*z, moderate(old_shared, shared[1]), *low_rank])
+            of_shared, of_mixed = self.copies.get(("function", f), np.zeros(2))
+            shared += of_shared * functions[f]
+            mixed += of_mixed * functions[f]
+        factor = self.B.T @ self.own[i].w
+        if self.copied.get(("task", i), 0.0) > self.drawn:
+            factor = self.copies["factor", i]
+        return {
+            "own": own,
+            "hinge": hinge,
+            "shared": 0.0 if self.closed else shared + intercepts[0],
+            "mixed": mixed + intercepts[1],
+            "personal": slopes + level,
+            "low_rank": (self.B.T @ x) * factor,
+        }
 
     def moment_of(self, x):
         """What the moment adds, and its variance."""
@@ -197,11 +258,10 @@ class Auto:
 
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
-        stored, x = split(x)
-        x = self.scales.look(x) * self.unit()
+        x = self.measure(x)
         return (
             self.answers,
-            moderate(*self.settled(i, self.inputs(i, x, stored))) + offset,
+            moderate(*self.settled(i, self.inputs(i, x))) + offset,
             self.moment_of(x)[0],
         )
 
@@ -214,9 +274,7 @@ class Auto:
         return np.log(yes / no)
 
     def predict_frozen(self, i, x, offset=0.0):
-        stored, x = split(x)
-        x = self.scales.look(x) * self.unit()
-        return moderate(*self.frozen.look(self.inputs(i, x, stored))) + offset
+        return moderate(*self.frozen.look(self.inputs(i, self.measure(x)))) + offset
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -224,20 +282,8 @@ class Auto:
         said = [None] * len(ys) if said is None else said
         events = zip(task, xs, ys, weights, said, offsets, strict=True)
         for i, x, y, h, then, offset in events:
-            if h == 0:
-                continue
-            first = self.count == 0
-            stored, x = split(x)
-            there, x = x != 0, self.scales.count(x)
-            self.choose(there if x.any() else np.zeros(self.d))
-            if first:
-                self.tally(x, h)
-            self.learn(i, x * self.unit(), y, h, stored, then, offset)
-            if not first:
-                self.tally(x, h)
-            self.functions.count(stored)
-            self.choose_functions()
-            self.answers += h
+            if h > 0:
+                self.learn_one(i, x, y, h, then, offset)
         if self.count >= self.next:
             if self.drawing is None:
                 self.next = self.count
@@ -248,13 +294,28 @@ class Auto:
                 self.B, self.drawing, self.drawn = B, None, self.answers
                 self.next = max(1.25 * self.count, 41 * self.count - 40 * self.next)
 
+    def learn_one(self, i, x, y, h, then, offset):
+        first = self.count == 0
+        self.measure(x)
+        x = np.nan_to_num(x)
+        there, x = x != 0, self.scales.count(x)
+        self.choose(there if x.any() else np.zeros(self.d))
+        if first:
+            self.tally(x, h)
+        self.learn(i, x * self.unit(), y, h, then, offset)
+        if not first:
+            self.tally(x, h)
+        self.functions.count(self.stored)
+        self.choose_functions()
+        self.answers += h
+
     def own_vectors(self):
         return np.array([belief.w for belief in self.own]).T
 
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
         for x in xs:
-            self.tally(self.scales.count(split(x)[1]), 1)
+            self.tally(self.scales.count(np.nan_to_num(x)), 1)
 
     def choose(self, there):
         """Covariances are kept of the features that are frequent, unless these are too many."""
@@ -271,7 +332,7 @@ class Auto:
                     self.leave(self.joint[:0:-1])
                     for k in range(self.d):  # from now on the prior variance is 1
                         for S in (self.shared.S, self.mixed.S):
-                            S[k, k] = 1 / (1 / S[k, k] - 1 / 10 + 1)
+                            S[k, k] = 1 / (1 / S[k, k] - 1 / self.prior + 1)
                 break
             self.joint.append(j)
             self.functions.sketches[j] = Sketch()
@@ -303,7 +364,7 @@ class Auto:
                 if self.d + 1 + f in self.joint:
                     self.leave([self.d + 1 + f])
         for j in [j for j in self.joint if j < self.d]:
-            if functions.far_from_a_line(j, always=True) and (j, 1) not in functions.used:
+            if functions.far_from_a_line(j, self.waves_always) and (j, 1) not in functions.used:
                 for order in range(1, WAVES + 1):
                     if len(self.joint) < 128 - 16:
                         self.add_function((j, order))
@@ -325,25 +386,28 @@ class Auto:
             for belief in (self.shared, self.mixed):
                 belief.w[self.d + 1 + f] = 0.0
                 belief.part(self.d + 1 + f)
-                belief.S[self.d + 1 + f, self.d + 1 + f] = 10.0
+                belief.S[self.d + 1 + f, self.d + 1 + f] = self.prior
             self.copies.pop(("function", f), None)
             self.copied.pop(("function", f), None)
             self.joint.append(self.d + 1 + f)
 
     def evidence_of(self, j):
-        return Variances(0.003).evidence([slopes[j] for slopes in self.slopes])
+        """Evidence about the variance of a feature's slopes; of j = d, of levels."""
+        if j == self.d:
+            return evidence(self.level_grid, self.levels)
+        return evidence(self.slope_grid, [slopes[j] for slopes in self.slopes])
 
-    def learn(self, i, x, y, h, stored, then=None, offset=0.0):
-        z, copied = self.inputs(i, x, stored), self.copied_inputs(i, x, stored)
-        learners, settled = self.learners(i, x, stored), self.settled(i, z)
+    def learn(self, i, x, y, h, then=None, offset=0.0):
+        z, copied = self.inputs(i, x), self.copied_inputs(i, x)
+        learners, settled = self.learners(i, x), self.settled(i, z)
         if self.answers > 50:
             step = logistic(y, *self.frozen.look(copied), h, offset)
             self.frozen.step(copied, *step, range(9))
         shift = self.learn_moment(x, y, h, moderate(*settled) + offset, then)
-        self.renew_copies(i, x, stored)
+        self.renew_copies(i, x)
         own, mixed, hinge, shared = learners
         bias = np.tanh(0.5 * offset)
-        one = self.row(x, stored)
+        one = self.row(x)
         self.own[i].step(x, *arow(y, *own, r=0.3 / h, offset=bias))
         self.hinge.step(x, *arow(y, *hinge, r=0.3 / h, offset=bias))
         if not self.closed:
@@ -357,14 +421,17 @@ class Auto:
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
         self.levels[i].step(1.0, *step, self.level_variance)
-        residual = y * sigmoid(-y * (moderate(*mixed) + offset))
-        self.functions.score(self.functions.seen(stored), residual, self.joint.index)
+        self.score(y * sigmoid(-y * (moderate(*mixed) + offset)))
         step = logistic(y, *settled, h, offset + shift)
         self.live.step(z, *step, range(9))
         self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
         self.deviations[i].step(z[1:3], *step)
         if self.answers >= self.due:
             self.estimate()
+
+    def score(self, residual):
+        """Let functions hear of a residual."""
+        self.functions.score(self.functions.seen(self.stored), residual, self.joint.index)
 
     def learn_moment(self, x, y, h, settled, then):
         """Weigh the moment by what it predicted; it steps; return what it explains."""
@@ -384,39 +451,340 @@ class Auto:
         self.moment_slopes.forget(x, 0.01 * h)
         return self.tracking * moment if self.drift > 0.2 else 0.0
 
-    def renew_copies(self, i, x, stored):
+    def renew_copies(self, i, x):
         now, (slope, _) = self.answers + 1, self.personal(i)
-        level = self.levels[i].look(self.level_variance)[0]
         fresh = {
             "intercepts": (self.shared.w[self.d], self.mixed.w[self.d]),
-            ("task", i): (level, self.B.T @ self.own[i].w),
+            ("task", i): self.task_copy(i),
+            ("factor", i): self.B.T @ self.own[i].w,
         }
-        for f in np.flatnonzero(self.row(x, stored)[self.d + 1 :]).tolist():
+        for f in np.flatnonzero(self.row(x)[self.d + 1 :]).tolist():
             k = self.d + 1 + f
             fresh["function", f] = self.shared.w[k], self.mixed.w[k]
         for j in np.flatnonzero(x).tolist():
             fresh[j] = self.hinge.w[j], self.shared.w[j], self.mixed.w[j]
             fresh[i, j] = self.own[i].w[j], slope[j]
         for key, values in fresh.items():
-            of_task = isinstance(key, tuple) and key[0] == "task"
+            of_task = isinstance(key, tuple) and key[0] in ("task", "factor")
             moved = of_task and self.copied.get(key, 0.0) <= self.drawn
             if now >= 1.2 * self.copied.get(key, 0.0) or moved:
-                self.copies[key], self.copied[key] = values, now
+                self.copies[key], self.copied[key] = np.array(values), now
+
+    def task_copy(self, i):
+        """What is copied of a task besides its slopes."""
+        return self.levels[i].look(self.level_variance)[0], 0.0, 0.0
 
     def estimate(self):
-        every = [slope for slopes in self.slopes for slope in slopes]
-        self.level_variance = Variances(0.01).expected(self.levels, 0.1)
-        self.slope_variance = Variances(0.003).expected(every, 0.3)
+        found = [self.evidence_of(j) for j in range(self.d + 1)]
+        slopes = np.sum(found[: self.d], axis=0)
+        self.level_variance = expected(self.level_grid, found[self.d], self.level_start)
+        self.slope_variance = expected(self.slope_grid, slopes, self.slope_start)
         for j in [j for j in self.joint if j < self.d]:
-            grid = Variances(0.003)
-            grid.evidence = lambda _, j=j: self.evidence_of(j) - self.counted[j]
-            self.slope_variances[j] = grid.expected([], self.slope_variance)
+            own = found[j] - self.counted[j]
+            self.slope_variances[j] = expected(self.slope_grid, own, self.slope_variance)
         self.due = 1.02 * self.answers + 1
 
 
-def split(x):
-    """Entries that are stored, and all of them: NaN is one that is not."""
-    return [(j, value) for j, value in enumerate(x.tolist()) if value == value], np.nan_to_num(x)
+class AutoNumber(Auto):
+    """The same for numbers: errors follow Student's t, and stacking adds to the mixed learner."""
+
+    prior, level_start, slope_start = 1.0, 1.0, 0.3
+    function_share, waves_always = 0.03, False
+    slope_grid = 0.03 * 10.0 ** np.arange(4)
+
+    def __init__(self, d, m):
+        super().__init__(d, m)
+        self.scales, self.row_unit = SettledScales(d), 0.0
+        self.origin = self.total = self.squares = 0.0  # of the answers
+        self.own_levels = [Belief([1.0]) for _ in range(m)]
+        self.last = np.zeros((m, 2))  # residual, answer
+        self.sums = np.zeros((d + 1, 4))  # evidence of each feature's slopes, and of levels
+        self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
+        self.task_noise, self.noise_slope = np.zeros((m, 2)), 0.0  # squares, events
+        below = np.array([erf(edge / np.sqrt(2)) for edge in EDGES])
+        below[0], below[-1] = 0.0, 1.0
+        self.errors = {name: 10 * np.diff(below) for name in ("live", "frozen")}
+
+    def stacking(self):
+        model = Belief([1e-9, *[0.1] * 10])
+        model.w[[1, 4]] = 0.2
+        model.prior = np.full(11, 3.0)
+        return model
+
+    def unit(self):
+        return self.row_unit
+
+    def variance(self):
+        """Variance of the answers, the unit of all variances; 0 until two of them differ."""
+        if not self.answers:
+            return 0.0
+        mean = self.total / self.answers
+        V = self.squares / self.answers - mean**2
+        return V if max(1e-250, 1e-12 * mean**2) < V else 0.0
+
+    # Prediction
+
+    def learners(self, i, x):
+        own, mixed, hinge, shared = super().learners(i, x)
+        level, left = self.own_levels[i].look(np.ones(1))
+        own = own[0] + self.mixed.w[self.d] + level, own[1] + left
+        return own, mixed, hinge, shared
+
+    def contrasts(self, known, own, mixed, personal, shared, low_rank):
+        """Inputs of a stacking model: what others say less what the mixed learner says."""
+        size = np.sqrt(self.variance())
+        return [size, known * (own - mixed), personal, 0.0, shared - mixed, *low_rank]
+
+    def inputs(self, i, x):
+        """What the mixed learner says, and the inputs of the live stacking model."""
+        own, mixed, _, shared = (mean for mean, _ in self.learners(i, x))
+        personal = mixed - self.mixed.look(self.row(x))[0]
+        low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
+        known = 1 - self.own_levels[i].S[0, 0]
+        z = self.contrasts(known, own, mixed, personal, shared, low_rank)
+        residual, answer = self.last[i]
+        return mixed, np.array([*z, residual, answer - mixed if known > 0 else 0.0])
+
+    def copied_inputs(self, i, x):
+        old = self.by_copies(i, x)
+        _, own_level, known = self.copies.get(("task", i), np.zeros(3))
+        own = old["own"] + self.copies.get("intercepts", np.zeros(2))[1] + own_level
+        mixed = old["mixed"] + old["personal"]
+        z = self.contrasts(known, own, mixed, old["personal"], old["shared"], old["low_rank"])
+        return mixed, np.array([*z, 0.0, 0.0])
+
+    def settled(self, i, x):
+        """Mean and variance without the moment, and the inputs."""
+        mixed, z = self.inputs(i, x)
+        mean, variance = super().settled(i, z)
+        return mixed + mean, variance / self.variance(), z
+
+    def settled_frozen(self, i, x):
+        mixed, z = self.inputs(i, x)
+        z[9:] = 0.0
+        mean, variance = self.frozen.look(z)
+        return mixed + mean, variance / self.variance()
+
+    def moment_of(self, x):
+        x = np.where([j in self.joint for j in range(self.d)], x, 0.0)
+        mean, variance = self.moment_slopes.look(x)
+        variance += self.moment.S[0, 0] + 0.01
+        return mean + self.moment.w[0], 0.25 * self.noise["live"] * variance, x
+
+    def said(self, i, x):
+        if self.variance() == 0:
+            return self.answers, 0.0, 0.0
+        x = self.measure(x)
+        return self.answers, self.settled(i, x)[0], self.moment_of(x)[0]
+
+    def predict(self, i, x, offset=0.0):
+        _, mean, moment = self.said(i, x)
+        return self.origin + offset + mean + (self.tracking * moment if self.drift > 0.2 else 0.0)
+
+    def predict_frozen(self, i, x, offset=0.0):
+        if self.variance() == 0:
+            return self.origin + offset
+        mean, _ = self.settled_frozen(i, self.measure(x))
+        return self.origin + offset + mean
+
+    # Intervals
+
+    def spread(self, i, x, frozen=False):
+        """The size of the error to be expected."""
+        if self.variance() == 0:
+            return 0.0
+        x = self.measure(x)
+        name, settled = ("frozen", self.settled_frozen) if frozen else ("live", self.settled)
+        mean, variance, *_ = settled(i, x)
+        return self.expected_error(name, i, mean, variance)
+
+    def expected_error(self, name, i, mean, variance):
+        noise = self.noise[name] * self.task_share(i)
+        noise *= np.exp(self.noise_slope * self.standing(mean))
+        return np.sqrt(self.variance() * (variance + noise))
+
+    def task_share(self, i):
+        """The task's noise by that of all."""
+        squares, events = self.task_noise[i]
+        return (10 + squares) / (10 + events)
+
+    def standing(self, mean):
+        """A prediction in standard deviations of the answers from their mean, within 3."""
+        mean = mean - self.total / self.answers
+        return np.clip(mean / np.sqrt(self.variance()), -3, 3)
+
+    def reach(self, level, frozen=False):
+        """Quantile of past errors, in units of the expected one."""
+        errors = self.errors["frozen" if frozen else "live"]
+        reached = np.append(0.0, np.cumsum(errors))
+        return np.interp(level * reached[-1], reached, EDGES)
+
+    def remember(self, name, error, h):
+        self.errors[name] *= 0.993
+        at = np.searchsorted(EDGES, error, side="right") - 1
+        self.errors[name][np.clip(at, 0, 127)] += h
+
+    # Learning
+
+    def learn_one(self, i, x, y, h, then, offset):
+        self.measure(x)
+        x = np.nan_to_num(x)
+        there, x = x != 0, self.scales.count(x)
+        for j, ratio, moved in self.scales.changes:
+            self.rebase(j, ratio, self.row_unit * moved)
+        self.choose(there if x.any() else np.zeros(self.d))
+        if self.variance() > 0:
+            self.learn(i, x * self.unit(), y - offset - self.origin, h, then)
+        self.tally(x, h)
+        self.functions.count(self.stored)
+        self.choose_functions()
+        self.count_answer(y - offset, h)
+        self.settle_unit()
+
+    def count_answer(self, y, h):
+        if not self.answers:
+            self.origin = y
+        self.answers += h
+        self.total += h * (y - self.origin)
+        self.squares += h * (y - self.origin) ** 2
+
+    def settle_unit(self):
+        """Replace the unit of rows where it is far off."""
+        unit = super().unit()
+        if not self.count or alike(unit, self.row_unit):
+            return
+        for j in range(self.d if self.row_unit else 0):
+            self.rebase(j, self.row_unit / unit, 0.0)
+        self.row_unit = unit
+
+    def learn(self, i, x, y, h, then=None):
+        mean, variance, z = self.settled(i, x)
+        if self.answers > 50:
+            self.learn_frozen(i, x, y, h)
+        shift = self.learn_moment(x, y, h, (mean, variance), then)
+        self.renew_copies(i, x)
+        self.learn_weights(i, x, y, h)
+        V, error = self.variance(), y - mean
+        step, self.noise["live"] = self.student("live", error - shift, variance, h)
+        expected = self.expected_error("live", i, mean, variance)
+        self.remember("live", abs(error - shift) / expected, h)
+        self.last[i] = error, y
+        self.live.step(z, *step / V, range(11))
+        self.live.renew(np.array([0.0] + [3e-5 * h] * 10))
+        self.deviations[i].step(z[1:3], *step / V)
+        if self.answers >= self.due:
+            self.estimate()
+
+    def student(self, name, error, variance, h, size=1.0):
+        """A step (a, b) on an error, whose variance is in units V, and the noise after it."""
+        noise, e2 = self.noise[name], error**2 / self.variance()
+        total = variance + noise
+        trust = (FREEDOM + 1) / (FREEDOM + e2 / total)
+        b = 1 / (variance + max(noise / (trust * h), 1e-10 * size))
+        found = trust * e2 * (noise / total) ** 2 + variance * noise / total
+        pace = min(1.0, h * max(2 / (self.answers + 2), 1e-3))
+        return np.array([b * error, b]), max(1e-10, noise + pace * (found - noise))
+
+    def loss(self, name, error, variance):
+        """Negative log-likelihood of an error, but for a constant."""
+        total = self.variance() * (variance + self.noise[name])
+        return 0.5 * (FREEDOM + 1) * np.log1p(error**2 / (FREEDOM * total))
+
+    def learn_frozen(self, i, x, y, h):
+        V, (mixed, z) = self.variance(), self.copied_inputs(i, x)
+        mean, variance = self.frozen.look(z)
+        mean, variance = mixed + mean, variance / V
+        error, standing = y - mean, self.standing(mean)
+        relative = abs(error) / self.expected_error("frozen", i, mean, variance)
+        self.remember("frozen", relative, h)
+        square = min(16.0, relative**2)
+        self.task_noise[i] += h * self.task_share(i) * square, h
+        slope = self.noise_slope + h * 0.1 / np.sqrt(1 + self.answers) * (square - 1) * standing
+        self.noise_slope = np.clip(slope, -1, 1)
+        step, self.noise["frozen"] = self.student("frozen", error, variance, h)
+        self.frozen.step(z, *step / V, range(11))
+
+    def learn_moment(self, x, y, h, settled, then):
+        moment, moment_variance, x = self.moment_of(x)
+        mean, variance = settled
+        late = then is not None and self.answers - then[0] > h
+        before, added = then[1:] if late else (mean, moment)
+        gain = self.loss("live", y - before, variance)
+        gain -= self.loss("live", y - before - added, variance)
+        better = self.tracking * np.exp(np.clip(h * gain, -500, 500))
+        w = better / (better + 1 - self.tracking)
+        self.tracking = w + 0.01 * (0.2 - w)
+        self.drift += 3e-3 * (self.tracking - self.drift)
+        step, _ = self.student("live", y - mean - moment, moment_variance, h)
+        step *= 0.25 * self.noise["live"]
+        self.moment.S = self.moment.S + 0.01 * h
+        self.moment.step(np.ones(1), *step)
+        self.moment_slopes.step(x, *step)
+        self.moment_slopes.forget(x, 0.01 * h)
+        return self.tracking * moment if self.drift > 0.2 else 0.0
+
+    def learn_weights(self, i, x, y, h):
+        """A step of each learner, and evidence about the variances of levels and slopes."""
+        own, mixed, _, shared = self.learners(i, x)
+        V, one, size, priors = self.variance(), self.row(x), 1 + x @ x, self.slope_priors()
+        without = self.mixed.look(one)[0]
+        gain = self.loss("mixed", y - without, mixed[1])
+        gain -= self.loss("mixed", y - mixed[0], mixed[1])
+        self.evidence[i] += h * gain
+        steps = {}
+        for name, (mean, variance) in {"own": own, "mixed": mixed, "shared": shared}.items():
+            steps[name], self.noise[name] = self.student(name, y - mean, variance, h, size)
+        self.own[i].step(x, *steps["own"])
+        self.own_levels[i].step(np.ones(1), *steps["own"])
+        self.shared.step(one, *steps["shared"], self.joint)
+        self.mixed.step(one, *steps["mixed"], self.joint)
+        a, b = steps["mixed"]
+        self.score(a / np.sqrt(b * V))
+        for j in np.flatnonzero(one[: self.d + 1]):
+            level = j == self.d
+            weight = self.levels[i] if level else self.slopes[i][j]
+            grid = self.level_grid if level else self.slope_grid
+            self.sums[j] -= evidence(grid, [weight], V)
+            weight.step(one[j], *steps["mixed"], self.level_variance if level else priors[j])
+            self.sums[j] += evidence(grid, [weight], V)
+
+    def evidence_of(self, j):
+        return self.sums[j].copy()
+
+    def task_copy(self, i):
+        level = self.levels[i].look(self.level_variance)[0]
+        return level, self.own_levels[i].w[0], 1 - self.own_levels[i].S[0, 0]
+
+    # Units
+
+    def rebase(self, j, ratio, shift):
+        """Express the weights of a feature in a new unit and around a new centre."""
+        if not abs(shift) < 10:
+            shift = ratio = 0.0
+        if not 1 / 3 < ratio < 3:
+            ratio = 0.0
+        for shared in (self.shared, self.mixed):
+            shared.recentre(j, shift, self.joint)
+            shared.rescale(j, ratio)
+        if j in self.copies:
+            self.copies["intercepts"] += shift * self.copies[j][1:]
+            self.copies[j] *= ratio
+        for i in range(self.m):
+            if self.slopes[i][j].precision != 0:
+                self.rebase_task(i, j, ratio, shift)
+
+    def rebase_task(self, i, j, ratio, shift):
+        slope, own, level = self.slopes[i][j], self.own[i], self.own_levels[i]
+        self.levels[i].shift(shift, *slope.look(self.slope_priors()[j]), self.level_variance)
+        slope.rescale(ratio)
+        level.w = level.w + shift * own.w[j]
+        level.S = np.minimum(1.0, level.S + shift**2 * own.S[j, j])
+        own.rescale(j, ratio)
+        self.copies["task", i][:2] += shift * self.copies[i, j][::-1]
+        self.copies[i, j] *= ratio
+
+
+EDGES = 2.0 ** (np.arange(129) / 8 - 8)  # of errors, in units of the expected one
 
 
 def advance(drawing, budget):

@@ -12,6 +12,8 @@ class Apart:
 
     def __init__(self, inner, d, m):
         self.learner = romco.learner(inner, d, m)
+        if inner == "romco-auto":
+            self.learner.drop_functions()
 
     def predict(self, i, x, offset=None):
         known = None if offset is None else np.array([offset])

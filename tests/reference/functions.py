@@ -47,9 +47,10 @@ class Sketch:
 class Functions:
     """Which functions there are: (feature, order) or (feature, order, feature, order)."""
 
-    def __init__(self, prior):
+    def __init__(self, prior, share):
         self.sketches, self.used = {}, [None] * MOST
-        self.wave_scale, self.cross_scale = np.sqrt(0.3 / prior), np.sqrt(0.1 / prior)
+        self.wave_scale = np.sqrt(0.3 * share / prior)
+        self.cross_scale = np.sqrt(0.1 * share / prior)
         self.forget_scores()
 
     def forget_scores(self):

@@ -10,6 +10,16 @@ def known(count, mean, square):
     return np.where(varies, sure / np.where(varies, sure + variance, 1.0), 1.0)
 
 
+def factor_of(size, common):
+    """What brings a feature of this size near the common one."""
+    r = np.log(size) - common
+    return np.exp(-common - r**5 / (r**4 + 1.4**4))
+
+
+def alike(a, b):
+    return a <= 1.25 * b and b <= 1.25 * a
+
+
 class Scales:
     def __init__(self, d):
         self.c, self.total, self.square = np.zeros((3, d))
@@ -49,10 +59,11 @@ class Scales:
         self.row = row if row @ row >= 1e-12 else np.zeros(len(x))
         return self.row
 
-    def zeros(self):
-        """Features whose zeros are values."""
-        often = (self.c >= 0.69 * self.events) & ~self.spread()
-        return (self.centre != 0) & (often | (self.c >= 0.85 * self.events))
+    def zeros(self, more=0):
+        """Features whose zeros are values, after so many more events."""
+        events = self.events + more
+        often = (self.c >= 0.69 * events) & ~self.spread()
+        return (self.centre != 0) & (often | (self.c >= 0.85 * events))
 
     def spread(self):
         """Features that have more than one value other than zero."""
@@ -77,6 +88,43 @@ class Scales:
         self.centre, self.size = np.where(due, centre, self.centre), np.where(due, size, self.size)
         self.due_count = np.where(due, 1.1 * self.c, self.due_count)
         self.due_events = np.where(due, 1.1 * self.events, self.due_events)
+
+
+class SettledScales(Scales):
+    """Units are replaced only where they are far off; `changes` lists those of the last row."""
+
+    def look(self, x, ahead=1):
+        """A row in the units in use; a new feature gets its unit from this row."""
+        there = (x != 0) | self.zeros(ahead)
+        moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
+        new = x * factor_of(np.abs(np.where(x != 0, x, 1.0)), self.common)
+        row = np.where(there, np.where(self.size > 0, self.factor * moved, new), 0.0)
+        return row if row @ row >= 1e-12 else np.zeros(len(x))
+
+    def count(self, x):
+        old = Scales(len(x))
+        old.__dict__.update({name: np.copy(array) for name, array in vars(self).items()})
+        super().count(x)
+        self.changes = []
+        for j in np.flatnonzero(self.due_count != old.due_count):  # measured anew
+            self.settle(j, old)
+        return self.look(x, ahead=0)
+
+    def settle(self, j, old):
+        """Keep the old unit of a feature unless the new one is far off."""
+        if not self.spread()[j]:  # a constant or an indicator is not centred
+            self.centre[j], self.size[j] = 0.0, np.sqrt(self.square[j] / self.c[j])
+            self.factor[j] = factor_of(self.size[j], self.common)
+        if old.size[j] == 0:
+            return
+        moved = self.centre[j] - old.centre[j]
+        if abs(moved) <= 0.25 * old.size[j] and alike(self.factor[j], old.factor[j]):
+            for name in ("centre", "size", "factor"):
+                getattr(self, name)[j] = getattr(old, name)[j]
+        elif self.centre[j] != 0 and not old.spread()[j]:  # its weight was part of the intercept
+            self.changes.append((j, 0.0, old.factor[j] * old.total[j] / old.c[j]))
+        else:
+            self.changes.append((j, old.factor[j] / self.factor[j], old.factor[j] * moved))
 
 
 class Measured:
@@ -136,8 +184,7 @@ class Between:
             middle = mean * known(before[j], mean, square)
             variance = square - 2 * middle * mean + middle**2
             size[j] = np.sqrt(variance if variance > 1e-9 * square else square)
-            r = np.log(size[j]) - scales.common
-            factor[j] = np.exp(-scales.common - r**5 / (r**4 + 1.4**4))
+            factor[j] = factor_of(size[j], scales.common)
         centre = np.where(often, centre, np.where(scales.spread(), 0.0, scales.centre))
         there = (x != 0) | scales.zeros()
         row = np.where(there, factor * np.clip(x - centre, -10 * size, 10 * size), 0.0)

@@ -310,22 +310,3 @@ def test_saves_that_take_long_are_seldom():
     assert not saves.due(19_999)
     assert saves.due(20_000)
     assert [saves.room(1), SaveSchedule(300).room(250)] == [BLOCK_EVENTS, 50]
-
-
-def test_errors_with_answers_that_come_late_are_counted(tmp_path):
-    """A level that lasts for 250 events is known from the last answers, and only from them."""
-    rng = np.random.default_rng(0)
-    level = np.repeat(np.where(np.arange(40) % 2, 3.0, -3.0), 250)
-    labels = np.where(level + rng.logistic(size=10_000) > 0, "yes", "no")
-    lines = [
-        f"{x:.3f},{label},ann" for x, label in zip(rng.normal(size=10_000), labels, strict=True)
-    ]
-    path = tmp_path / "events.csv"
-    path.write_text("\n".join(["x,y,task", *lines]) + "\n")
-    source = Source(str(path), task="task", label="y")
-    last = run(source, tmp_path / "m.romco", Model("romco-auto", classes=("no", "yes")))
-    assert last.delays is not None
-    at_once, late = last.delays
-    assert at_once.events == late.events == 2000
-    assert at_once.error < 0.15
-    assert late.error > 0.3

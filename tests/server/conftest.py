@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from romco.forgetting import open_service
 from romco.server import Client
 from romco.server.app import Server
 from romco.server.protocol import Settings
@@ -21,7 +22,7 @@ class Running:
     """A server in a thread, its service, and a client."""
 
     def __init__(self, folder: Path, settings: Settings, tokens=None, new=model) -> None:
-        self.service = Service(folder, new, settings)
+        self.service = open_service(folder, new, settings)
         self.server = Server(self.service, Access(tokens), "127.0.0.1")
         self.port = self.server.port
         self.url = f"http://127.0.0.1:{self.port}"
@@ -101,7 +102,7 @@ def copied(service: Service, to: Path) -> Path:
 @contextmanager
 def opened(folder: Path, new=model, settings=None):
     """A service without HTTP."""
-    with started(Service(folder, new, settings or Settings())) as service:
+    with started(open_service(folder, new, settings or Settings())) as service:
         yield service
 
 

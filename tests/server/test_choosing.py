@@ -141,6 +141,8 @@ def test_a_model_is_not_a_chooser(tmp_path, serving):
         with pytest.raises(ServiceError, match="no model") as refused:
             client.predict({"task": "ann", "x": {}})
         assert refused.value.status == 404
+        with pytest.raises(ServiceError, match="no model"):
+            client.stored("ann")
         with pytest.raises(ServiceError, match="no chooser"):
             other.client.choose({"id": "r"})
     with pytest.raises(ValueError, match="holds a model"):
@@ -167,6 +169,9 @@ def test_a_person_is_forgotten(tmp_path):
     with choosing(tmp_path / "data") as client:
         live(client, 0, 9)
         client.choose({"id": "waits", "task": "p1", "x": {}})
+        with pytest.raises(ServiceError, match="cannot forget exactly") as refused:
+            client.forget("p1", exact=True)
+        assert refused.value.status == 409
         client.forget("p1")
         assert client.service.served.model.tasks == ["p0", "p2"]
         assert client.reward({"id": "waits", "reward": 1})["status"] == "expired"

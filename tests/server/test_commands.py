@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import signal
 import sqlite3
+import zlib
 
 import pytest
 
 import romco
 from romco.__main__ import main
+from romco.server.protocol import LearnRequest as Lesson
+from romco.server.protocol import Settings
 from tests.server.conftest import copied, opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
@@ -79,6 +83,7 @@ def test_beginning_with_a_model_file(tmp_path):
     [
         (["--host", "0.0.0.0"], "--token-file"),
         (["--hash", "18", "--columns", "3"], "contradict"),
+        (["--actions", "a,b", "--keep-log"], "contradict"),
         (["--target", "what"], "auto, two-classes, classes, number"),
         (["--labels", "500"], "give a share"),
         (["--learner", "what"], "unknown learner"),
@@ -153,3 +158,51 @@ def test_groupings_of_a_new_model(tmp_path, serve):
         code, said = serve("--check", *options, other, data="data")
         assert code == status, said
     assert "other groupings" in said
+
+
+def test_forget_exactly_and_verify(command, tmp_path):
+    """Who has a copy of the folder and the certificate verifies that a person is not in it."""
+    settings = Settings("none", keep_log=True)
+    with opened(tmp_path / "d", model, settings) as service:
+        service.learn(LESSONS).result(60.0)
+    code, printed = command("forget", "--data", "d", "user3")
+    assert code == 2
+    assert "exact=true" in printed.err
+    code, printed = command("forget", "--data", "d", "--exact", "user3", "--certificate", "c.json")
+    assert code == 0, printed.err
+    certificate = json.loads((tmp_path / "c.json").read_text())
+    left = [lesson for lesson in LESSONS if lesson.task != "user3"]
+    assert certificate["removed"]["events"] == len(LESSONS) - len(left)
+    assert certificate["base_events"] == 0
+    assert "user3" not in json.dumps(certificate)
+    shutil.copytree(tmp_path / "d", tmp_path / "copy")
+    given = ("verify", "c.json", "--data", "copy", "--task")
+    code, printed = command(*given, "user3")
+    assert code == 0, printed.err
+    assert command(*given, "user4")[0] == 1
+    with opened(tmp_path / "copy", settings=settings) as service:
+        assert_same_bits(service.served.model, learned(left))
+        service.learn([Lesson(y="no", task="later", x={"f1": 1.0})]).result(60.0)
+    assert command(*given, "user3")[0] == 0, "up to the change of the certificate"
+    with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
+        first, body = database.execute("SELECT sequence, body FROM change").fetchone()
+        body = body.replace(b'"yes"', b'"no"', 1)
+        row = (body, zlib.crc32(body), first)
+        database.execute("UPDATE change SET body = ?, crc32 = ? WHERE sequence = ?", row)
+    database.close()
+    code, printed = command(*given, "user3")
+    assert code == 1
+    assert "the log is the same: NO" in printed.err
+    assert "the model follows from the log: NO" in printed.err
+
+
+def test_forget_the_personal_part(command, tmp_path):
+    with opened(tmp_path / "d") as service:
+        service.learn(LESSONS).result(60.0)
+    assert command("forget", "--data", "d", "user3")[0] == 0
+    with opened(tmp_path / "d") as service:
+        assert "user3" not in service.served.model.tasks
+    for given in (("d", "user3"), ("elsewhere", "user4")):
+        code, printed = command("forget", "--data", *given)
+        assert code == 2
+        assert "no such task" in printed.err or "no folder" in printed.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.server import faults
 from tests.server.conftest import opened, started
 from tests.server.same import assert_same_bits
 from tests.server.streams import BEFORE, learned_late, turning, unsettled
+from tests.server.test_forget import assert_same, one_by_one, requests
 from tests.server.victim import earned
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +120,7 @@ def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
     """Four clients to their ends through up to ``most`` kills; gives how many there were."""
     folder, random, kills = zygote.folder / name, Random(name), 0
     folder.parent.mkdir(exist_ok=True)
-    order = {"kind": "choose", "folder": str(folder), "notes": str(zygote.notes / name)}
+    order = {"folder": str(folder), "notes": str(zygote.notes / name)}
     end = "killed"
     while end == "killed":
         done = dict.fromkeys("abcd", 0)
@@ -152,6 +154,41 @@ def test_kills_of_a_chooser(zygote, kills):
     while kills > 0:
         kills -= survive_choosing(zygote, f"chooser-{kills}-{stream}", kills)
         stream += 1
+
+
+def forget_through_kills(zygote: Zygote, name: str, kills: int) -> None:
+    """Forget a person exactly, killed at calls that lie ever later; the end is as without kills."""
+    origin, random = zygote.folder / name / "origin", Random(name)
+    settings = Settings("none", keep_log=True, checkpoint_events=10**9)
+    some = requests(150, 1, "drifting")
+    with opened(origin, unsettled, settings) as service:
+        one_by_one(service, some)
+    with opened(zygote.folder / name / "reference", unsettled, settings) as reference:
+        one_by_one(reference, some, without=["guest3"])
+        order = {"forget": "guest3", "checkpoint_events": 25}
+        done = killed = 0
+        while killed < kills or not done:
+            folder = zygote.folder / name / str(done)
+            shutil.copytree(origin, folder)
+            end, call = "killed", 0
+            while end == "killed":
+                call = random.randrange(20, 400) if killed < kills else 0
+                moment = random.randrange(3)
+                end = zygote.run(**order, folder=str(folder), call=call, moment=moment)
+                killed += end == "killed"
+            assert end == "done"
+            with opened(folder, settings=settings) as service:
+                assert_same(service, reference)
+            done += 1
+
+
+def test_a_person_is_forgotten_exactly_through_kills(zygote):
+    forget_through_kills(zygote, "four", 4)
+
+
+@pytest.mark.slow
+def test_a_person_is_forgotten_exactly_through_many_kills(zygote):
+    forget_through_kills(zygote, "forty", 40)
 
 
 def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:

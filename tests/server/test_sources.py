@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from romco.io.brokers import Message, RedisStream, open_source
 from romco.server.sources import SourceReader
+from romco.streams.brokers import Message, RedisStream, open_source
 from tests.server.conftest import copied, opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from random import Random
 
+import numpy as np
 import pytest
 
 import romco
@@ -74,6 +75,7 @@ def test_numbers(serving):
         told = client.predict({"task": "t1", "x": {"f2": 2.0}})
         assert told["probability"] is None
         assert told["label"] == told["margin"] == pytest.approx(2.0, abs=0.5)
+        assert told["low"] < told["label"] < told["high"]
         running = service.served.scores.total
         before, counted = running.errors, running.events
         client.learn({"task": "t1", "x": {"f2": 2.0}, "y": 5.0})
@@ -83,6 +85,26 @@ def test_numbers(serving):
         with pytest.raises(ServiceError) as caught:
             client.learn([events[0] | {"id": "new"}, bad])
         assert caught.value.index == 1
+
+
+def test_numbers_have_rmse_and_coverage_of_intervals(serving):
+    events = stream(300, "number")
+    with serving(new=lambda: Model(target="number")) as service:
+        first = service.client.predict({"task": "t1", "x": {"f2": 2.0}})
+        assert first["label"] is None
+        assert "low" not in first
+        told = []
+        for event in events:
+            asked = {name: event[name] for name in ("id", "task", "x")}
+            told.append(service.client.predict(asked))
+            service.client.learn({"id": event["id"], "y": event["y"]})
+        pairs = list(zip(told, events, strict=True))[1:]
+        inside = [one["low"] <= event["y"] <= one["high"] for one, event in pairs]
+        squares = [(one["label"] - event["y"]) ** 2 for one, event in pairs]
+        figures = service.status()["figures"]
+        assert figures["events"] == len(pairs)
+        assert figures["coverage"] == pytest.approx(np.mean(inside))
+        assert figures["rmse"] == pytest.approx(np.sqrt(np.mean(squares)))
 
 
 def test_labels_are_asked_for_within_the_budget(serving):

@@ -26,6 +26,7 @@ import msgspec
 
 from romco.choosing import Chooser
 from romco.choosing_service import ChoosingService
+from romco.forgetting import open_service
 from romco.server.app import refusal
 from romco.server.protocol import ChooseRequest, LearnRequest, RewardRequest, Settings
 from romco.server.state import ServedModel
@@ -68,6 +69,17 @@ def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
         return lesson
     service.keep([predicted(service, lesson, said)]).result(60.0)
     return LearnRequest(y=lesson.y, id=lesson.id)
+
+
+def forget(order: dict[str, Any]) -> None:
+    """Forget a person exactly, or go on with it."""
+    if order["call"]:
+        faults.kill_at(order["call"], order["moment"])
+    settings = Settings(keep_log=True, checkpoint_events=order["checkpoint_events"])
+    service = open_service(Path(order["folder"]), unsettled, settings)
+    service.start()
+    service.forget(order["forget"], exact=True).result(60.0)
+    assert service.close(60.0)
 
 
 def starve(order: dict[str, Any]) -> None:
@@ -194,8 +206,8 @@ def main() -> None:
                 100.0 + 10.0 * order.get("seconds", 0.0)
             )  # if it hangs
             try:
-                kind = order.get("kind", "starve" if "errors" in order else "run")
-                {"starve": starve, "run": run, "choose": choose}[kind](order)
+                kinds = {"errors": starve, "forget": forget, "done": choose}
+                next((kinds[kind] for kind in kinds if kind in order), run)(order)
                 code = 0
             except BaseException:
                 traceback.print_exc()

@@ -13,18 +13,9 @@ from romco.io.schema import (
     names_columns,
     take_groupings,
 )
-from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.mappings import hash_name
-from romco.model import Model
-from romco.model.engine import read_offsets
-from romco.model.features import select_rows
 from romco.model.names import Id, from_json, to_json
-from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
-Rows = NDArray[np.intp]
-DEFAULT_EPOCHS = 5  # passes, where more than one is allowed and nothing is said
-MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
 
 
@@ -167,108 +158,6 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
         return None
     weight = np.ones(n) if sample_weight is None else _checked(sample_weight, n)
     return weight if class_weight is None else weight * _of_classes(class_weight, y)
-
-
-def epochs_of(epochs: int | None, model: Model) -> int:
-    """Return the number of passes over the rows: ``asked``, else as the learner allows.
-
-    Raises ValueError where more than one pass is asked of a learner that takes each row as
-    evidence: rows would count several times, and its probabilities would be too sure.
-    """
-    once = model.engine.learner.one_pass
-    if epochs is None:
-        return 1 if once else DEFAULT_EPOCHS
-    if whole("epochs", epochs) > 1 and once:
-        raise ValueError(
-            f"epochs={epochs}: this learner takes each row as new evidence, so that a second pass "
-            "would count it twice; leave epochs out, or choose another learner, as romco-nucl"
-        )
-    return epochs
-
-
-def passes(
-    model: Model,
-    X: Any,
-    y: NDArray[Any],
-    task: list[Any],
-    weight: Numbers | None,
-    epochs: int,
-    random: np.random.RandomState | None,
-    offset: Any = None,
-) -> None:
-    """Let a model learn rows ``epochs`` times over, in random order if there is a ``random``.
-
-    What is learned depends then on the set of rows, not on the order in which they are given, and
-    a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
-    """
-    history = model.engine.history
-    if history is not None:
-        for again in range(epochs):
-            if again:
-                history.clear()  # else a row would see its own label of the pass before
-            model.learn(X, y, task, weight=weight, offset=offset)
-        return
-    if weight is not None and not (weight > 0.0).any():
-        raise ValueError("every row has weight 0: nothing is left to learn")
-    if weight is None and random is None and epochs == 1:
-        model.learn(X, y, task, offset=offset)
-        return
-    if offset is not None:
-        offset = read_offsets(offset, model.engine.learner)
-        if len(offset) != len(y):
-            raise ValueError(f"X has {len(y)} rows but offset has {len(offset)} entries")
-    rows = np.arange(len(y)) if random is None else _canonical(X, y, task)
-    rows, part = _copies(rows, weight, model.engine.learner.supports_sample_weight, random)
-    for _ in range(epochs):
-        order = rows if random is None else rows[turn := random.permutation(len(rows))]
-        parts = part if part is None or random is None else part[turn]
-        shift = None if offset is None else offset[order]
-        some = select_rows(X, order), y[order], [task[i] for i in order]
-        model.learn(*some, weight=parts, offset=shift)
-    if epochs > 1:
-        model.engine.count_once(epochs)
-
-
-def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
-    """Rows in an order that does not depend on how they are given: along a fixed direction."""
-    number = {name: i for i, name in enumerate(sorted(set(task), key=str))}
-    labels = np.unique(y, return_inverse=True)[1]
-    tasks = np.array([number[name] for name in task])
-    return np.lexsort([_projected(X), labels, tasks])
-
-
-def _projected(X: Any) -> NDArray[Any]:
-    if not isinstance(X, Encoded):
-        return np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
-    names = X.lexicon.names
-    weights = np.array([(hash_name(name) >> 11) / 2**53 - 0.5 for name in names])
-    rows = np.repeat(np.arange(len(X.starts) - 1), np.diff(X.starts))
-    products = X.values * weights[X.names] if len(names) else X.values
-    sums: Any = np.bincount(rows, products, minlength=len(X.starts) - 1)
-    return sums
-
-
-def _copies(
-    rows: Rows, weight: Numbers | None, able: bool, random: np.random.RandomState | None
-) -> tuple[Rows, Numbers | None]:
-    """Rows as often as they count, where that is a whole number; else with what they count.
-
-    For a learner that cannot weigh, parts of a copy are given or not by chance, in proportion.
-    """
-    if weight is None:
-        return rows, None
-    weight = weight[rows]
-    whole = np.floor(weight)
-    if (whole == weight).all() and weight.sum() <= MEAN_COPIES_MAX * len(weight):
-        return np.repeat(rows, whole.astype(np.intp)), None
-    if random is None:
-        return rows[weight > 0.0], weight[weight > 0.0]
-    if able:  # a heavy row in many small steps, as its copies would be, not in one large one
-        times = np.minimum(np.ceil(weight), MEAN_COPIES_MAX).astype(np.intp)
-        return np.repeat(rows, times), np.repeat(weight / np.maximum(times, 1), times)
-    weight *= min(1.0, MEAN_COPIES_MAX * len(weight) / weight.sum())
-    whole = np.floor(weight) + (random.random_sample(len(weight)) < weight % 1.0)
-    return np.repeat(rows, whole.astype(np.intp)), None
 
 
 def _checked(sample_weight: Any, n: int) -> Numbers:

@@ -23,9 +23,7 @@ from romco.adapters.common import (
     classes_of,
     column_from_json,
     column_to_json,
-    epochs_of,
     needs_schema,
-    passes,
     split_off,
     tasks_of,
     weights_of_rows,
@@ -40,8 +38,9 @@ from romco.io.schema import (
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
-from romco.model.engine import predict
+from romco.model.engine import GivenRows, predict
 from romco.model.features import Sparse
+from romco.model.fitting import fit, learn_weighted
 from romco.model.names import as_array
 from romco.parameters import whole
 
@@ -80,7 +79,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         history: Sequence[str] | None = None,
         time: str | None = None,
         kinds: Mapping[str, str] | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -96,15 +95,12 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
-        """Learn rows from scratch."""
+        """Learn rows from scratch, as :meth:`romco.Model.fit` does."""
         X, y, task = self._read_labelled(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(y, list(dict.fromkeys(task)))
-        shuffled = self.shuffle and self.history is None  # a history has an order
-        random = check_random_state(self.random_state) if shuffled else None
-        if isinstance(model.features, Names):
-            X = model.features.cells.prepare(X, (), learning=True)
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
+        random = check_random_state(self.random_state) if self.shuffle else None
+        fit(model.engine, GivenRows(X, y, task, weight, offset), random, self.epochs)
         self.model_ = model
         return self
 
@@ -125,7 +121,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         model = self._new(y if classes is None else classes) if first else self.model_
         if not self._numeric:
             _check_known(y, model.classes, by_position)
-        passes(model, X, y, task, weight, 1, None, offset)
+        learn_weighted(model.engine, GivenRows(X, y, task, weight, offset))
         self.model_ = model
         return self
 
@@ -460,9 +456,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         How much rows of each label count, by label; "balanced": all labels alike in ``fit``.
     epochs:
         How often ``fit`` goes through the rows; ``partial_fit`` goes through them once. None is
-        once for a learner that takes each row as evidence, as the default does, else five times.
+        once, in each order, for a learner that takes each row as evidence, as the default does,
+        else five times.
     shuffle:
-        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
+        Whether ``fit`` learns rows in random orders, as :meth:`romco.Model.fit` does, or once in
+        the order given, as ``partial_fit`` does.
     new_task:
         Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
     task_column:
@@ -479,7 +477,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         ``{"zip": "category", "says": "text"}``; :class:`romco.Schema` has the kinds. Columns of a
         category type, and columns of text, are no numbers without it.
     random_state:
-        Seed of the shuffling.
+        Seed of the random orders: a number, a ``RandomState``, or None for another one every time.
 
     Attributes
     ----------
@@ -517,7 +515,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         history: Sequence[str] | None = None,
         time: str | None = None,
         kinds: Mapping[str, str] | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.learner = learner
         self.eta1 = eta1

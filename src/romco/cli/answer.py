@@ -1,12 +1,13 @@
-"""Commands that read a model: predict, evaluate, explain."""
+"""Commands that read a model: predict, evaluate, explain, export."""
 
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -14,11 +15,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from romco import runs
+from romco import exporting, runs
 from romco.choosing import ChooserExplanation
-from romco.cli.options import AsJson, ModelPath, Weight, expand_options, resolve_source, split_list
+from romco.cli.options import (
+    AsJson,
+    Delay,
+    ModelPath,
+    Together,
+    Weight,
+    expand_options,
+    resolve_source,
+    split_list,
+)
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
+from romco.evaluation.arrival import Arrival
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
@@ -61,15 +72,23 @@ def predict(
 
 @expand_options
 def evaluate(
-    source: Source, model: ModelPath, weight: Weight = None, as_json: AsJson = False
+    source: Source,
+    model: ModelPath,
+    weight: Weight = None,
+    together: Together = None,
+    delay: Delay = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled events, by task; nothing is learned.
 
-    The baseline is the error of always answering the label more frequent so far.
+    The baseline is the error of always answering the label more frequent so far. Where the model
+    has a history, labels enter it as they become known: see --together and --delay.
     """
     loaded = load_model(model)
-    known, warning = resolve_source(loaded, replace(source, weight=weight), labelled=True)
-    scores = runs.evaluate(loaded, known)
+    arrival = Arrival.parse(together, delay)
+    source = replace(source, weight=weight, together=together)
+    known, warning = resolve_source(loaded, source, labelled=True)
+    scores = runs.evaluate(loaded, known, arrival)
     warn(warning)
     if scores.learned and not as_json:  # where it is a field
         warn(
@@ -94,6 +113,8 @@ def evaluate(
     print(f"{title} by events {summary[key]:{form}}, by tasks {by_tasks}")
     for value in scores.weighted().values():
         print(f"by weight: {title} {value:{form}}")
+    if loaded.engine.history is not None:
+        print(f"labels entered the history {arrival}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:
@@ -133,13 +154,25 @@ def _describe_scores(model: Model, score: Score) -> str:
 def _with_hints(
     model: Model, rows: Iterator[dict[str, Any]], warning: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows; print a warning before, and a hint after if nearly no task is known."""
-    tasks: set[str] = set()
+    """Yield the rows; print a warning before, and hints after.
+
+    One if nearly no task is known, and one on how old the past of the task has become.
+    """
+    tasks: Counter[str] = Counter()
     for row in rows:
         if not tasks:
             warn(warning)
-        tasks.add(row["task"])
+        tasks[row["task"]] += 1
         yield row
+    if model.engine.history is not None and tasks:
+        events = tasks.total()
+        earlier = sum(n * (n - 1) // 2 for n in tasks.values()) / events
+        if earlier:
+            warn(
+                f"no label of these rows entered the history: a prediction lacks {earlier:,.1f} "
+                f"earlier labels of its task on average, {max(tasks.values()) - 1:,} at most. "
+                f"Learn labels as they come; `romco evaluate --delay {events}` scores rows as here"
+            )
     known = int(np.count_nonzero(model.engine.tasks.numbers(tasks) >= 0))
     if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
         examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
@@ -267,3 +300,18 @@ def _cells(event: str) -> dict[str, Any]:
     if not isinstance(cells, dict):
         raise ValueError("--event is one JSON object, its columns by name: '{\"age\": 7}'")
     return cells
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
+    to: Annotated[
+        Literal["c", "js", "onnx", "sql"], typer.Option("--to", help="The language or format.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the files.")],
+) -> None:
+    """Write a model's predictions for C, JavaScript, ONNX or SQL.
+
+    The files hold what is needed to predict known and new tasks where romco is not installed.
+    """
+    for path in exporting.export(load(model), to, out):
+        note(f"{path}: {path.stat().st_size:,} bytes")

@@ -1,5 +1,6 @@
 """Commands that compare learners, and lists of learners and data sets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,13 @@ from rich.console import Console
 from romco.cli.options import (
     Address,
     DataDir,
+    Delay,
     Jobs,
     OnRay,
     Positive,
     ResultsFolder,
     Target,
+    Together,
     check_known,
     check_source,
     expand_options,
@@ -23,6 +26,7 @@ from romco.cli.options import (
     typed_command,
 )
 from romco.cli.output import note_schema
+from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS
 from romco.presentation import screen
 from romco.presentation.tables import Table, mark_best
@@ -50,8 +54,14 @@ def compare(
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
     order: Annotated[
-        str, typer.Option(help=f"One of: {', '.join(ORDERS)}; recorded: as in the file.")
-    ] = "interleaved",
+        str | None,
+        typer.Option(
+            help=f"One of: {', '.join(ORDERS)}; recorded: as in the file, and the default with "
+            "--together or --delay; else interleaved."
+        ),
+    ] = None,
+    together: Together = None,
+    delay: Delay = None,
     data_dir: DataDir = None,
     jobs: Jobs = None,
     ray: OnRay = False,
@@ -66,8 +76,14 @@ def compare(
     from romco.compare.report import compare
     from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
 
-    dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
+    arrival = Arrival.parse(together, delay)
+    order = order or ("interleaved" if arrival.at_once else "recorded")
     check_known("order", order, ORDERS)
+    if arrival.seconds and order != "recorded":
+        raise ValueError(f"--delay {delay} is a time: use --order recorded")
+    source = replace(source, together=together)
+    found = _find(source, positive, target, data_dir, out / "streams", arrival)
+    dataset, data_dir, answers = found
     comparison = Comparison(
         dataset,
         chosen_learners(learners, answers),
@@ -75,6 +91,7 @@ def compare(
         order,
         chosen_settings(set_ or [], answers),
         data_dir,
+        arrival,
     )
     title, total = f"{dataset}: runs", len(comparison.runs())
     engine = "ray" if ray else None
@@ -115,7 +132,12 @@ def datasets(data_dir: DataDir = None) -> None:
 
 
 def _find(
-    source: Source, positive: str | None, target: str, data_dir: Path | None, streams: Path
+    source: Source,
+    positive: str | None,
+    target: str,
+    data_dir: Path | None,
+    streams: Path,
+    arrival: Arrival,
 ) -> tuple[str, Path | None, int]:
     """Return name, folder and answers of a data set, one with another target, or a file."""
     from romco.compare.sources import stream_of
@@ -123,7 +145,7 @@ def _find(
 
     name, kind = source.path, parse_target(target)
     if source != Source(name) or name not in DATASETS:
-        return Path(name).name, streams, read_file(source, positive, target, streams)
+        return Path(name).name, streams, read_file(source, positive, target, streams, arrival)
     if kind in ("classes", "number"):
         if kind not in DATASETS[name].variants:
             raise ValueError(f"{name} has no target {target}: leave --target out")
@@ -131,7 +153,13 @@ def _find(
     return name, data_dir, stream_of(name, data_dir).answers
 
 
-def read_file(source: Source, positive: str | None, target: str, folder: Path) -> int:
+def read_file(
+    source: Source,
+    positive: str | None,
+    target: str,
+    folder: Path,
+    arrival: Arrival = AT_ONCE,
+) -> int:
     """Read a file into a stream in ``folder``; return the answers of a learner of it.
 
     Prints how each column is read, as ``romco learn`` does.
@@ -149,6 +177,6 @@ def read_file(source: Source, positive: str | None, target: str, folder: Path) -
     note_schema(source.schema)
     kind = resolve_target(parse_target(target), source)
     with source.open() as reader:
-        stream = gather(path.name, reader.blocks(EVENTS_AT_A_TIME), positive, kind)
+        stream = gather(path.name, reader.blocks(EVENTS_AT_A_TIME), positive, kind, arrival)
     save_stream(stream, folder)
     return stream.answers

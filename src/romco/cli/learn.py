@@ -17,11 +17,13 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from romco import runs
 from romco.cli.options import (
     Address,
+    Delay,
     Ids,
     Labels,
     ModelOptions,
     ModelPath,
     Seed,
+    Together,
     Weight,
     check_source,
     expand_options,
@@ -30,17 +32,16 @@ from romco.cli.options import (
     resolve_target,
 )
 from romco.cli.output import console, note, note_schema, warn
+from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.io.modelfile import save
-from romco.io.reader import BLOCK_EVENTS
 from romco.labels import Budget
 from romco.labels.audit import Audit
-from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model
 from romco.model.engine import personal_tasks
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
-from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
+from romco.runs.learn import OtherTasks, infer_classes, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns
 from romco.runs.resume import load_model, locked_model
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
+GOES_ON = "stopped: what was saved before stays; the same command goes on from there"
 
 
 @expand_options
@@ -80,21 +82,36 @@ def learn(
     every: Annotated[
         int | None, typer.Option(min=1, help="and after so many events per shard; else 10,000.")
     ] = None,
+    together: Together = None,
+    delay: Delay = None,
     labels: Labels = None,
     asked: Annotated[
         Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
     ] = None,
     id: Ids = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TASK", help="As if its rows were not there, repeatable."),
+    ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned in turn.")
     ] = None,
 ) -> None:
-    """Predict each event, then learn it; the same command goes on where it was stopped."""
+    """Predict each event, then learn it; the same command goes on where it was stopped.
+
+    This is for streams, and to go on learning. To predict later without answers, take fit.
+    """
+    if without and asked is not None:
+        raise ValueError("--without goes with whole events, not with --asked")
     if asked is not None:
         _learn_answers(source, model, asked, id)
         return
     schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
-    source = replace(source, weight=weight, kinds=options.kinds(source.kinds) or None)
+    kinds = options.kinds(source.kinds) or None
+    source = replace(source, weight=weight, kinds=kinds, together=together)
+    arrival = Arrival.parse(together, delay)
+    if without:
+        source = replace(source, chosen=OtherTasks(without))
     if isinstance(source.offset, dict):
         classes = tuple(source.offset)
         if options.target not in (None, "classes") or {*(options.classes or classes)} != {*classes}:
@@ -105,14 +122,16 @@ def learn(
         _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
+        if not arrival.at_once:
+            raise ValueError("--shards goes neither with --together nor with --delay")
         paths = [source.path, *(more or [])]
-        how = {**schedule, "n": shards, "engine": engine, "address": address}
+        how: dict[str, Any] = {**schedule, "n": shards, "engine": engine, "address": address}
         _learn_in_shards(source, paths, model, known, options, how)
         return
     if more and predictions is not None:
         raise ValueError("--predictions are of one SOURCE: learn them one by one")
     for path in (source.path, *(more or [])):
-        saved = predictions, checkpoint_every
+        saved = {"predictions": predictions, "every": checkpoint_every, "arrival": arrival}
         _learn_one(replace(source, path=path), model, options, saved, threads, schedule, labels)
 
 
@@ -120,12 +139,12 @@ def _learn_one(
     source: Source,
     path: Path,
     options: ModelOptions,
-    saved: tuple[Path | None, int | None],
+    how: dict[str, Any],
     threads: str | None,
     schedule: dict[str, Any],
     labels: str | None,
 ) -> None:
-    """Learn one source; ``saved``: where predictions go, and after how many events the model."""
+    """Learn one source; ``how`` goes to :func:`romco.runs.learn.learn_into`."""
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
@@ -137,23 +156,23 @@ def _learn_one(
                 known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
             learner: Learns = known
         else:
-            learner, options = _new_model(source, options, threads)
+            learner, options = new_model(source, options, threads)
         if threads is not None:
             from romco.shards import Shards
 
-            n, how = _read_threads(threads), {**schedule, "engine": "threads"}
+            n, engine = _read_threads(threads), {**schedule, "engine": "threads"}
             if known is None:
-                learner = options.new(Shards, source.schema, n, **how)
+                learner = options.new(Shards, source.schema, n, **engine)
             else:
-                learner = Shards.load(path, n, **how)
+                learner = Shards.load(path, n, **engine)
         budget = None if labels is None else _under_budget(labels, source, learner)
         stop = runs.Stop()
-        steps = learn_into(learner, source, path, *saved, budget=budget, stop=stop)
+        steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
-def _new_model(
-    source: Source, options: ModelOptions, threads: str | None
+def new_model(
+    source: Source, options: ModelOptions, threads: str | None = None
 ) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
@@ -195,7 +214,7 @@ def _follow(
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
-    with _show_progress(stop) as show:
+    with show_progress(stop) as show:
         for last in steps:
             if new and source.schema is not None and last.events > last.resumed:
                 note_schema(source.schema)
@@ -209,11 +228,18 @@ def _follow(
             raise ValueError(f"{text} is not made")
         note(f"{text} stays as it was")
         return
-    note(_describe_progress(last))
+    for line in _describe_progress(last):
+        note(line)
+    if last.late is not None and last.late.scattered:
+        warn(
+            f"rows of one {last.late.arrival.together} are not all next to each other: those that "
+            "came again counted as another moment; sort the file to avoid that"
+        )
     if stop.wanted:
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
+    note("it goes on learning; to predict later without answers, take romco fit")
     classes = last.model.classes if isinstance(last.model, Model) else ()
     if last.model.engine.target.kind == "two classes" and len(classes) == 1:
         warn(
@@ -231,10 +257,11 @@ def _describe_labels(model: Any) -> str:
 
 
 @contextmanager
-def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
+def show_progress(stop: runs.Stop, stopped: str = GOES_ON) -> Iterator[Callable[[Describe], None]]:
     """Show a line of progress, at most ten times a second, until it ends or is stopped.
 
-    It takes at most a fiftieth of the time: the rank of many features is not free.
+    It takes at most a fiftieth of the time: the rank of many features is not free. After Ctrl-C
+    a line says what was ``stopped``.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     begin, due = time.perf_counter(), 0.0
@@ -252,14 +279,14 @@ def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
         with bar, stop_on_sigterm(stop):
             yield show
     except KeyboardInterrupt:
-        note("stopped: what was saved before stays; the same command goes on from there")
+        note(stopped)
         raise typer.Exit(130) from None
 
 
 def _describe_run(progress: Progress, seconds: float) -> str:
     """Return share, time left, progress and speed after so many seconds."""
     speed = (progress.events - progress.resumed) / max(seconds, 1e-9)
-    text = f"{_describe_progress(progress)}, {speed:,.0f} events/s"
+    text = f"{'; '.join(_describe_progress(progress))}, {speed:,.0f} events/s"
     if not progress.share:
         return text
     if progress.resumed:  # what was passed over took no time to learn
@@ -268,37 +295,34 @@ def _describe_run(progress: Progress, seconds: float) -> str:
     return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: {text}"
 
 
-def _describe_progress(progress: Progress) -> str:
+def _describe_progress(progress: Progress) -> list[str]:
+    """Return two lines: how much was learned and how, and how good the predictions were."""
     verb = "learned" if progress.budget is None else "predicted"
-    parts = [f"{progress.events - progress.refused:,} events {verb}"]
-    if progress.score.events:
-        parts.append(progress.score.line())
-    if progress.error_by_tasks is not None:
-        parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
-    if progress.delays is not None:
-        number = progress.delays[0].target == "number"
-        once, late = (f"{s.error:.4g}" if number else f"{s.error:.2%}" for s in progress.delays)
-        name, events = "RMSE" if number else "error", progress.delays[0].events
-        late += f" with answers up to {BLOCK_EVENTS:,} events late"
-        parts.append(f"of {events:,} events {name} {once} with answers at once and {late}")
-    if progress.budget is not None:
-        parts.append(progress.budget.audit.describe(progress.budget.policy))
+    counts = [f"{progress.events - progress.refused:,} events {verb}"]
     if isinstance(progress.model, Model):
-        parts += _describe_tasks(progress.model)
+        counts += _describe_tasks(progress.model)
     if progress.skipped:
-        parts.append(f"{progress.skipped:,} bad rows skipped")
+        counts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
-        parts.append(f"{progress.resumed:,} learned before")
-    return ", ".join(parts)
+        counts.append(f"{progress.resumed:,} learned before")
+    scores = []
+    if progress.score.events:
+        scores.append(progress.score.line())
+    if progress.error_by_tasks is not None:
+        scores.append(f"error by tasks {progress.error_by_tasks:.2%}")
+    if progress.budget is not None:
+        scores.append(progress.budget.audit.describe(progress.budget.policy))
+    else:
+        arrival = AT_ONCE if progress.late is None else progress.late.arrival
+        scores.append(f"labels came {arrival}")
+    return [", ".join(counts), ", ".join(scores)]
 
 
 def _describe_tasks(model: Model) -> list[str]:
-    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
-    if isinstance(learner, Decomposed):
-        parts.append(f"rank {len(learner.singular_values())}")
-    personal = personal_tasks(learner)
-    if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} different")
+    parts = [f"{len(model.tasks):,} tasks"]
+    personal = personal_tasks(model.engine.learner)
+    if personal is not None and personal.any():
+        parts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
     return parts
 
 
@@ -330,7 +354,7 @@ def _learn_in_shards(
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
     steps = learn_files(files, model, stop, **how)
-    with _show_progress(stop) as show:
+    with show_progress(stop) as show:
         for last in steps:
             show(partial(_describe_shards, last))
     if last is not None:

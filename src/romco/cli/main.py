@@ -11,17 +11,21 @@ from typer.core import TyperGroup
 from romco.version import __version__
 
 BUILT_IN = {  # command: module:function
+    "fit": "romco.cli.fit:fit",
     "learn": "romco.cli.learn:learn",
     "predict": "romco.cli.answer:predict",
     "evaluate": "romco.cli.answer:evaluate",
     "explain": "romco.cli.answer:explain",
     "effects": "romco.cli.answer:effects",
+    "export": "romco.cli.answer:export",
     "ask": "romco.cli.learn:ask",
     "evaluate-policy": "romco.cli.policies:evaluate_policy",
     "compare": "romco.cli.compare:compare",
     "learners": "romco.cli.compare:learners",
     "datasets": "romco.cli.compare:datasets",
     "serve": "romco.cli.serve:serve",
+    "forget": "romco.cli.forget:forget",
+    "verify": "romco.cli.forget:verify",
     "token": "romco.cli.serve:token",
 }
 GROUP = "romco.commands"  # entry points: functions with Typer's annotations

@@ -41,7 +41,18 @@ Labels = Annotated[
     str | None, typer.Option("--labels", help="Label budget: a share (5%, 0.05) or a number (500).")
 ]
 Ids = Annotated[str | None, typer.Option("--id", help="Column of ids; else line numbers.")]
+Together = Annotated[
+    str | None,
+    typer.Option(
+        "--together", help="Column: rows of one value are predicted before a label of theirs."
+    ),
+]
+Delay = Annotated[
+    str | None,
+    typer.Option("--delay", help="Labels come so late: 100 (events), 7d (by --together), 12h."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")]
+Data = Annotated[Path, typer.Option("--data", help="The folder of a service: all it has.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of data sets; else ROMCO_DATA or cache.")

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from romco.choosing import Chooser
-from romco.cli.options import Labels, ModelOptions, expand_options, parse_label_budget, split_list
+from romco.cli.options import (
+    Data,
+    Labels,
+    ModelOptions,
+    expand_options,
+    parse_label_budget,
+    split_list,
+)
 from romco.cli.output import note
 from romco.io.modelfile import load
 from romco.io.schema import Schema, expand_groupings
@@ -23,9 +30,7 @@ def serve(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A model file to begin with.")
     ] = None,
-    data: Annotated[
-        Path, typer.Option(help="The folder that holds everything; made if it is not there.")
-    ] = Path("romco-data"),
+    data: Data = Path("romco-data"),
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
     columns: Annotated[
@@ -67,6 +72,12 @@ def serve(
     group_ms: Annotated[float, typer.Option(min=0.0, help="How long they wait.")] = 2.0,
     checkpoint_events: Annotated[int, typer.Option(min=1, help="Events apart.")] = 100_000,
     checkpoint_seconds: Annotated[float, typer.Option(min=1.0, help="Seconds apart.")] = 300.0,
+    keep_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-log/--trim-log", help="All events stay, to forget exactly; else as before."
+        ),
+    ] = None,
     ids: Annotated[int, typer.Option(min=1, help="Ids that are remembered.")] = 1_000_000,
     pending_seconds: Annotated[
         float, typer.Option(min=1.0, help="How long a prediction waits for its answer.")
@@ -83,12 +94,13 @@ def serve(
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
         from romco.choosing_service import ChoosingApplication, ChoosingService
-        from romco.io.brokers import open_source
+        from romco.forgetting import open_service
         from romco.server.app import Application, Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
         from romco.server.store import describe_origin
         from romco.server.writer import Service
+        from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
@@ -98,6 +110,8 @@ def serve(
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
     if options.hash_bits is not None and columns is not None:
         raise ValueError("--hash and --columns contradict each other: events are named or arrays")
+    if keep_log and actions is not None:
+        raise ValueError("--keep-log and --actions contradict each other: a chooser keeps no log")
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -105,6 +119,7 @@ def serve(
         checkpoint_events=checkpoint_events,
         checkpoint_seconds=checkpoint_seconds,
         ids=ids,
+        keep_log=keep_log,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
         budget=None if labels is None else _share(labels),
@@ -140,7 +155,7 @@ def serve(
     service: Service
     application = Application
     if actions is None:
-        service = Service(data, new, settings, origin)
+        service = open_service(data, new, settings, origin)
     else:
         offered = split_list(actions) or ()
         service = ChoosingService(data, new_chooser, settings, origin, offered)

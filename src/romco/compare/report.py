@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from romco.compare.controls import ENGINE, MEANINGS
-from romco.compare.results import UNSCORED_NUMBERS, Row, records, rows
+from romco.compare.refitted import MAX_CELLS, MAX_EVENTS, is_small
+from romco.compare.results import Row, records, rows
 from romco.compare.run import Comparison, Done, perform
 from romco.compare.sources import stream_of
 from romco.compare.verdict import MIN_TASK_EVENTS, TaskGain, Verdict, gain, task_gains, verdict
@@ -76,7 +77,7 @@ def compare(
     """Run what is not finished, and write table and page into ``out``/data set."""
     done = done or (lambda run: None)
     perform(comparison.runs(), out / "runs", comparison.data_dir, jobs, done, records)
-    return report(comparison, out / "runs", out / comparison.dataset, command)
+    return report(comparison, out / "runs", out / comparison.folder, command)
 
 
 def report(comparison: Comparison, results: Path, out: Path, command: str) -> Report:
@@ -118,11 +119,18 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
     head = ["predictions by", MEASURES[target], *(column.head for column in columns)]
     best = [None, -1, *(column.best for column in columns)]
     cells = [_cells(row, columns) for row in table_rows]
-    notes = [_method_note(comparison)]
+    notes = [_method_note(comparison), f"labels came {comparison.arrival}"]
     if target == "number":
-        notes.append(f"the first {UNSCORED_NUMBERS} events are not counted")
+        notes.append("numbers that come before any is known are not counted")
     else:
         notes.append("error: wrong answers of all events, and the mean over tasks")
+    if target == "classes":
+        notes.append("the first event of each class is an error, and has no log loss")
+    if not is_small(comparison.stream):
+        notes.append(
+            "scikit-learn's regressions and LightGBM are left out: they are fitted again and again "
+            f"up to {MAX_EVENTS:,} events and {MAX_CELLS:,} cells, times classes, without offset"
+        )
     notes += _coverage(table_rows)
     notes += stream["notes"]
     notes += [f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed]
@@ -130,13 +138,12 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
 
 
 def _method_note(comparison: Comparison) -> str:
-    order = comparison.order
-    if order == "recorded":
-        order = "in the order of the file"
-    shuffles = f"{len(comparison.seeds)} shuffle"
-    if len(comparison.seeds) > 1:
-        shuffles += "s"
-    return f"mean over {shuffles}, {order}; every prediction was made before its answer was known"
+    known = "every prediction was made before its answer was known"
+    if comparison.order == "recorded":
+        return f"in the order of the file; {known}"
+    n = len(comparison.seeds)
+    shuffles = "one shuffle" if n == 1 else f"mean over {n} shuffles"
+    return f"{shuffles}, {comparison.order}; {known}"
 
 
 def _target(stream: dict[str, Any]) -> str:

@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.controls import ENGINE, Predictions, class_numbers, predict, title_of
-from romco.compare.run import Run, place, shortened, versions
+from romco.compare.controls import (
+    ENGINE,
+    Predictions,
+    class_numbers,
+    known_labels,
+    predict,
+    title_of,
+)
+from romco.compare.run import Run, delay_of, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Coverage, Score, Structure
-from romco.evaluation.score import log_loss
+from romco.evaluation.score import INTERVAL_LEVEL, log_loss
 from romco.learners import Learner, learner
 from romco.learners.capabilities import Decomposed, GivesIntervals
 from romco.learners.registry import number_learner
@@ -24,9 +31,6 @@ from romco.streams import ORDERS, Stream
 from romco.streams.stream import count_earlier
 
 Numbers = NDArray[np.float64]
-UNSCORED_NUMBERS = 5  # first events of a stream of numbers: nobody knows their level yet
-INTERVAL_LEVEL = 0.9
-MIN_PROBABILITY = 1e-6  # of the log loss that decides: one bold mistake must not outweigh all
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,13 @@ class Row:
     def losses(self) -> Numbers:
         """Losses (shuffles, n) of each event: -log probability, or squared error; NaN unscored."""
         codes = [base64.b64decode(run.end["losses"]) for run in self.runs]
-        return np.array([np.frombuffer(code, dtype="<f4").astype(np.float64) for code in codes])
+        return np.array([np.frombuffer(code, dtype="<f8") for code in codes])
 
     @cached_property
     def loss(self) -> float:
-        """Mean loss over events and shuffles."""
-        return float(np.nanmean(self.losses))
+        """Mean loss over events and shuffles; infinite where no event could be scored."""
+        scored = self.losses[~np.isnan(self.losses)]
+        return float(scored.mean()) if len(scored) else np.inf
 
     @property
     def measure(self) -> float:
@@ -95,7 +100,9 @@ class Row:
 
     @property
     def measure_text(self) -> str:
-        """Figure that decides, as tables print it."""
+        """Figure that decides, as tables print it; a dash where no event could be scored."""
+        if np.isinf(self.measure):
+            return "-"
         if self.stream["answers"] == 0:
             return f"{self.measure:.4g}"
         return f"{self.measure:.4f}"
@@ -141,7 +148,8 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
     stream = stream_of(run.dataset, data_dir)
     rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
     try:
-        predictions = predict(run.learner, stream, rounds, dict(run.parameters))
+        parameters = dict(run.parameters)
+        predictions = predict(run.learner, stream, rounds, parameters, delay_of(run, stream))
         yield {"end": _figures(run, stream, rounds, predictions)}
     except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
         yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
@@ -149,42 +157,64 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
 
 def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions) -> dict[str, Any]:
     events, values = rounds.events, predictions.values
-    losses, wrong = event_losses(stream, events.y, values)
+    known = known_labels(rounds, delay_of(run, stream))
+    losses, wrong = event_losses(stream, events.y, values, known)
     scored = ~np.isnan(losses)
-    by_task = np.bincount(events.task[scored], wrong[scored], stream.n_tasks)
-    counts = np.bincount(events.task[scored], minlength=stream.n_tasks)
-    figures = _score(stream, events, values)
+    figures = _score(stream, events, values, scored)
     if stream.answers:
+        counts = np.bincount(events.task, minlength=stream.n_tasks)
         some = counts > 0
+        by_task = np.bincount(events.task, wrong, stream.n_tasks)
+        figures["error"] = float(wrong.mean())
         figures["error_of_tasks"] = float((by_task[some] / counts[some]).mean())
     if isinstance(predictions.learner, Decomposed) and run.seed == 0:
-        figures["structure"] = Structure(predictions.learner).value()
-    if stream.answers == 0 and run.learner == ENGINE and run.seed == 0:
+        structure = Structure(predictions.learner).value()
+        if predictions.tasks is not None:
+            norms = structure["personal_norms"]
+            structure["personal_norms"] = [norms[number] for number in predictions.tasks]
+        figures["structure"] = structure
+    at_once = not run.delay and len(rounds) == len(events.y)
+    if stream.answers == 0 and run.learner == ENGINE and run.seed == 0 and at_once:
         figures["coverage"] = _coverage(run, stream, rounds)
     in_order = losses[np.argsort(_order(run, stream)[: len(losses)])]
     return {
         **shortened(figures),
         "seconds": shortened(predictions.seconds),
         "experience": _by_experience(events.task, losses),
-        "losses": base64.b64encode(in_order.astype("<f4").tobytes()).decode(),
+        "losses": base64.b64encode(in_order.astype("<f8").tobytes()).decode(),
     }
 
 
-def event_losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
-    """Loss and error (n,) of each event; NaN where it does not count."""
+def event_losses(
+    stream: Stream, y: Numbers, values: Numbers, known: NDArray[np.intp]
+) -> tuple[Numbers, Numbers]:
+    """Loss and error (n,) of each event, predicted from the first ``known`` (n,) labels.
+
+    The loss is NaN where nobody could predict: a number before any is known, or a class that is
+    not known; the latter is an error.
+    """
     if stream.answers == 0:
         losses = np.square(values - y)
-        losses[:UNSCORED_NUMBERS] = np.nan
+        losses[known == 0] = np.nan
         return losses, losses
     classes = class_numbers(stream, y)
-    true = values[np.arange(len(y)), classes]
-    return log_loss(np.maximum(true, MIN_PROBABILITY)), values.argmax(axis=1) != classes
+    answers = values.shape[1] - 1 - values[:, ::-1].argmax(axis=1)  # of equal ones the last
+    losses = log_loss(values[np.arange(len(y)), classes])
+    wrong = answers != classes
+    if stream.answers > 1:
+        _, firsts, numbers = np.unique(classes, return_index=True, return_inverse=True)
+        new = firsts[numbers] >= known
+        losses[new] = np.nan
+        wrong |= new
+    return losses, wrong
 
 
-def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
+def _score(
+    stream: Stream, events: Round, values: Numbers, scored: NDArray[np.bool_]
+) -> dict[str, Any]:
     if stream.answers == 0:
         score = Score("number")
-        score.add(events._replace(y=events.y[UNSCORED_NUMBERS:]), values[UNSCORED_NUMBERS:])
+        score.add(events, np.where(scored, values, np.nan))
         return {name: score.summary()[name] for name in ("mae", "r2")}
     logs = np.log(np.maximum(values, np.finfo(float).tiny))
     if stream.answers > 1:
@@ -195,11 +225,10 @@ def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
         for truth, row in summary["table"].items():
             for answer, count in row.items():
                 table[int(truth), int(answer)] = count
-        figures = {"error": score.error, "f1": score.f1, "ece": score.calibration}
-        return {**figures, "table": table.tolist()}
+        return {"f1": score.f1, "ece": score.calibration, "table": table.tolist()}
     score = Score()
-    score.add_binary(events.y, values[:, 1] - values[:, 0] - 1e-300, values[:, 1])
-    return {"error": score.error, "auc": score.auc, "f1": score.f1, "ece": score.calibration}
+    score.add_binary(events.y, values[:, 1] - values[:, 0], values[:, 1])
+    return {"auc": score.auc, "f1": score.f1, "ece": score.calibration}
 
 
 def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
@@ -209,7 +238,7 @@ def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
         return None
     coverage = Coverage()
     for e, round in enumerate(rounds):
-        if e >= UNSCORED_NUMBERS:
+        if e:
             coverage.add_bounds(round.y, model.intervals(round, INTERVAL_LEVEL))
         model.update(round)
     return float(coverage.value()["coverage"])

@@ -22,17 +22,22 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from romco.compare.controls import CONTROLS, ENGINE
+from romco.compare import refitted
+from romco.compare.controls import BATCH_CONTROLS, CONTROLS, ENGINE, TREES
 from romco.compare.sources import digest_of, stream_of
+from romco.evaluation import Delay
+from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS, Method, known, learner
 from romco.learners.registry import number_learner
 from romco.parameters import setting
 from romco.plugins import connect_ray
+from romco.streams import Stream
 from romco.version import __version__
 
 Parameters = Mapping[str, Any]
 MAX_SHUFFLES = 5
 SHUFFLED_EVENTS = 100_000  # larger files are read in fewer orders
+FIGURES_VERSION = f"{__version__}+2"  # of the files of a comparison; changes with what they hold
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Run:
     rounds: int | None = None  # only the first so many; None for all
     records: int = 60  # about so many points along the stream; 0 in a comparison
     labels: tuple[tuple[str, Any], ...] = ()  # label policy: name, share, ...
-    delay: int | str = 0  # events until a label is known; "true": as the data set has it
+    delay: int | str = 0  # events until a label is known; "3600s"; "true": as the data set has it
     version: str = __version__
 
     @property
@@ -74,31 +79,75 @@ class Comparison:
     order: str = "interleaved"
     settings: Mapping[str, Parameters] | None = None
     data_dir: Path | None = None
+    arrival: Arrival = AT_ONCE  # of labels
+
+    @property
+    def delay(self) -> int | str:
+        """Delay of the runs."""
+        if self.arrival.seconds:
+            return f"{self.arrival.seconds}s"
+        return self.arrival.events
+
+    @property
+    def folder(self) -> str:
+        """Name of the report's folder, one for each order and arrival."""
+        parts = [self.dataset]
+        if self.order != "interleaved":
+            parts.append(self.order)
+        if self.arrival.together is not None:
+            parts.append(f"by {self.arrival.together}")
+        if self.delay:
+            parts.append(f"late {self.delay}")
+        return " ".join(parts).replace("/", "_")
+
+    @property
+    def stream(self) -> Stream:
+        """The data set's stream."""
+        return stream_of(self.dataset, self.data_dir)
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """Names of the controls that this table has."""
+        if not refitted.is_small(self.stream):
+            return CONTROLS
+        batch = [name for name in BATCH_CONTROLS if name != TREES or refitted.has_trees()]
+        return (*CONTROLS, *batch)
 
     @property
     def seeds(self) -> range:
         """Seeds of the shuffles; one where the order is as recorded."""
         if self.order == "recorded":
             return range(1)
-        events = stream_of(self.dataset, self.data_dir).n_events
+        events = self.stream.n_events
         usual = max(1, min(MAX_SHUFFLES, SHUFFLED_EVENTS // events))
         return range(self.shuffles or usual)
 
     def runs(self) -> list[Run]:
         """All runs, shuffle by shuffle."""
         digest = digest_of(self.dataset, self.data_dir)
-        answers = stream_of(self.dataset, self.data_dir).answers
+        answers = self.stream.answers
         given = self.settings or {}
-        rows = dict.fromkeys((*CONTROLS, *self.learners, ENGINE))
+        controls = self.controls
+        rows = dict.fromkeys((*controls, *self.learners, ENGINE))
         parameters: dict[str, Any] = dict.fromkeys(rows, ())
         for row in rows:
-            if row not in CONTROLS:
+            if row not in controls:
                 parameters[row] = complete(_method_of(row, answers), given.get(row, {}))
+        how: dict[str, Any] = {"records": 0, "delay": self.delay, "version": FIGURES_VERSION}
         runs = []
         for seed, row in product(self.seeds, rows):
             own = self.order, seed
-            runs.append(Run(self.dataset, digest, row, parameters[row], *own, records=0))
+            runs.append(Run(self.dataset, digest, row, parameters[row], *own, **how))
         return runs
+
+
+def delay_of(run: Run, stream: Stream) -> Delay:
+    """Return when labels of a comparison's run arrive; a time is by the stream's moments."""
+    if isinstance(run.delay, int):
+        return Delay(run.delay)
+    if stream.moment is None or run.order != "recorded":
+        raise ValueError("a delay by time needs moments, and events in the order of time")
+    return Delay.until(stream.moment, stream.moment + float(run.delay.removesuffix("s")))
 
 
 def complete(name: str, parameters: Parameters) -> tuple[tuple[str, Any], ...]:
@@ -231,6 +280,8 @@ def shortened(value: Any) -> Any:
 
 
 def _is_slow(run: Run) -> bool:
+    if run.learner in BATCH_CONTROLS:
+        return True
     method = LEARNERS.get(run.learner)
     return method is not None and method.keeps_events
 

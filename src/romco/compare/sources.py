@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.io.reader import Block
 from romco.model.features import Names, Sparse, as_matrix
 from romco.model.names import TaskTable
@@ -19,6 +20,7 @@ from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
 
+SCATTERED = "not all next to each other: those that came again count as another moment"
 OFFSET_NOTE = "every row adds the offset; the first two, an intercept besides"
 
 
@@ -45,8 +47,7 @@ def digest_of(dataset: str, data_dir: Path | None = None) -> str:
     stream = stream_of(dataset, data_dir)
     x = stream.x
     parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
-    if stream.offset is not None:
-        parts.append(stream.offset)
+    parts += [part for part in (stream.offset, stream.moment) if part is not None]
     total = hashlib.sha256(repr(x.shape).encode())
     for part in [stream.task, stream.y, *parts]:
         total.update(np.ascontiguousarray(part).data)
@@ -75,9 +76,13 @@ def about(dataset: str, data_dir: Path | None = None) -> dict[str, Any]:
 
 
 def gather(
-    name: str, blocks: Iterable[Block], positive: str | None = None, target: str | None = None
+    name: str,
+    blocks: Iterable[Block],
+    positive: str | None = None,
+    target: str | None = None,
+    arrival: Arrival = AT_ONCE,
 ) -> Stream:
-    """Make a stream of all events of a file, in memory.
+    """Make a stream of all events of a file, in memory, with moments if labels come so.
 
     Raises ValueError where labels are not two, or do not match ``target``, and where offsets
     come with many classes.
@@ -89,7 +94,13 @@ def gather(
     task: list[int] = []
     y: list[np.ndarray[Any, Any]] = []
     offsets: list[np.ndarray[Any, Any]] = []
+    moments: list[float] = []
+    late = LateLabels(arrival, lambda piece, context: None)
     for block in blocks:
+        if block.moments is not None:
+            late.check(block)
+            for piece in late.pieces(block):
+                moments += [late.time] * len(piece)
         new: dict[Any, int] = {}
         rows = names.read(block.features, new)
         assert isinstance(rows, Sparse)
@@ -119,8 +130,13 @@ def gather(
         tuple(map(str, labels.classes)),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
     )
+    if moments:
+        stream = replace(stream, moment=np.array(moments))
+    if late.scattered:
+        stream = replace(stream, notes=(f"rows of one {arrival.together} are {SCATTERED}",))
     if offsets:
-        return replace(stream, notes=(OFFSET_NOTE,), offset=np.concatenate(offsets))
+        notes = (*stream.notes, OFFSET_NOTE)
+        return replace(stream, notes=notes, offset=np.concatenate(offsets))
     return stream
 
 
@@ -132,6 +148,8 @@ def save_stream(stream: Stream, folder: Path) -> None:
     arrays |= {"data": x.data, "indices": x.indices, "indptr": x.indptr}
     if stream.offset is not None:
         arrays["offset"] = stream.offset
+    if stream.moment is not None:
+        arrays["moment"] = stream.moment
     words = json.dumps([x.shape, stream.tasks, stream.labels, stream.notes, stream.answers])
     np.savez_compressed(folder / f"{stream.name}.npz", words=np.array(words), **arrays)
 
@@ -144,4 +162,5 @@ def saved_stream(name: str, folder: Path | None) -> Stream | None:
         shape, tasks, labels, notes, answers = json.loads(str(kept["words"]))
         x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=tuple(shape))
         words = tuple(tasks), tuple(labels), tuple(notes)
-        return Stream(name, kept["task"], x, kept["y"], *words, None, answers, kept.get("offset"))
+        known = kept.get("offset"), kept.get("moment")
+        return Stream(name, kept["task"], x, kept["y"], *words, None, answers, *known)

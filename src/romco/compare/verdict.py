@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK, groups
+from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK, REFITTED
+from romco.compare.refitted import groups
 from romco.compare.results import Row
 
 Numbers = NDArray[np.float64]
@@ -15,16 +16,10 @@ MIN_GAIN = 0.01  # smaller parts of the loss are no difference worth speaking of
 MIN_CLUSTERS = 20  # tasks from which on they are the units of the interval
 TIME_BLOCKS = 20  # units where tasks are fewer: blocks of the file
 MIN_TASK_EVENTS = 20  # below, nothing is said of a single task
-WORTH = {  # of the task, by the sign of the gain
-    1: "Knowing the task is worth {}",
-    0: "Knowing the task makes no clear difference without sharing, {}",
-    -1: "Knowing the task is worth nothing without sharing",
-}
-ADDED = {  # by sharing
-    1: "Sharing between tasks takes off another {}",
-    0: "Sharing between tasks makes no clear difference to the better of these, {}",
-    -1: "Sharing between tasks costs {}",
-}
+NO_BATCH = (
+    "The table is too large to fit scikit-learn's regressions and LightGBM again and again: "
+    "these may still be better."
+)
 ONE_TASK = "All events are of one task: there is nothing to share"
 
 
@@ -43,6 +38,14 @@ class Gain:
         if clear:
             return int(np.sign(self.value))
         return 0
+
+    @property
+    def words(self) -> str:
+        """Describe the difference for a sentence."""
+        side = {1: "less", -1: "more"}
+        if not self.sign:
+            return "no clear difference"
+        return f"{self} {side[self.sign]}"
 
     def __str__(self) -> str:
         low, high = sorted((abs(self.low), abs(self.high)))
@@ -108,7 +111,7 @@ def gain(new: Row, old: Row) -> Gain:
 
 def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, float]:
     """Mean and half the width of its 95 % interval, from differences (shuffles, n)."""
-    by_shuffle = np.nanmean(differences, axis=1)
+    by_shuffle = np.ma.masked_invalid(differences).mean(axis=1).filled(0.0)
     each = _over_shuffles(differences)
     scored = ~np.isnan(each)
     each = np.where(scored, each, 0.0)
@@ -146,18 +149,18 @@ def verdict(table: Sequence[Row]) -> Verdict:
     with_task = _best([by_name[name] for name in KNOW_TASK if name in by_name])
     measure = "RMSE" if frequency.stream["answers"] == 0 else "log loss"
     if len(frequency.stream["tasks"]) == 1:
-        return Verdict(
-            ONE_TASK, (_figure("Best", without_task, measure),), without_task, with_task, sharing
-        )
+        best_text = f"Best: {_figure(without_task, measure)}."
+        return Verdict(ONE_TASK, (best_text,), without_task, with_task, sharing)
     best = _best([without_task, with_task, sharing])
     worth = gain(with_task, without_task)
     added = gain(sharing, _best([without_task, with_task]))
     sentences = [
-        _figure("Without the task, the best row is", without_task, measure),
-        _gain_sentence(WORTH, worth, with_task, measure),
-        _gain_sentence(ADDED, added, sharing, measure),
-        *_errors(without_task, with_task, sharing),
+        f"Without the task the best is {_figure(without_task, measure)}; with it, but without "
+        f"sharing, {_figure(with_task, measure)}: {worth.words}.",
+        f"{_figure(sharing, measure)} shares between tasks: {added.words}.",
     ]
+    if added.sign > 0 and REFITTED not in by_name:
+        sentences.append(NO_BATCH)
     if gain(best, frequency).sign <= 0:
         title = f"No clear difference: nothing is sure to beat the {frequency.title.lower()}"
     elif added.sign > 0:
@@ -198,17 +201,5 @@ def _best(some: Sequence[Row]) -> Row:
     return min(some, key=lambda row: row.loss)
 
 
-def _figure(begin: str, row: Row, measure: str) -> str:
-    return f"{begin} {row.title}: {measure} {row.measure_text}."
-
-
-def _gain_sentence(texts: dict[int, str], one: Gain, row: Row, measure: str) -> str:
-    return f"{texts[one.sign].format(one)}: {measure} {row.measure_text} ({row.title})."
-
-
-def _errors(*some: Row) -> list[str]:
-    errors = [(row.title, row.mean("error")) for row in dict.fromkeys(some)]
-    figures = [f"{title} {error:.2%}" for title, error in errors if error is not None]
-    if figures:
-        return [f"Wrong answers, in all events: {', '.join(figures)}."]
-    return []
+def _figure(row: Row, measure: str) -> str:
+    return f"{row.title} ({measure} {row.measure_text})"

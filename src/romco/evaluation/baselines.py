@@ -1,7 +1,8 @@
 """Baselines that use past answers only; a learner has to beat them.
 
 Each takes the answers y (n,) in the order of the stream, and tasks (n,) where they matter, and
-returns one prediction per event, made before its answer is known.
+returns one prediction per event, made from the first ``known`` (n,) answers: those of all earlier
+events, unless it is given.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Known = NDArray[np.intp] | None
 PRIOR_EVENTS = (0.1, 0.5, 2.0, 8.0, 32.0)  # strengths of the prior of a task, in events
 
 
@@ -32,13 +34,15 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
     return predicted
 
 
-def mean(y: Numbers) -> Numbers:
+def mean(y: Numbers, known: Known = None) -> Numbers:
     """Mean of the numbers so far; 0 at first."""
     y = np.asarray(y, dtype=np.float64)
-    return np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, len(y))])
+    n = len(y)
+    means = np.concatenate([[0.0], np.cumsum(y) / np.arange(1, n + 1)])
+    return np.asarray(means[_known(known, n)])
 
 
-def class_rates(y: NDArray[Any], n_classes: int) -> Numbers:
+def class_rates(y: NDArray[Any], n_classes: int, known: Known = None) -> Numbers:
     """Frequency (n, K) of each class so far, one event of each added.
 
     >>> class_rates(np.array([0, 1]), 2).round(2)
@@ -46,11 +50,14 @@ def class_rates(y: NDArray[Any], n_classes: int) -> Numbers:
            [0.67, 0.33]])
     """
     one_hot = np.eye(n_classes)[np.asarray(y, dtype=np.intp)]
-    before = np.cumsum(one_hot, axis=0) - one_hot
-    return np.asarray((before + 1.0) / (np.arange(len(one_hot)) + n_classes)[:, None])
+    past = _known(known, len(one_hot))
+    before = _prefix_sums(one_hot)[past]
+    return np.asarray((before + 1.0) / (past + n_classes)[:, None])
 
 
-def task_class_rates(y: NDArray[Any], task: Iterable[Any], n_classes: int) -> Numbers:
+def task_class_rates(
+    y: NDArray[Any], task: Iterable[Any], n_classes: int, known: Known = None
+) -> Numbers:
     """Frequency (n, K) of each class in the task's past, with the rate of all tasks as prior.
 
     Priors worth 0.1 to 32 events are averaged, each by how likely it made the past.
@@ -60,17 +67,18 @@ def task_class_rates(y: NDArray[Any], task: Iterable[Any], n_classes: int) -> Nu
     array([0.32, 0.68])
     """
     y = np.asarray(y, dtype=np.intp)
-    rates = class_rates(y, n_classes)
-    before, seen = _past_sums(np.eye(n_classes)[y], _numbered(task))
+    past = _known(known, len(y))
+    rates = class_rates(y, n_classes, past)
+    before, seen = _past_sums(np.eye(n_classes)[y], _numbered(task), past)
     strength = np.array(PRIOR_EVENTS)[:, None, None]
     each = (before + strength * rates) / (seen[:, None] + strength)  # (priors, n, K)
     log_true = np.log(each[:, np.arange(len(y)), y])
-    evidence = np.cumsum(log_true, axis=1) - log_true
+    evidence = _prefix_sums(log_true.T)[past].T
     weight = np.exp(evidence - evidence.max(axis=0, initial=-np.inf))
     return np.asarray(np.einsum("pn,pnk->nk", weight / weight.sum(axis=0), each))
 
 
-def shrunk_task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
+def shrunk_task_mean(y: Numbers, task: Iterable[Any], known: Known = None) -> Numbers:
     """Mean of the task's past numbers, with the mean of all tasks as prior.
 
     The prior is worth 0.1 to 32 events: the one with the smallest squared error so far.
@@ -79,11 +87,12 @@ def shrunk_task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
     array([0.  , 2.  , 2.09])
     """
     y = np.asarray(y, dtype=np.float64)
-    before, seen = _past_sums(y[:, None], _numbered(task))
+    past = _known(known, len(y))
+    before, seen = _past_sums(y[:, None], _numbered(task), past)
     strength = np.array(PRIOR_EVENTS)[:, None]
-    each = (before[:, 0] + strength * mean(y)) / (seen + strength)
+    each = (before[:, 0] + strength * mean(y, past)) / (seen + strength)
     squares = np.square(each - y)
-    best = np.argmin(np.cumsum(squares, axis=1) - squares, axis=0)
+    best = np.argmin(_prefix_sums(squares.T)[past].T, axis=0)
     return np.asarray(each[best, np.arange(len(y))])
 
 
@@ -92,15 +101,23 @@ def _numbered(task: Iterable[Any]) -> NDArray[np.intp]:
     return np.array([numbers.setdefault(t, len(numbers)) for t in task], dtype=np.intp)
 
 
-def _past_sums(values: Numbers, task: NDArray[np.intp]) -> tuple[Numbers, NDArray[np.intp]]:
-    """Sums (n, K) and counts (n,) over the earlier events of each event's task."""
-    order = np.argsort(task, kind="stable")
-    grouped = values[order]
-    total = np.cumsum(grouped, axis=0) - grouped
-    first = np.flatnonzero(np.diff(task[order], prepend=-1))  # where each task begins
-    sizes = np.diff(np.append(first, len(task)))
-    sums = np.empty_like(total)
+def _known(known: Known, n: int) -> NDArray[np.intp]:
+    return np.arange(n) if known is None else known
+
+
+def _prefix_sums(values: Numbers) -> Numbers:
+    """Sums (n + 1, K) of the first 0, 1, ... n rows (n, K)."""
+    return np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+
+
+def _past_sums(
+    values: Numbers, task: NDArray[np.intp], known: NDArray[np.intp]
+) -> tuple[Numbers, NDArray[np.intp]]:
+    """Sums (n, K) and counts (n,) over those events of each event's task that are known."""
+    sums = np.empty_like(values)
     counts = np.empty(len(task), dtype=np.intp)
-    sums[order] = total - np.repeat(total[first], sizes, axis=0)
-    counts[order] = np.arange(len(task)) - np.repeat(first, sizes)
+    order = np.argsort(task, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(task[order])) + 1):
+        counts[members] = np.searchsorted(members, known[members])
+        sums[members] = _prefix_sums(values[members])[counts[members]]
     return sums, counts

@@ -73,6 +73,24 @@ class Delay:
             return self._known[at]
         return np.full(len(at), float(at.max(initial=0) + self.events + 1))
 
+    def known_before(self, starts: ArrayLike) -> NDArray[np.intp]:
+        """Return how many of the first labels (T,) are known when each round is predicted.
+
+        ``starts`` (T + 1,) are the first events of the rounds; labels must arrive in their order.
+
+        >>> Delay(1).known_before([0, 1, 3, 4]).tolist()
+        [0, 0, 1]
+        """
+        ends = np.asarray(starts, dtype=np.intp)
+        firsts = ends[:-1]
+        if self._now is None or self._known is None:
+            arrived = np.searchsorted(ends, firsts - self.events, side="right") - 1
+            return np.asarray(np.where(arrived < 0, 0, ends[np.maximum(arrived, 0)]))
+        if (np.diff(self._known) < 0.0).any():
+            raise ValueError("the labels do not arrive in the order of their events")
+        arrived = np.searchsorted(self._known, self._now[firsts], side="right")
+        return np.asarray(np.minimum(arrived, firsts))
+
 
 class LabelLoop:
     """State of a stream whose labels cost or arrive late.

@@ -16,16 +16,19 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-# Sums over events, by target. "baseline" is the most frequent label so far, or the mean so far.
+# Sums over events, by target. "baseline" is the most frequent label so far, or the mean so far;
+# "named" counts events whose class was known when it was predicted, "bounded" those with intervals.
 COLUMNS = {
     "two classes": ("events", "error", "baseline", "log_loss", "baseline_log_loss"),
-    "classes": ("events", "error", "baseline", "log_loss"),
-    "number": ("events", "absolute", "squares", "baseline_squares"),
+    "classes": ("events", "error", "baseline", "log_loss", "named"),
+    "number": ("events", "absolute", "squares", "baseline_squares", "covered", "bounded"),
 }
+COUNTED_BY = {"log_loss": "named", "covered": "bounded"}  # what a sum is divided by, else "events"
 BLOCK_EVENTS, MAX_BLOCKS = 100, 10  # recent sums cover the last nine to ten blocks
 CALIBRATION_BINS = {"two classes": 10, "classes": 15}
 AUC_BINS, MAX_LOGIT = 600, 15.0  # histogram of log-odds for the area under the ROC curve
 MIN_PROBABILITY = 1e-15
+INTERVAL_LEVEL = 0.9  # share of numbers that shall lie within their intervals
 MAX_COUNT = 2.0**53  # largest whole number that a double counts without gaps
 MAX_SUM = 1e150  # squares of larger numbers overflow
 
@@ -35,6 +38,8 @@ class Score:
 
     The baseline answers the most frequent label so far, with its frequency as the probability; for
     numbers it answers the mean so far. Sums do not depend on how events are cut into calls.
+    A number that was not predicted (NaN), for want of any earlier one, is not scored. An event of a
+    class that nobody knew yet is an error, and its log loss is not counted.
     ``target`` is "two classes", "classes" or "number"; without ``curve`` neither AUC nor
     calibration is kept.
 
@@ -58,6 +63,7 @@ class Score:
         self._blocks: list[Numbers] = [np.zeros_like(self._sums)]
         self._table: dict[str, Counter[str]] = {}  # true label: answered labels
         self._counts: Counter[str] = Counter()  # true labels
+        self._seen = 0  # numbers, scored or not
         self._mean = self._spread = 0.0  # of numbers, by Welford
         self._bins = np.zeros((CALIBRATION_BINS.get(target, 0), 3))  # events, stated, true
         self._logits = np.zeros((2, AUC_BINS), dtype=np.int64)  # negatives, positives
@@ -84,21 +90,33 @@ class Score:
             stated = np.exp(scores[rows, answers])
             self._add_classes(names, map(str, answers.tolist()), true, stated)
 
-    def count(self, model: Any, labels: Sequence[Any], answers: Predictions) -> None:
-        """Count events by their labels, and the answers that ``model`` gave before."""
+    def count(
+        self,
+        model: Any,
+        labels: Sequence[Any],
+        answers: Predictions,
+        bounds: Numbers | None = None,
+    ) -> None:
+        """Count events by their labels, and the answers that ``model`` gave before.
+
+        ``bounds`` (n, 2) are the intervals of numbers, where there are any.
+        """
         if self.target == "two classes":
             self.add_binary(_signs(model, labels), *answers)
         elif self.target == "number":
             y = np.array([float(model.engine.target.number_of(label)) for label in labels])
-            self.add_numbers(y, answers.margins)
+            self.add_numbers(y, answers.margins, bounds)
         else:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
-            rows = np.arange(len(labels))
-            true = answers.probabilities[rows, [column[canonical_name(label)] for label in labels]]
+            columns = np.array([column.get(canonical_name(label), -1) for label in labels])
+            known = (columns >= 0) & (columns < answers.probabilities.shape[1])
+            true = np.zeros(len(labels))
+            true[known] = answers.probabilities[known, columns[known]]
+            true[true == 0.0] = np.nan  # the class was not known then
             stated = answers.probabilities.max(axis=1, initial=0.0)
             answered = model.engine.target.labels_of(answers.margins)
             truth = [str(canonical_name(label)) for label in labels]
-            names = [str(canonical_name(label)) for label in answered]
+            names = ["" if label is None else str(canonical_name(label)) for label in answered]
             self._add_classes(truth, names, true, stated)
 
     def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
@@ -130,23 +148,29 @@ class Score:
         baseline = majority(truth, self._counts.copy())
         wrong = [a != b for a, b in zip(answered, truth, strict=True)]
         usual = [a != b for a, b in zip(baseline, truth, strict=True)]
-        self._add_rows(wrong, usual, log_loss(true))
+        named = ~np.isnan(true)
+        self._add_rows(wrong, usual, np.where(named, log_loss(true), 0.0), named)
         for pair in zip(truth, answered, strict=True):
             self._add_cell(*pair, 1)
         if self.curve:
             self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
 
-    def add_numbers(self, y: Numbers, predicted: Numbers) -> None:
-        """Count numbers (n,) and their predictions (n,)."""
+    def add_numbers(self, y: Numbers, predicted: Numbers, bounds: Numbers | None = None) -> None:
+        """Count numbers (n,), their predictions (n,), and intervals (n, 2), NaN for none."""
         means = np.empty(len(y))
-        n = float(self._sums[0])
         for i, number in enumerate(y.tolist()):
-            means[i] = self._mean
-            n += 1.0
+            means[i] = self._mean if self._seen else number
+            self._seen += 1
             step = number - self._mean
-            self._mean += step / n
+            self._mean += step / self._seen
             self._spread += step * (number - self._mean)
-        self._add_rows(np.abs(y - predicted), np.square(y - predicted), np.square(y - means))
+        covered = bounded = np.zeros(len(y), dtype=np.bool_)
+        if bounds is not None:
+            covered = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
+            bounded = ~np.isnan(bounds[:, 0])
+        columns = np.abs(y - predicted), np.square(y - predicted), np.square(y - means)
+        some = ~np.isnan(predicted)
+        self._add_rows(*(column[some] for column in (*columns, covered, bounded)))
 
     def _add_rows(self, *columns: ArrayLike) -> None:
         """Add one number per event and sum, in order, to all and to the recent ones."""
@@ -249,18 +273,25 @@ class Score:
             return 1.0 - squares / self._spread
         return None
 
+    @property
+    def coverage(self) -> float | None:
+        """Share of the numbers that lie within their intervals; None where there were none."""
+        if self.target == "number" and self._sums[-1]:
+            return self._mean_of("covered")
+        return None
+
     def recent(self) -> dict[str, float]:
         """Means over the last 900 to 1,000 events, and how many they are."""
-        n, *sums = np.sum(self._blocks, axis=0)
-        names = COLUMNS[self.target][1:]
-        means = {name: float(s / max(n, 1.0)) for name, s in zip(names, sums, strict=True)}
-        return {"events": int(n), **means}
+        sums = np.sum(self._blocks, axis=0)
+        names = COLUMNS[self.target]
+        return {"events": int(sums[0]), **{name: self._mean_of(name, sums) for name in names[1:]}}
 
     def summary(self) -> dict[str, Any]:
         """All figures by name, as JSON holds them."""
         if self.target == "number":
             errors = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
-            return {"events": self.events, **errors, "baseline_rmse": self.baseline}
+            covered = {} if self.coverage is None else {"coverage": self.coverage}
+            return {"events": self.events, **errors, "baseline_rmse": self.baseline, **covered}
         figures: dict[str, Any] = {"events": self.events, "error": self.error}
         figures["baseline"] = self.baseline
         if self.target == "classes":
@@ -285,6 +316,8 @@ class Score:
             text += f", MAE {self._mean_of('absolute'):.4g}"
             if self.r2 is not None:
                 text += f", R2 {self.r2:.3f}"
+            if self.coverage is not None:
+                text += f", {self.coverage:.1%} within their 90 % intervals"
             return text
         if self.target == "classes":
             error = f"error by events {self.error:.2%} (baseline {self.baseline:.2%})"
@@ -306,13 +339,15 @@ class Score:
         used = np.flatnonzero(self._logits.any(axis=0))
         blocks = [block.tolist() for block in self._blocks]
         table = {name: dict(row) for name, row in self._table.items()}
+        if self.target == "two classes":  # whose order depends on the size of batches
+            table = {name: dict(sorted(table[name].items())) for name in sorted(table)}
         groups = self._bins.tolist() if self.curve else []
         return {
             "target": self.target,
             "sums": self._sums.tolist(),
             "blocks": blocks,
             "table": table,
-            "moments": [self._mean, self._spread],
+            "moments": [self._mean, self._spread, self._seen],
             "groups": groups,
             "bins": [used.tolist(), *self._logits[:, used].tolist()],
         }
@@ -333,7 +368,8 @@ class Score:
         for truth, row in state["table"].items():
             for answer, count in row.items():
                 score._add_cell(truth, answer, int(_checked(count, (), MAX_COUNT)))
-        mean, spread = state["moments"]
+        mean, spread, seen = state["moments"]
+        score._seen = int(_checked(seen, (), MAX_COUNT))
         size = float(_checked(abs(mean), (), MAX_SUM))
         score._mean = size if mean >= 0 else -size
         score._spread = float(_checked(spread, (), MAX_SUM))
@@ -344,8 +380,13 @@ class Score:
         score._logits[:, bins] = _checked(counts, (2, len(used)), MAX_COUNT)
         return score
 
-    def _mean_of(self, name: str) -> float:
-        return float(self._sums[COLUMNS[self.target].index(name)] / max(self._sums[0], 1.0))
+    def _mean_of(self, name: str, sums: Numbers | None = None) -> float:
+        """Return the mean of a column, over all events or by other ``sums``."""
+        if sums is None:
+            sums = self._sums
+        columns = dict(zip(COLUMNS[self.target], sums.tolist(), strict=True))
+        events = columns.get(COUNTED_BY.get(name, "events"), columns["events"])
+        return float(columns[name] / max(events, 1.0))
 
     def _f1(self, name: str) -> float:
         hits = 2 * self._table.get(name, Counter())[name]

@@ -79,6 +79,7 @@ def explain(
         spectrum=tuple(reader.weights.spectrum.tolist()),
         tasks=(*tasks, *map(reader.task, rest)),
         findings=(*reader.findings, *spent),
+        classes=reader.classes,
         notes=tuple(reader.notes()),
         positive=None if whole is None else whole.engine.target.positive,
         label=session.get("schema", {}).get("label"),
@@ -222,8 +223,10 @@ class ModelReader:
             self.weights = self.weights.per_spread(self.spread)
         self.levels = self._levels() if findings else None
         self.findings: tuple[str, ...] = ()
+        self.classes: tuple[str, ...] = ()
         if findings:
-            self.findings = (*self._class_effects(), *learner.findings(self.numbers))
+            self.findings = tuple(learner.findings(self.numbers))
+            self.classes = tuple(self._class_effects())
         few = findings and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
         groups = learner.groups() if few else None
         self.groups = None if groups is None else groups[self.numbers].tolist()

@@ -12,6 +12,7 @@ from romco.learners.auto import KINDS
 from romco.presentation.charts import bars
 from romco.presentation.page import STYLE, document, fold, heading, paragraph
 from romco.presentation.screen import inert
+from romco.presentation.tables import Table, as_html, mark_best
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +28,7 @@ MAX_ROWS = 20
 MAX_PAGE_TASKS = 1000
 MAX_NOTEBOOK_TASKS = 50
 MAX_BARS = 200
+MAX_STORIES = 20  # the others are behind a fold
 BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
 COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
 NEAREST = "{name} ({value:.2f})"
@@ -74,6 +76,7 @@ class Explanation:
     spectrum: tuple[float, ...]  # singular values of U, largest first
     tasks: tuple[TaskInsight, ...]  # the most personal first
     findings: tuple[str, ...] = ()  # sentences
+    classes: tuple[str, ...] = ()  # sentences on what speaks for each of many classes
     notes: tuple[str, ...] = ()
     positive: Any = None  # label of a weight above 0, where there is one
     label: str | None = None  # column that is predicted
@@ -287,7 +290,8 @@ def table(report: Explanation) -> str:
     if more > 0:
         lines.append(f"... and {more:,} more")
     head = [headline(report), *levels(report), *effects(report), kinds(report), *groups(report)]
-    return "\n".join([*head, *report.findings, "", *lines, "", rank(report), *report.notes])
+    head += [*report.classes, *report.findings]
+    return "\n".join([*head, "", *lines, "", rank(report), *report.notes])
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -325,17 +329,31 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 
 def _content(report: Explanation, most: int) -> str:
-    sentences = (headline(report), *levels(report), *effects(report), kinds(report))
-    parts = [*map(paragraph, sentences), _picture(report), _meanings(report)]
-    parts.append(_list("Groups", map(escape, groups(report))))
+    sentences = (headline(report), *levels(report), kinds(report))
+    parts = [*map(paragraph, sentences), _effects(report), _picture(report)]
+    parts.append(_list("Classes", map(escape, report.classes)))
+    parts += [_meanings(report), _list("Groups", map(escape, groups(report)))]
     parts += map(paragraph, report.findings)
     different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
     stories = [_item(task.title, story(task, report)) for task in different]
-    parts += [heading("Task by task"), _list("", stories), _tasks(report, most)]
+    parts += [heading("Task by task"), _list("", stories[:MAX_STORIES])]
+    if stories[MAX_STORIES:]:
+        summary = f"{len(stories) - MAX_STORIES:,} more"
+        parts.append(fold(summary, [_list("", stories[MAX_STORIES:])]))
+    parts.append(_tasks(report, most))
     if len(report.tasks) > most:
         parts.append(f"<p><small>and {len(report.tasks) - most:,} more tasks</small></p>")
     terms = [*map(paragraph, (rank(report), *report.notes)), _spectrum(report)]
     return "".join([*parts, fold("In terms of the method", terms)])
+
+
+def _effects(report: Explanation) -> str:
+    """Table of what tasks have in common: the largest effects."""
+    if not report.effects:
+        return ""
+    rows = [(inert(str(name)), (f"{value:+.3g}", value)) for name, value in report.effects]
+    head = ("column", unit(report))
+    return as_html(Table("Common to all tasks: the largest effects", head, mark_best(rows)))
 
 
 def _spectrum(report: Explanation) -> str:
@@ -348,7 +366,7 @@ def _spectrum(report: Explanation) -> str:
 def _picture(report: Explanation) -> str:
     """Levels of the tasks as bars; how much is their own where levels are not known."""
     values = _known_levels(report)
-    title = f"{level_title(report)}, one bar for each task, from 0 to 100 %"
+    title = f"{level_title(report)}, one bar for each task"
     if len(values) < 2 or report.positive is None:
         values = [(task.title, task.share) for task in report.tasks]
         title = "Part of a task's weights that is its own, one bar for each task"
@@ -395,8 +413,9 @@ def _tasks(report: Explanation, most: int) -> str:
         columns.remove("level")
     head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
+    level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""
     return (
-        f"<p>Level: {escape(level_title(report))}. Differs in: {escape(unit(report))}, beyond what "
+        f"<p>{level}Differs in: {escape(unit(report))}, beyond what "
         "tasks share. Its own: the orange part "
         "of the bar; blue is shared with others. The most personal come first.</p>"
         '<div class="table"><table class="sortable stacked told">'

@@ -60,7 +60,7 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
     try:
         _remove_stale(path)
         _replace(path, _guarded(parts), like=path, keep_last=keep_last)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except _ContentError as wrapped:
         raise wrapped.error from None
     except OSError as error:  # say which file could not be written, not its temporary name
@@ -244,7 +244,7 @@ def _lock(file: FileIO) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the renaming itself durable, where the system can."""
     if os.name == "nt":
         return

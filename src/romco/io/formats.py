@@ -170,9 +170,13 @@ class Sample(NamedTuple):
 
 
 def read_sample(
-    source: str | Path | BinaryIO, format: str | None, wanted: Sequence[str], most: int
+    source: str | Path | BinaryIO,
+    format: str | None,
+    wanted: Sequence[str],
+    most: int,
+    tasks: TaskFilter | None = None,
 ) -> Sample:
-    """Return the first good rows; nothing is taken from a stream or pipe.
+    """Return the first good rows, of some tasks; nothing is taken from a stream or pipe.
 
     What cannot be read gives no rows: reading in earnest reports it.
     """
@@ -190,7 +194,8 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                found = [row for row in islice(rows, most) if isinstance(row, tuple)]
+                chosen = rows if tasks is None else filter(tasks.owns_row, rows)
+                found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
             if kind.kinds is not None:
                 kinds = kind.kinds(stream)
         except (ValueError, EOFError, OSError, ImportError):
@@ -219,6 +224,7 @@ class EncodedRows(NamedTuple):
     labels: list[str | None]
     lines: list[int]
     ends: list[int]  # of the rows, among the encoder's entries
+    moments: list[str]  # values of the column by which labels arrive; empty without one
 
 
 class DelimitedText:
@@ -270,8 +276,9 @@ class DelimitedText:
         Goes on as ``splitter.encode_into`` says. Returns the rows; the bad row after them; the
         number of rows passed, of other owners, too; and whether more may come.
         """
-        found, bad, more = self._read(self.splitter.read, most)
-        return EncodedRows(*found), bad, self.splitter.passed, more
+        (tasks, labels, lines, ends), bad, more = self._read(self.splitter.read, most)
+        found = EncodedRows(tasks, labels, lines, ends, [])
+        return found, bad, self.splitter.passed, more
 
     def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
         while True:

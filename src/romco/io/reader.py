@@ -51,16 +51,26 @@ class Block:
     features: Encoded
     weights: NDArray[np.float64] | None = None  # NaN where a row has none
     offsets: NDArray[np.float64] | None = None  # the same; of classes (n, K)
+    moments: list[str] | None = None  # labels of rows of one moment arrive together
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    def at(self, places: NDArray[np.intp]) -> Block:
+        """Return the events at some places."""
+        tasks, labels, lines = (
+            [values[k] for k in places] for values in (self.tasks, self.labels, self.lines)
+        )
+        numbers = (None if one is None else one[places] for one in (self.weights, self.offsets))
+        return Block(tasks, labels, lines, self.features.at(places), *numbers)
 
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""
         part = slice(begin, end)
         features = self.features.rows(begin, end)
-        numbers = (None if one is None else one[part] for one in (self.weights, self.offsets))
-        return Block(self.tasks[part], self.labels[part], self.lines[part], features, *numbers)
+        others = (self.weights, self.offsets, self.moments)
+        more: Any = (None if one is None else one[part] for one in others)
+        return Block(self.tasks[part], self.labels[part], self.lines[part], features, *more)
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,10 @@ class Source:
     weight: str | None = None
     offset: str | Mapping[str, str] | None = None  # a column, or by class one for each
     groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
+    chosen: Owns | None = None  # rows of other tasks are as if they were not there
+    together: str | None = None  # column: labels of rows of one value arrive together
     schema: Schema | None = None  # once it is resolved
+    sample_rows: int = SAMPLE_ROWS  # first rows from which kinds of columns are inferred
 
     def resolve(self, known: Schema | None = None) -> Source:
         """Return the source with a schema to learn by: the model's, or inferred from first rows.
@@ -124,6 +137,8 @@ class Source:
         schema = self.schema or self.resolve().schema
         assert schema is not None
         options |= {"format": self.format, "start": start, "skip_bad": self.skip_bad}
+        options["chosen"] = self.chosen
+        options["together"] = self.together
         return Reader(file or stream or self.path, schema, **options)
 
     def unknown_columns(self, known: Schema) -> str | None:
@@ -156,7 +171,8 @@ class Source:
                 raise ValueError(
                     f"{self.path}: only the first grouping may be nested, in one other"
                 )
-        parts = ("label", "weight", "offset", "features", "kinds", "one_task", "format")
+        roles = "label", "weight", "offset", "features", "kinds"
+        parts = *roles, "one_task", "format", "sample_rows", "chosen"
         return Schema.infer(self.path, task=task, **{part: getattr(self, part) for part in parts})
 
     def _with_roles(self, known: Schema) -> Schema:
@@ -174,7 +190,8 @@ class Source:
 
     def _sample(self, schema: Schema) -> Sample:
         wanted = [name for name in (*schema.task_columns, schema.label, *schema.columns) if name]
-        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS)
+        tasks = schema.filter(self.chosen)
+        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS, tasks)
 
 
 # A block, what stopped the reading of it, the number of bad rows skipped and of all rows.
@@ -189,7 +206,8 @@ class Reader(Closing):
     passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
     is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
     instead. ``owns(task)`` chooses the tasks whose events are read; rows whose task cannot be read
-    belong to whoever owns None.
+    belong to whoever owns None. Rows of tasks that are not ``chosen`` are not even counted.
+    Values of the column ``together`` become the blocks' ``moments``.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -211,18 +229,24 @@ class Reader(Closing):
         labelled: bool = True,
         start: int = 0,
         owns: Owns | None = None,
+        chosen: Owns | None = None,
+        together: str | None = None,
     ) -> None:
         self.skipped = 0  # bad rows so far
         self.passed = 0  # rows so far: bad ones and those of tasks that are not owned, too
         self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
         self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
+        self._chosen = chosen
+        read = owns if chosen is None else chosen
         self._ahead: Future[_Read] | None = None
         self._thread = ThreadPoolExecutor(1, "romco-ahead")  # starts with the first block
         try:
-            own = owns(ONLY_TASK) if owns is not None and schema.one_task else None
-            chosen = owns if own is None else lambda _: own
-            self._rows = _rows_of(self.file, schema, labelled, chosen)
-            self._schema = schema
+            if read is not None and schema.one_task:
+                own = read(ONLY_TASK)
+                self._rows = _rows_of(self.file, schema, labelled, lambda _: own, together)
+            else:
+                self._rows = _rows_of(self.file, schema, labelled, read, together)
+            self._schema, self._together = schema, together
             raw = self.file.raw
             self._regular = raw is not None and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
             self.pass_over(start)
@@ -296,7 +320,7 @@ class Reader(Closing):
         encoder, live = self._rows.encoder, self.file.live
         if len(encoder.lexicon) > MAX_NAMES:
             encoder.lexicon = Lexicon()
-        rows, passed, skipped, left = EncodedRows([], [], [], []), 0, 0, most
+        rows, passed, skipped, left = EncodedRows([], [], [], [], []), 0, 0, most
         trouble: BadRow | BadFile | None = None
         while left and trouble is None and not self._ended:
             if live and rows.lines:
@@ -314,6 +338,8 @@ class Reader(Closing):
                 break
             for one, other in zip(rows, part, strict=True):
                 one.extend(other)  # type: ignore[attr-defined]
+            if self._chosen is not None:
+                n = len(part.lines) + (bad is not None)
             self._ended, passed = not more, passed + n
             left = most - (passed if self._filters else len(rows.lines))
             if bad is not None and self._skip_bad:
@@ -323,7 +349,8 @@ class Reader(Closing):
         values, names = encoder.take()
         starts = np.array([0, *rows.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
-        block = Block(rows.tasks, rows.labels, rows.lines, features)
+        moments = None if self._together is None else rows.moments
+        block = Block(rows.tasks, rows.labels, rows.lines, features, moments=moments)
         block, numbers = _without(block, self._schema.number_roles)
         weights = None if self._schema.weight is None else numbers.pop(0)
         offsets = numbers[0] if numbers else None
@@ -333,25 +360,27 @@ class Reader(Closing):
 
 
 def _rows_of(
-    file: OpenFile, schema: Schema, labelled: bool, owns: Owns | None
+    file: OpenFile, schema: Schema, labelled: bool, owns: Owns | None, together: str | None
 ) -> _TableRows | _MappingRows:
     """Check that the format gives what the schema wants, and open its rows."""
     kind = file.format
     if kind.task and schema.task not in (None, kind.task):
         wrong = f"is {kind.task!r}, not {schema.task!r}"
         raise ValueError(f"{file.name}: the task of this format {wrong}")
-    for role in schema.number_roles if kind.task else ():
+    moment = [] if together is None else [together]
+    for role in [*schema.number_roles, *moment] if kind.task else ():
         raise ValueError(f"{file.name}: this format has no column {role!r}")
     task = schema.task or kind.task
     parts = () if schema.one_task or task is None else schema.task_columns or (task,)
     label = schema.label or kind.label
-    columns = schema, parts, label, labelled
+    columns = schema, parts, label, labelled, together
     if not parts and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    needed = [*parts, label if labelled else None, *schema.number_roles, *(schema.features or ())]
+    numbers = schema.number_roles
+    needed = [*parts, label if labelled else None, *numbers, *(schema.features or ()), *moment]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
-    if kind.delimiter is not None and len(parts) < 2:
+    if kind.delimiter is not None and len(parts) < 2 and together is None:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
     if owns is not None and kind.filters and len(parts) == 1:
         rows = kind.read(file.stream, file.name, wanted, TaskFilter(parts, owns))
@@ -362,8 +391,8 @@ def _rows_of(
 
 
 # The schema, the columns of the task (none for one task, two for a nested one) and of the label,
-# and whether each row must have a label.
-_Columns = tuple[Schema, tuple[str, ...], str | None, bool]
+# whether each row must have a label, and the column of moments.
+_Columns = tuple[Schema, tuple[str, ...], str | None, bool, str | None]
 
 
 class _TableRows:
@@ -378,7 +407,7 @@ class _TableRows:
         owns: Owns | None,
     ) -> None:
         self._given = file.stream, file.name, wanted, delimiter
-        self._schema, self._task, self._label, self._labelled = columns
+        self._schema, self._task, self._label, self._labelled, _ = columns
         self.encoder = Encoder(encode_cell, Lexicon(), self._schema.columns)
         self._table: DelimitedText | None = None
         self._owns = owns
@@ -410,10 +439,10 @@ class _TableRows:
 
 
 class _MappingRows:
-    """Rows that come as mappings: JSON lines, Parquet, svmlight."""
+    """Rows that come as mappings: JSON lines, Parquet, svmlight, any with moments."""
 
     def __init__(self, rows: Rows, name: str, columns: _Columns) -> None:
-        schema, self._task, self._label, self._labelled = columns
+        schema, self._task, self._label, self._labelled, self._together = columns
         self.encoder = Encoder(encode_cell, Lexicon(), schema.columns)
         self._rows, self._name = rows, name
         for role in schema.number_roles:
@@ -424,7 +453,7 @@ class _MappingRows:
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """As :meth:`_TableRows.read`."""
-        part, passed = EncodedRows([], [], [], []), 0
+        part, passed = EncodedRows([], [], [], [], []), 0
         few = live or self.encoder.size > MAX_BLOCK_ENTRIES // 2
         for row in islice(self._rows, 1 if few else min(most, MAPPING_ROWS)):
             passed += 1
@@ -436,11 +465,13 @@ class _MappingRows:
             try:
                 task = read_task(self._task, cells) or ONLY_TASK
                 label = self._read_label(cells)
+                moment = [] if self._together is None else [read_name(self._together, cells)]
                 end = self.encoder.add_row(cells, self._roles, self._features)
             except BadCell as bad:
                 return part, BadRow(self._name, line, bad.column, bad.reason), passed, True
-            for one, value in zip(part, (task, label, line, end), strict=True):
-                one.append(value)  # type: ignore[attr-defined]
+            values = [task], [label], [line], [end], moment
+            for one, value in zip(part, values, strict=True):
+                one.extend(value)  # type: ignore[attr-defined]
         return part, None, passed, passed > 0
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ from romco.io.cells import (
     parse_date,
     plain_value,
 )
-from romco.io.formats import Sample, read_sample
+from romco.io.formats import Owns, Sample, TaskFilter, read_sample
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
@@ -135,11 +135,14 @@ class Schema:
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
         format: str | None = None,
+        sample_rows: int = SAMPLE_ROWS,
+        chosen: Owns | None = None,
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
         ``source`` is a path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars
         or Arrow table; a pipe is looked into as far as it has come. ``kinds`` are not inferred.
+        Of a file only rows of ``chosen`` tasks are looked at.
         Raises ValueError if a column that is named is not there.
 
         >>> import io
@@ -155,10 +158,10 @@ class Schema:
             asked = cls(**roles)
             columns = *asked.task_columns, label or "", *asked.number_roles
             wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
-            sample = read_sample(source, format, wanted, SAMPLE_ROWS)
+            sample = read_sample(source, format, wanted, sample_rows, asked.filter(chosen))
             where = f"{sample.name}: "
         else:
-            sample = Sample(rows=rows_of(source, SAMPLE_ROWS), kinds=category_columns(source))
+            sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
         rows = sample.rows
         complete = bool(rows) and not sample.fixed
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
@@ -171,6 +174,11 @@ class Schema:
             raise ValueError(f"{where}no column {quoted(missing)}; there are {quoted(there)}")
         made.warnings = tuple(made._suspicions(sample))
         return made
+
+    def filter(self, chosen: Owns | None) -> TaskFilter | None:
+        """Return the filter of rows whose task is chosen; None if all are."""
+        columns = self.task_columns
+        return TaskFilter(columns, chosen) if chosen is not None and columns else None
 
     def extend(self, sample: "Sample", kinds: Mapping[str, str] | None = None) -> None:
         """Add the columns of a sample that are not known yet.
@@ -566,10 +574,17 @@ class CellEncoder:
         self._by_one_event: set[str] = set()  # columns whose kind one event decided
         self._of_one: tuple[Encoder, Schema, Mapping[str, Column]] | None = None
 
-    def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Encoded:
+    def prepare(
+        self,
+        rows: Any,
+        names: Container[Any],
+        learning: bool,
+        sample: int | None = SAMPLE_ROWS,
+    ) -> Encoded:
         """Return rows encoded.
 
-        A number whose name is among ``names`` is a feature, whatever the schema.
+        A number whose name is among ``names`` is a feature, whatever the schema. Kinds of new
+        columns are inferred from the first ``sample`` rows, None: from all.
         """
         listed, kinds = isinstance(rows, list | tuple), category_columns(rows)
         if not listed and not learning and self.schema is not None:
@@ -582,7 +597,7 @@ class CellEncoder:
         plain = self.schema is None and (not learning or (listed and only_numbers(rows)))
         schema = self.schema or Schema(complete=not plain)
         if learning and not plain:
-            schema = self._extended(schema, rows, names, kinds)
+            schema = self._extended(schema, rows, names, kinds, sample)
         numbers = names if schema.complete and not learning else None
         encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
         encoded = encode_rows(rows, schema, encoder)
@@ -619,7 +634,12 @@ class CellEncoder:
         return kept
 
     def _extended(
-        self, schema: Schema, rows: Any, names: Container[Any], kinds: Mapping[str, str]
+        self,
+        schema: Schema,
+        rows: Any,
+        names: Container[Any],
+        kinds: Mapping[str, str],
+        sample: int | None,
     ) -> Schema:
         """Return the schema with the columns of rows that it does not have yet."""
         known, roles, used = schema.columns, schema.roles, schema.features
@@ -634,9 +654,9 @@ class CellEncoder:
         if not new:
             return schema
         numbers = {name: "number" for name in new if name in names}
-        sample = [{name: row[name] for name in row if name in new} for row in rows[:SAMPLE_ROWS]]
+        cells = [{name: row[name] for name in row if name in new} for row in rows[:sample]]
         schema = schema.copy()
-        schema.extend(Sample(rows=sample, kinds=kinds), numbers)
+        schema.extend(Sample(rows=cells, kinds=kinds), numbers)
         return schema
 
     def _adopt(self, schema: Schema, rows: Any) -> None:

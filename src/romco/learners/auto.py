@@ -24,8 +24,21 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
+from romco.learners.averaging import average
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
+from romco.learners.frozen import (
+    FIRST_FUNCTION,
+    KNOTS,
+    FrozenFunctions,
+    FrozenPredictor,
+    InputCovariance,
+    Lane,
+    PairTable,
+    Part,
+    Table,
+    frozen_units,
+)
 from romco.learners.shared import OWN, PAIRS, PairLearner, stored_columns
 from romco.learners.sharing import (
     Belief,
@@ -51,8 +64,17 @@ SCALED = ("units", "typical")  # arrays of the features' scales
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
+CLOSED = -2.0  # in ``frequent``: a place that no feature may have
+FUNCTION_NUMBERS = 2**31  # from which on a number in ``frequent`` is that of a function
+EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
+    (
+        *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
+        *(f"direction {k}" for k in range(1, RANK + 1)),
+    )
+)
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
+OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -218,9 +240,7 @@ class BaseAuto(PairLearner):
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
         by_task = [*self._shared_weights(), low_rank]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
-        side = RANK * self._side()
-        directions = self._arrays["directions"][:, side : side + RANK]
-        left = np.column_stack([*vectors, directions])
+        left = np.column_stack([*vectors, self.directions()])
         return self.units()[:, None] * left, np.hstack(by_task)
 
     @abstractmethod
@@ -333,8 +353,7 @@ class BaseAuto(PairLearner):
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._frozen_shares(levels)
-        side = RANK * self._side()
-        directions = self._arrays["directions"][features, side : side + RANK]
+        directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
             share.hinge[row] * self.field("features", "hinge_mean")[features]
@@ -479,6 +498,11 @@ class BaseAuto(PairLearner):
         """Return which of the two sides of the subspace is in use, 0 or 1."""
         return int(self._arrays["progress"][3] == 1.0)
 
+    def directions(self) -> Numbers:
+        """Return a live view of B (d, 4), of the side of the subspace that is in use."""
+        side = RANK * self._side()
+        return np.asarray(self._arrays["directions"][:, side : side + RANK])
+
     def _factor(self) -> Numbers:
         """F (m, 4), of the side of the subspace that is in use."""
         return self._arrays["factor"][:, RANK * self._side() :][:, :RANK]
@@ -575,6 +599,125 @@ class Auto(BaseAuto):
             own=whole * weight["own hinge"],
         )
 
+    def frozen_predictor(self) -> FrozenPredictor:
+        place = {name: k for k, name in enumerate(INPUT_NAMES)}
+        unknown = [name for name in INPUT_NAMES if name not in EXPORTED_INPUTS]
+        if unknown:
+            raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
+        own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
+        directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
+        a, side = self._arrays, RANK * self._side()
+        level_prior, slope_prior = self.variances()
+        functions = np.flatnonzero(a["definitions"][:, DEFINITION_FIELDS.index("used")])
+        global_block, global_variance, used = self._frozen_variances("global", all_, functions)
+        mixed_block, mixed_variance, _ = self._frozen_variances("mixed", mixed, functions)
+        intercepts = np.zeros(len(INPUT_NAMES))
+        intercepts[place["constant"]] = 1.0
+        intercepts[all_] = used * a["global_intercept"][0, 0]
+        intercepts[mixed] = a["mixed_intercept"][0, 0]
+        level_variance = level_prior / (1.0 + level_prior * self.field("tasks", "precision"))
+        level = self.field("tasks", "information") * level_variance
+        task, feature, pair = self._pairs()
+
+        def read_pairs(at: NDArray[np.int64]) -> Numbers:
+            prior = slope_prior[feature[at]]
+            variance = prior / (1.0 + prior * pair["precision"][at])
+            slope = pair["information"][at] * variance
+            return np.column_stack([pair["hinge_mean"][at], slope, variance - prior])
+
+        vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
+        vectors[1] = used * vectors[1]  # without covariances it takes no part
+        vectors += [a["directions"][:, side + k] for k in range(RANK)]
+        shared = (place["global hinge"], all_, mixed, *directions)
+        total, count = a["clock"][:2]
+        row = float(np.exp(-0.5 * total / count)) if count else 0.0
+        return FrozenPredictor(
+            inputs=INPUT_NAMES,
+            intercepts=intercepts,
+            weights=a["frozen_weight"].copy(),
+            covariance=a["frozen_covariance"].copy(),
+            units=frozen_units(a["units"], a["typical"][0], row, float(a["typical"][1])),
+            features=Table(
+                (*lanes("weight", *shared), *lanes("variance", all_, mixed)),
+                np.column_stack([*vectors, global_variance, mixed_variance + slope_prior]),
+            ),
+            tasks=Table(
+                (Lane("weight", mixed), Lane("variance", mixed), *lanes("factor", *directions)),
+                np.column_stack([level, level_variance, self._factor()]),
+            ),
+            new_task=np.array([0.0, level_prior, *[0.0] * RANK]),
+            pairs=PairTable(
+                (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
+            ),
+            covariances=(global_block, mixed_block),
+            functions=self._frozen_functions(functions, used),
+        )
+
+    def _frozen_variances(
+        self, name: str, at: int, functions: NDArray[np.intp]
+    ) -> tuple[InputCovariance, Numbers, float]:
+        """Return the covariances of a shared vector, and the variances (d,) of other features.
+
+        The third is 0 where too many features are frequent for covariances, else 1.
+        """
+        block = self.kernel.global_block if name == "global" else self.kernel.mixed_block
+        frequent = self._arrays["frequent" if name == "global" else "mixed_frequent"]
+        spent = block.read_block()[1:]
+        n = len(spent)
+        numbers = frequent[:n].astype(np.int64)
+        is_function = numbers >= FUNCTION_NUMBERS
+        features = numbers.copy()
+        order = np.searchsorted(functions, numbers[is_function] - FUNCTION_NUMBERS)
+        features[is_function] = FIRST_FUNCTION - order
+        features[0] = -1  # the intercept
+        variance = self.prior - self.field("features", f"{name}_spent")
+        variance[features[features >= 0]] = 0.0
+        closed = n < len(frequent) and frequent[n] == CLOSED
+        if closed:  # the prior variance is 1
+            variance /= self.prior
+        covariance = np.diag([1.0, *[self.prior] * (n - 1)]) - spent
+        return InputCovariance(at, features, covariance), variance, float(not closed)
+
+    def _frozen_functions(self, functions: NDArray[np.intp], used: float) -> FrozenFunctions:
+        """Return the functions of columns; ``used`` is 0 where the global learner takes no part."""
+        a = self._arrays
+        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
+        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
+        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
+        features = np.unique(np.concatenate([first, second[second >= 0]]))
+        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
+        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
+        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        found = np.where(second < 0, -1, np.searchsorted(features, second))
+        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
+        wave = np.sqrt(constants.WAVE_PRIOR / self.prior) / np.maximum(orders[0], 1)
+        cross = np.sqrt(constants.CROSS_PRIOR / self.prior)
+        weights = np.zeros((len(functions), 3 + RANK + 2))  # as the lanes of features
+        weights[:, 1] = used * self.function_weights("global")[functions]
+        weights[:, 2] = self.function_weights("mixed")[functions]
+        return FrozenFunctions(
+            features=features,
+            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            knots=knots,
+            factors=factors,
+            scales=np.where(second < 0, wave, cross),
+            weights=weights,
+        )
+
+    # In several orders
+
+    def start_events(self) -> None:
+        """Count no event as learned; units of features and rows stay as they were observed."""
+        self.kernel.check_idle()
+        total, count = self._arrays["clock"][:2]
+        if count:
+            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
+
+    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
+        average(self, others, given)
+
+    # Margins and units
+
     def probabilities(self, margins: Numbers) -> Numbers:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
@@ -582,6 +725,11 @@ class Auto(BaseAuto):
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
+
+
+def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:
+    """Return lanes of one part of several inputs."""
+    return tuple(Lane(part, k) for k in inputs)
 
 
 def _moderation(variance: Numbers) -> Numbers:

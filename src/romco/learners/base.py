@@ -17,6 +17,7 @@ from romco.rounds import Round, Rounds, chosen
 
 if TYPE_CHECKING:
     from romco.learners.capabilities import Contributions
+    from romco.learners.frozen import FrozenPredictor
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
@@ -177,6 +178,17 @@ class Learner(ABC):
     def contributions(self, round: Round) -> "Contributions | None":
         """Parts of the margins of a round by feature, which add up to them."""
         return None
+
+    def frozen_predictor(self) -> "FrozenPredictor":
+        """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
+        from romco.learners.frozen import linear_predictor
+
+        if self.answers != 1 or not self.linear:
+            raise ValueError(
+                f"{self.name} cannot be exported yet: it is neither romco-auto for two classes "
+                "nor a learner of two classes with one weight vector per task"
+            )
+        return linear_predictor(self)
 
     def state(self, copy: bool = True) -> State:
         """Return everything that :func:`romco.restore` needs; the live arrays if not a ``copy``."""

@@ -6,7 +6,7 @@ its methods; :class:`Decomposed` is a base class. A yes or no, such as
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -205,6 +205,23 @@ class AddsClasses(Protocol):
 
     def with_classes(self, n: int) -> Any:
         """Return a copy with n classes; the two may share what both leave as it is."""
+
+
+@runtime_checkable
+class AveragesOrders(Protocol):
+    """Can learn the same events in several orders, and become the mean of what was learned.
+
+    All events are observed first, so that features have the same units in every order.
+    """
+
+    def start_events(self) -> None:
+        """Count no event as learned, after all were observed."""
+
+    def average(self, others: Sequence[Any], given: Any) -> None:
+        """Become the mean of itself and ``others``, learners of the same events in random orders.
+
+        ``given`` learned them in the order given, and takes part as far as that order matters.
+        """
 
 
 @runtime_checkable

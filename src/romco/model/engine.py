@@ -3,7 +3,7 @@
 :class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -98,6 +98,9 @@ class GivenRows(NamedTuple):
         if weight is not None and not len(y) == len(task) == len(weight):
             lengths = f"{len(weight)} entries but y has {len(y)} and task {len(task)}"
             raise ValueError(f"weight has {lengths}")
+        rows = _given_rows(self.x)
+        if rows is not None and rows != len(y):
+            raise ValueError(f"x has {rows} rows but y has {len(y)} entries")
         return self._replace(y=y, task=task)
 
     def select(self, index: NDArray[np.intp]) -> "GivenRows":
@@ -132,6 +135,15 @@ class Chunk(NamedTuple):
     body: Body
     fresh: dict[Id, int]  # numbers for the tasks that are new
     start: int  # number of them that need a start
+
+
+class PendingPredictions(NamedTuple):
+    """Predictions of rows whose labels come late, and the moment they were made at."""
+
+    margins: Dense
+    context: Dense | None
+    probabilities: Dense | None  # None where the target is a number
+    events: int  # learned before
 
 
 class Engine(Step):
@@ -229,11 +241,13 @@ class Engine(Step):
 
     def margins_and_context(
         self, x: Any, task: Iterable[Any], offset: Any = None
-    ) -> tuple[Dense, Dense | None]:
+    ) -> PendingPredictions:
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             read = self._read_rows(x, task, offset)
-            return self.target.turn * self.margins_of(*read), self._context(*read, x, task)
+            margins = self.target.turn * self.margins_of(*read)
+            chances = None if self.target.kind == "number" else self.probability_of(margins)
+            return PendingPredictions(margins, self._context(*read, x, task), chances, self.events)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
@@ -441,6 +455,9 @@ class Engine(Step):
             if offset is not None:  # has the sign of the labels known in the end
                 turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
+            if batch.since:
+                since = dict.fromkeys(batch.since, n - 1) if together else batch.since
+                self.target.hide(margins, since)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
@@ -886,6 +903,15 @@ def next_double(size: int, needed: int) -> int:
 
 
 # Reading
+
+
+def _given_rows(x: Any) -> int | None:
+    """Return the number of rows as they were given; None where they have no length."""
+    if isinstance(x, Encoded):
+        return len(x.starts) - 1
+    if hasattr(x, "shape"):  # sparse matrices have no length
+        return int(x.shape[0])
+    return len(x) if isinstance(x, Sized) else None
 
 
 def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import CellEncoder
+from romco.io.schema import SAMPLE_ROWS, CellEncoder
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import (
@@ -170,11 +170,11 @@ class NamedFeatures(Features):
         names = {place: name for name, place in new.items()}
         return names[column] if column in names else self.name(column)
 
-    def encode(self, rows: Any, learning: bool) -> Encoded:
-        """Return rows by name, as :meth:`read` takes them."""
+    def encode(self, rows: Any, learning: bool, sample: int | None = SAMPLE_ROWS) -> Encoded:
+        """Return rows by name, as :meth:`read` takes them; ``sample`` as of ``cells.prepare``."""
         if isinstance(rows, Encoded):
             return rows
-        encoded = self.cells.prepare(_check_named(rows), self._column, learning)
+        encoded = self.cells.prepare(_check_named(rows), self._column, learning, sample)
         _check_numbers(encoded, encoded.lexicon.names.__getitem__)
         return encoded
 

@@ -11,17 +11,21 @@ from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.model.engine import (
     Engine,
+    GivenRows,
     check_sequence,
     fixed_width,
     make_learner,
     next_double,
     one_offset,
+    read_weights,
 )
-from romco.model.features import Dense, Features, NamedFeatures, Names
+from romco.model.features import Dense, Features, NamedFeatures, Names, features_from_json
+from romco.model.fitting import fit
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingEvent, PendingLabels
 from romco.model.target import TwoClasses, make_target
+from romco.parameters import whole
 from romco.rounds import Round
 
 LEAST_FEATURES = 64  # room for features by name before any is known
@@ -106,8 +110,14 @@ class Model:
         self.features: Features = Names() if features is None else features
         if not isinstance(self.features, Features):
             raise TypeError(f"features must be romco.Columns, Names or Hashed, not {features!r}")
+        known = [*dict.fromkeys(tasks)]
+        labelled = {"target": target, "classes": classes, "positive": positive}
+        past_of = {"history": history, "history_limit": history_limit, "schema": schema}
+        given = {"tasks": known, "new_task": new_task, "pending": pending, **parameters}
+        self._settings = {"learner": learner, **labelled, **past_of, **given}  # to fit anew by
+        self._new_features = self.features.to_json()
         table = TaskTable()
-        for task in dict.fromkeys(tasks):
+        for task in known:
             table.add(identity("task", task))
         d = fixed_width(self.features) or next_double(LEAST_FEATURES, self.features.width)
         inner = make_learner(made, learner, d, len(table) or LEAST_TASKS, parameters)
@@ -251,7 +261,7 @@ class Model:
         if len(ids) != len(task):
             raise ValueError(f"task has {len(task)} entries but id has {len(ids)}")
         self.pending.check_ids(ids)
-        margins, context = self.engine.margins_and_context(x, task, offset)
+        margins, context, *_ = self.engine.margins_and_context(x, task, offset)
         self.pending.put_all(ids, x, task, margins, context, offset)
         return margins
 
@@ -317,6 +327,49 @@ class Model:
 
     # Learning
 
+    def fit(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        offset: Any = None,
+        random_state: int = 0,
+    ) -> Self:
+        """Learn rows that are all at hand, from scratch; return the model.
+
+        This is for models that predict later without answers; to go on learning, :meth:`learn`.
+        Kinds of columns are inferred from all rows. The default learner learns them in the order
+        given and in three random orders at once, and becomes the mean, in which each answer counts
+        once; what the order of rows tells of later ones is used. Other learners learn one random
+        order. With ``history`` rows are learned in the order given.
+
+        The same rows and the same ``random_state`` give the same model. Rows shuffled otherwise
+        give nearly the same, unless their order matters: if it means nothing, shuffle them.
+        ``weight`` and ``offset`` are as in :meth:`learn`. What was learned before is dropped; where
+        a row is bad or this is broken off, it stays.
+
+        >>> model = Model()
+        >>> rows, labels = [{"a": 1}, {"b": 1}] * 20, ["yes", "no"] * 20
+        >>> model.fit(rows, labels, ["ann", "ann", "bob", "bob"] * 10).predict_one({"a": 1}, "ann")
+        'yes'
+        >>> model.events
+        40
+        """
+        made = Model(features=features_from_json(self._new_features), **self._settings)
+        if names_columns(x, task):
+            x, task, made.schema = made._take_groupings(x, task)
+        if weight is not None:
+            weight = read_weights(weight, made.engine.learner)
+        rows = GivenRows(x, y, task, weight, offset)
+        fit(made.engine, rows, np.random.RandomState(whole("random_state", random_state, least=0)))
+        self.__dict__.update(
+            {name: vars(made)[name] for name in ("features", "pending", "session")}
+        )
+        self.engine = made.engine  # last
+        return self
+
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
     ) -> Any:
@@ -342,6 +395,8 @@ class Model:
     ) -> Dense:
         """Learn rows in turn, as ``learn_one`` does; return the margins predicted just before.
 
+        This is for streams, and to go on learning. To predict later without answers, :meth:`fit`.
+
         ``together`` learns all rows in one step: all are predicted, then all are learned. A row of
         ``weight`` h counts as h events, one of weight 0 is only predicted. Where labels come late,
         ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
@@ -365,6 +420,13 @@ class Model:
 
     def _learn_grouped(self, x: Any, y: Any, task: Any, how: dict[str, Any]) -> Dense:
         """Learn rows whose tasks are columns; the schema keeps which."""
+        rows, tasks, schema = self._take_groupings(x, task)
+        with self.engine.transaction():
+            self.schema = schema
+            return self.learn(rows, y, tasks, **how)
+
+    def _take_groupings(self, x: Any, task: Any) -> tuple[Any, Any, Schema]:
+        """Return rows and tasks, and a schema that keeps which columns these were."""
         rows, tasks, (first, groupings) = take_groupings(x, task)
         before = self.schema
         schema = Schema(complete=True) if before is None else before.copy()
@@ -377,9 +439,7 @@ class Model:
             for name, kind in category_columns(x).items():
                 if name not in schema.columns:
                     schema.add(name, Column(kind, kind, "by its type"))
-        with self.engine.transaction():
-            self.schema = schema
-            return self.learn(rows, y, tasks, **how)
+        return rows, tasks, schema
 
     def _split(self, x: Any, task: Any) -> tuple[Any, Any]:
         """Return rows and tasks, where these may be columns of the rows."""
@@ -443,6 +503,9 @@ class Model:
         policy = state.get("asking")
         made.labels = None if policy is None else restore_policy(policy)
         made.pending = PendingLabels(PENDING_EVENTS)
+        made._settings = _settings_of(made.engine, made.schema)
+        named = isinstance(made.features, Names)
+        made._new_features = Names().to_json() if named else made.features.to_json()
         return made
 
     def _session(self) -> dict[str, Any]:
@@ -453,3 +516,15 @@ class Model:
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)
+
+
+def _settings_of(engine: Engine, schema: Schema | None) -> dict[str, Any]:
+    """Return arguments by which a model that is like a loaded one can be made."""
+    target, past, parameters = engine.target, engine.history, dict(engine.learner.parameters)
+    if target.kind == "classes":
+        parameters = {"form": parameters["form"], **parameters["parameters"]}
+    classes = target.classes if len(target.classes) > 1 else None
+    made = {"target": target.kind, "classes": classes, "new_task": engine.new_task}
+    if past is not None:
+        made |= {"history": past.kernel.columns, "history_limit": past.kernel.limit}
+    return {"learner": engine.learner_name, "schema": schema, **made, **parameters}

@@ -104,6 +104,9 @@ class Target:
         """Turn a learner's scores to the side that users see; ``before`` was the turn until now."""
         return margins
 
+    def hide(self, margins: Numbers, since: Mapping[Id, int]) -> None:
+        """Take each new class out of the scores up to the row in which it came first."""
+
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
         """Return P(positive) (n,), or of each class (n, K); ValueError for numbers."""
         raise NotImplementedError
@@ -274,7 +277,24 @@ class ManyClasses(Target):
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
         if not self.known:
             return np.full(len(scores), None)
-        return as_array(self.classes)[self._best(scores)]
+        labels = as_array(self.classes)[self._best(scores)]
+        unknown = np.isneginf(scores).all(axis=1)
+        if unknown.any():  # learned before any label was known
+            labels = labels.astype(object)
+            labels[unknown] = None
+        return labels
+
+    def hide(self, margins: Numbers, since: Mapping[Id, int]) -> None:
+        known_from = np.zeros(margins.shape[1], dtype=np.intp)  # row from which each class is known
+        known_from[np.setdiff1d(np.arange(margins.shape[1]), self._columns())] = len(margins)
+        for label, row in since.items():
+            known_from[int(self.known[label])] = row + 1
+        last = max(since.values()) + 1
+        hidden = (np.arange(last)[:, None] < known_from) & (margins[:last] > -np.inf)
+        rows = np.flatnonzero(hidden.any(axis=1))
+        rest = np.where(hidden[rows], -np.inf, margins[rows])
+        total = np.logaddexp.reduce(rest, axis=1, keepdims=True)
+        margins[rows] = rest - np.where(total > -np.inf, total, 0.0)
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
         return np.full((n, max(2, n_classes)), -np.inf)
@@ -282,7 +302,8 @@ class ManyClasses(Target):
     def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
         """Return the probability (n, K) of each label that is known; each row sums to one."""
         chances = np.exp(margins[:, self._columns()])
-        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        sums = np.add.accumulate(chances, axis=1)[:, -1:]  # in order: the same in any batch
+        return chances / np.maximum(sums, np.finfo(float).tiny)
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
         """Return the same: the learner calibrates by itself."""

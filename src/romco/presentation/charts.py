@@ -8,6 +8,7 @@ from math import ceil, floor, log2, log10
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
+AXIS_NUMBER, AXIS_PERCENT = ".3g", ".0%"
 Position = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
 CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
 
@@ -75,11 +76,17 @@ def bars(
         f"<title>{escape(name)}: {value:{form}}</title></rect>"
         for k, (name, value) in enumerate(values)
     )
-    size = f'viewBox="0 0 {max(width * len(values), 60):.0f} {height}"'
+    across = max(width * len(values), 60.0)
+    axis = "".join(
+        f'<line class="grid" x1="0" x2="{across:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        + _text(-6, y + 4, f"{value:{AXIS_PERCENT if percent else AXIS_NUMBER}}", "end")
+        for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0))
+    )
+    size = f'viewBox="-{LEFT} -8 {across + LEFT:.0f} {height + 16}"'
     return (
         f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
-        f'<svg {size} style="max-width: {max(width * len(values), 60):.0f}px" role="img" '
-        f'aria-label="{escape(title)}">{drawn}</svg></figure>'
+        f'<svg {size} style="max-width: {across + LEFT:.0f}px" role="img" '
+        f'aria-label="{escape(title)}">{axis}{drawn}</svg></figure>'
     )
 
 

@@ -1,5 +1,7 @@
-// Sorts by a click on a head, and searches. It holds no data, and writes text, never HTML.
+// Sorts by a click on a head, searches, and shows 50 rows before "more". It holds no data, and
+// writes text, never HTML.
 "use strict";
+const FIRST_ROWS = 50;
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], rows = [...body.rows];
   const key = (row, column) => {
@@ -23,16 +25,31 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const sign = down ? -1 : 1;
       rows.sort((a, b) => sign * compare(key(a, column), key(b, column)));
       body.append(...rows);
+      show();
     });
   });
+  let wanted = "", most = FIRST_ROWS;
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = "more";
+  more.addEventListener("click", () => { most = Infinity; show(); });
+  const show = () => {
+    const found = rows.filter((row) => row.textContent.toLowerCase().includes(wanted));
+    for (const row of rows) row.hidden = true;
+    for (const row of found.slice(0, most)) row.hidden = false;
+    more.hidden = found.length <= most;
+    more.textContent = `${(found.length - FIRST_ROWS).toLocaleString("en")} more`;
+  };
+  table.after(more);
+  show();
   if (rows.length > 10) {
     const box = document.createElement("input");
     box.type = "search";
     box.placeholder = "search";
     box.setAttribute("aria-label", "search this table");
     box.addEventListener("input", () => {
-      const wanted = box.value.toLowerCase();
-      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      wanted = box.value.toLowerCase();
+      show();
     });
     table.before(box);
   }

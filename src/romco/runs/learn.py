@@ -16,7 +16,11 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from romco.evaluation import Score
+from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.io.cells import is_missing, read_name
 from romco.io.formats import BadFile, BadRow, OpenFile
 from romco.io.modelfile import save_state
@@ -26,7 +30,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import LabelBudget
-from romco.runs.predict import Learns, predicted_labels, prediction_rows
+from romco.runs.predict import Learns, intervals_of, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -41,8 +45,9 @@ SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as savin
 FIRST_SAVE_SECONDS = 5.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
-LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
 MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
+
+Numbers = NDArray[np.float64]
 
 
 @dataclass
@@ -94,13 +99,27 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
-    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
     budget: LabelBudget | None = None
+    late: LateLabels | None = None  # where labels do not come at once
 
     @property
     def error_by_tasks(self) -> float | None:
         """Mean over tasks of their error; None for numbers."""
         return self.tasks.error()
+
+
+class OtherTasks:
+    """Chooses all tasks but some, however their names are written.
+
+    >>> [OtherTasks(["ann", "7"])(task) for task in ("ann", "bob", "7.0", None)]
+    [False, True, False, True]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(map(canonical_name, names))
+
+    def __call__(self, task: str | None) -> bool:
+        return task is None or canonical_name(task) not in self._names
 
 
 @dataclass
@@ -148,13 +167,16 @@ def learn_into(
     every: int | None = None,
     *,
     budget: LabelBudget | None = None,
+    arrival: Arrival = AT_ONCE,
     stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn a source into a model whose file is locked.
 
     Each event is predicted, into ``predictions`` (JSON lines), then learned, or only the labels of
     a ``budget``. ``every`` events the model is saved; by default so seldom that it takes at most a
-    twentieth of the time. Once a ``stop`` is wanted, what was learned is saved, and that was all.
+    twentieth of the time. Labels are learned when they become known, see :class:`Arrival`; where
+    that is not at once, the model is saved at the end only. Once a ``stop`` is wanted, what was
+    learned is saved, and that was all.
     """
     if every is not None and every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
@@ -176,6 +198,7 @@ def learn_into(
             PredictionLog(predictions, record.written) as log,
         ):
             run = Run(model, source, reader, path, score, tasks, log, record, budget)
+            run.set_arrival(arrival)
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
 
@@ -195,7 +218,19 @@ class Run:
     log: PredictionLog
     record: SourceRecord
     budget: LabelBudget | None = None
-    delays: tuple[Score, Score] | None = None  # of the same events: labels at once, a block late
+    late: LateLabels | None = None  # None: labels come at once, and whole blocks are learned
+
+    def set_arrival(self, arrival: Arrival) -> None:
+        """Learn labels when they become known; numbers with intervals are predicted one by one."""
+        number = self.score.target == "number" and self.log.enabled
+        if arrival.at_once and not number:
+            return
+        if self.budget is not None or not isinstance(self.model, Model):
+            raise ValueError(
+                "labels that come together or late go neither with --labels nor with shards: "
+                "leave out --together and --delay"
+            )
+        self.late = LateLabels(arrival, self._learn_late)
 
     def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
@@ -208,7 +243,7 @@ class Run:
             if trouble is None:
                 self.reader.prepare(saves.room(record.events + len(block)))
             trouble = self._learn_good(block) or trouble
-            if trouble is None and saves.due(record.events):
+            if trouble is None and self.late is None and saves.due(record.events):
                 begin = time.perf_counter()
                 self._save(finished=False)
                 saves.record(record.events, time.perf_counter() - begin)
@@ -241,39 +276,65 @@ class Run:
 
     def _learn(self, block: Block) -> None:
         """Learn a block, all or nothing."""
+        if self.late is not None:
+            self._learn_when_known(block, self.late)
+            return
         given = block.features, block.labels, block.tasks
-        late = self._predict_late(block)
+        known = self.model.engine.events > 0
         learner: Any = self.budget or self.model.engine
         numbers = {"weight": block.weights, "offset": block.offsets}
         answers: Predictions = learner.predict_and_learn(*given, **numbers)
+        if self.score.target == "number" and not known:
+            answers.margins[:1] = np.nan  # nobody knew the level of the first number
+        self._count(block, answers)
+
+    def _learn_when_known(self, block: Block, late: LateLabels) -> None:
+        """Predict each moment of a block, and learn earlier ones whose labels have come."""
+        engine = self.model.engine
+        late.check(block)
+        engine.check(block.features, block.labels, block.tasks, block.offsets)
+        for piece in late.pieces(block):
+            given = piece.features, piece.tasks
+            bounds = None
+            engine.live = True
+            margins, context = engine.margins_and_context(*given, piece.offsets)
+            engine.live = False
+            if self.score.target != "number":
+                chances = engine.probability_of(margins)
+            else:
+                chances = np.full(len(piece), np.nan)
+                bounds = intervals_of(self.model, piece)
+            if self.score.target == "number" and not engine.events:
+                margins = chances
+                bounds = None
+            self._count(piece, Predictions(margins, chances), bounds)
+            late.wait(piece, context if late.arrival.is_delayed else None)
+
+    def _learn_late(self, piece: Block, context: Any) -> None:
+        given: dict[str, Any] = {"weight": piece.weights, "offset": piece.offsets}
+        given |= {"together": piece.moments is not None, "context": context}
+        self.model.engine.predict_and_learn(piece.features, piece.labels, piece.tasks, **given)
+
+    def _count(self, block: Block, answers: Predictions, bounds: Numbers | None = None) -> None:
+        """Score and log what was predicted."""
         self.record.events += len(block)
-        self.score.count(self.model, block.labels, answers)
-        if late is not None and late.probabilities.shape == answers.probabilities.shape:
-            self.delays = self.delays or (Score.of(self.model), Score.of(self.model))
-            for score, predictions in zip(self.delays, (answers, late), strict=True):
-                score.count(self.model, block.labels, predictions)
+        self.score.count(self.model, block.labels, answers, bounds)
         if self.score.target != "number":
             self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
-            for row in prediction_rows(self.model, block, answers):
+            for row in prediction_rows(self.model, block, answers, bounds):
                 self.log.write(row)
-
-    def _predict_late(self, block: Block) -> Predictions | None:
-        """Predict one block in eight as a whole: its labels come up to a block late."""
-        number, rest = divmod(self.record.events, BLOCK_EVENTS)
-        due = not rest and len(block) == BLOCK_EVENTS and number % LATE_EVERY == 1
-        if not due or self.budget is not None or not isinstance(self.model, Model):
-            return None
-        return self.model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
 
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks, self.delays, self.budget
+        place = self.reader.progress(), self.tasks, self.budget, self.late
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
         """Write first the predictions, then the model that counts them."""
+        if self.late is not None:
+            self.late.drain()
         now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
         if self.tasks.counts is None or self.tasks.counts:
             now["task_errors"] = self.tasks.counts or False

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation import Score
+from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
+from romco.evaluation.score import INTERVAL_LEVEL
 from romco.io import durable
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
@@ -20,6 +22,7 @@ from romco.io.schema import encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
+from romco.model.engine import join_predictions
 from romco.model.names import canonical_name
 from romco.model.target import Predictions
 from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
@@ -27,7 +30,6 @@ from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
 if TYPE_CHECKING:
     from romco.explanations import Reasons
 
-INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 
 Numbers = NDArray[np.float64]
@@ -56,20 +58,26 @@ def predict(
     if top is not None:
         from romco.explanations import reasons  # here: it takes long to import
 
-    source, learner = source.resolve_to_predict(model.schema), model.engine.learner
-    numbers = model.engine.target.kind == "number" and isinstance(learner, GivesIntervals)
+    source = source.resolve_to_predict(model.schema)
     with source.open(labelled=False) as reader:
         for block in usable_blocks(reader, source):
             answers = model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
-            bounds, given = None, (block.features, block.tasks, INTERVAL_LEVEL)
-            if numbers:
-                bounds = model.intervals(*given, offset=block.offsets)
+            bounds = intervals_of(model, block)
             for at, row in enumerate(prediction_rows(model, block, answers, bounds)):
                 if top is not None:
                     one = block.features.rows(at, at + 1)
                     row["reasons"] = reasons(model, one, block.tasks[at]).summary(top)
                 yield row
         return reader.skipped
+
+
+def intervals_of(model: Learns, block: Block) -> Numbers | None:
+    """Return low and high (n, 2) of numbers; None where the model gives none."""
+    engine = model.engine
+    if engine.target.kind != "number" or not isinstance(engine.learner, GivesIntervals):
+        return None
+    bounds: Numbers = engine.intervals(block.features, block.tasks, INTERVAL_LEVEL, block.offsets)
+    return bounds
 
 
 def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
@@ -134,6 +142,8 @@ def prediction_rows(
     margins, chances = (part.tolist() for part in answers)
     for at, label in enumerate(events.labels):
         row = {"line": events.lines[at], "task": events.tasks[at], "predicted": predicted[at]}
+        if predicted[at] != predicted[at]:  # NaN: no number was known yet
+            row["predicted"] = None
         if kind == "two classes":
             row |= {"probability": chances[at], "positive": model.engine.target.positive}
             row["margin"] = margins[at]
@@ -308,21 +318,42 @@ class Evaluation:
             score.count(self.model, [events.labels[i] for i in at], some)
 
 
-def evaluate(model: Model, source: Source) -> Evaluation:
-    """Return scores of a labelled source, of all events and by task; learns nothing."""
+def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evaluation:
+    """Return scores of a labelled source, of all events and by task; learns nothing.
+
+    Labels enter the model's history, where it has one, when they arrive.
+    """
     source = source.resolve_to_predict(model.schema)
     found = Evaluation(model, learned=events_learned(model.session, source.path))
+    engine = model.engine
+
+    def observe(piece: Block, context: Any = None) -> Predictions:
+        given = piece.features, piece.tasks, piece.offsets, piece.labels
+        return engine.predict_and_observe(*given, together=piece.moments is not None)
+
+    late = LateLabels(arrival, observe)
+
+    def predict_block(block: Block) -> Predictions:
+        if arrival.at_once or engine.history is None:
+            return observe(block)
+        late.check(block)
+        parts = []
+        for piece in late.pieces(block):
+            given = piece.features, piece.tasks, piece.offsets
+            parts.append(engine.predict_and_observe(*given))
+            late.wait(piece, None)
+        return join_predictions(parts)
+
     with source.open() as reader:
         for block in usable_blocks(reader, source):
-            known = _known(model, source, block)
-            given = block.features, block.tasks, block.offsets, block.labels
-            found.add(block, model.engine.predict_and_observe(*given), known)
+            known = known_rows(model, source, block)
+            found.add(block, predict_block(block), known)
             found.skipped += len(block) - len(known)
         found.skipped += reader.skipped
         return found
 
 
-def _known(model: Model, source: Source, block: Block) -> list[int]:
+def known_rows(model: Model, source: Source, block: Block) -> list[int]:
     """Return where a block has labels that the model knows; BadRow if others are not skipped."""
     unknown = set()
     for label in dict.fromkeys(block.labels):

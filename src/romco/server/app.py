@@ -24,7 +24,6 @@ import uvicorn
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from romco.io.brokers import EventSource
 from romco.model import Columns
 from romco.server import routes
 from romco.server.connection import (
@@ -37,8 +36,10 @@ from romco.server.connection import (
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import SourceReader
-from romco.server.store import NO_ROOM
+from romco.server.state import ServedModel
+from romco.server.store import NO_ROOM, list_stored
 from romco.server.writer import Service
+from romco.streams.brokers import EventSource
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
@@ -74,6 +75,7 @@ class Response(NamedTuple):
 class Snapshot:
     """Model file that downloads at the same change share; closed by the last of them."""
 
+    served: ServedModel
     sequence: int
     file: IO[bytes]
     readers: int = 0
@@ -87,7 +89,6 @@ class Application:
     def __init__(self, service: Service, access: Access, stopping: Callable[[], bool]) -> None:
         self.metrics = self._new_metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
-        self._served = service.served
         self._streams: Counter[str] = Counter()  # responses under way that take long
         self._snapshot: Snapshot | None = None
         self._snapshot_lock = asyncio.Lock()
@@ -105,6 +106,10 @@ class Application:
     def _new_metrics(self, service: Service) -> "Metrics":
         return Metrics(service)
 
+    @property
+    def _served(self) -> ServedModel:
+        return self._service.served
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
@@ -116,7 +121,8 @@ class Application:
             if route.body is not None:
                 given, many = parse(await _read_body(headers, receive), route.body)
             elif route.query is not None:
-                given = parse_query(scope["query_string"], route.query)
+                query = parse_query(scope["query_string"], route.query)
+                given = (given, query) if given else query
             response = self._constant.get(route.name)
             if response is None:
                 response = await self._handlers[route.name](given)
@@ -156,9 +162,10 @@ class Application:
 
     async def _predict(self, events: list[Any]) -> Any:
         responses, pending = list[Any](), list[Any]()
-        for begin, end in self._served.pieces(events):
+        served = self._served
+        for begin, end in served.pieces(events):
             try:
-                made, kept = self._served.respond(events[begin:end])
+                made, kept = served.respond(events[begin:end])
             except RequestError as error:
                 error.index = None if error.index is None else begin + error.index
                 raise
@@ -167,7 +174,7 @@ class Application:
             if end < len(events):
                 await asyncio.sleep(0)  # others have their turn
         if pending:
-            await asyncio.wrap_future(self._service.keep(pending))
+            await asyncio.wrap_future(self._service.keep(pending, served))
         self.metrics.predictions += len(responses)
         return responses
 
@@ -183,9 +190,16 @@ class Application:
     async def _task(self, task: str) -> Any:
         return await asyncio.to_thread(self._served.describe_task, task)
 
-    async def _forget(self, task: str) -> Any:
-        sequence = await asyncio.wrap_future(self._service.forget(task))
-        return {"status": "forgotten", "sequence": sequence}
+    async def _stored(self, task: str) -> Any:
+        return await asyncio.to_thread(list_stored, self._service.store.folder, task)
+
+    async def _forget(self, given: Any) -> Any:
+        task, query = given
+        outcome = await asyncio.wrap_future(self._service.forget(task, query.exact))
+        if not query.exact:
+            return {"status": "forgotten", "sequence": outcome}
+        sequence = self._served.sequence
+        return {"status": "forgotten", "sequence": sequence, "certificate": outcome}
 
     async def _checkpoint(self, given: str) -> Any:
         return {"sequence": await asyncio.wrap_future(self._service.checkpoint())}
@@ -205,11 +219,13 @@ class Application:
         with self._stream("model"):
             async with self._snapshot_lock:
                 snapshot = self._snapshot
-                if snapshot is None or snapshot.sequence != self._served.sequence:
-                    look = self._service.look(lambda served: served.copy())
-                    sequence, state, _ = await asyncio.wrap_future(look)
+                served = self._served
+                now = served, served.sequence
+                if snapshot is None or (snapshot.served, snapshot.sequence) != now:
+                    look = self._service.look(lambda served: (served, *served.copy()))
+                    served, sequence, state, _ = await asyncio.wrap_future(look)
                     file = await asyncio.to_thread(self._service.store.open_copy, state)
-                    snapshot = self._snapshot = Snapshot(sequence, file)
+                    snapshot = self._snapshot = Snapshot(served, sequence, file)
                 snapshot.readers += 1
             number, at = snapshot.file.fileno(), 0
             try:
@@ -379,6 +395,7 @@ class Metrics:
             "judged": scores.total.events,
             "curve": scores.total.points(),
             "calibration": scores.score.calibration_bins(),
+            "figures": scores.score.summary() if scores.score.target == "number" else None,
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
             "features": overview.n_features,
@@ -423,6 +440,8 @@ class Metrics:
         yield "ids", "Ids remembered", store.ids
         yield "log_bytes", "Size of the database", store.bytes
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
+        share = None if service.exact is None else service.exact.share
+        yield "forgetting", "Share of the log replayed to forget tasks exactly", share
         yield "broken", "1 while nothing can be learned", service.failing or service.broken
         recent = score.recent() if score.events else {}
         error, loss = recent.get("error", recent.get("absolute")), "error" in recent

@@ -126,9 +126,17 @@ class Client(durable.Closing):
         """Return what was learned of a task."""
         return self._call("task", task=task).json()
 
-    def forget(self, task: str | int) -> Any:
-        """Forget a task; needs the scope admin."""
-        return self._call("forget", task=task).json()
+    def stored(self, task: str | int) -> Any:
+        """Return the events of a task in the log, and those that wait; needs the scope admin."""
+        return self._call("stored", task=task).json()
+
+    def forget(self, task: str | int, exact: bool = False) -> Any:
+        """Forget a task, or let it never have been there (``exact``), which takes a replay.
+
+        Needs the scope admin.
+        """
+        options: dict[str, Any] = {"query": {"exact": "true"}, "timeout": None} if exact else {}
+        return self._call("forget", task=task, **options).json()
 
     def checkpoint(self) -> int:
         """Write a checkpoint and return its sequence number; needs the scope admin."""

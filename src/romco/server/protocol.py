@@ -56,6 +56,7 @@ class Settings:
     checkpoint_events: int = 100_000
     checkpoint_seconds: float = 300.0
     ids: int = 1_000_000  # an id is remembered for so many changes
+    keep_log: bool | None = None  # whether all changes stay in the log; None: as before
     pending_seconds: float = 86_400.0
     pending_events: int = 100_000
     pending_bytes: int = 1 << 28
@@ -147,6 +148,8 @@ class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
     probability: float | None  # of the positive label, or of the predicted class
     margin: float
     version: int  # sequence number of the last change that the model had learned
+    low: float | None = None  # nine of ten numbers will lie between low and high
+    high: float | None = None
     ask: bool | None = None  # whether the label policy asks for the answer
     unknown: list[str] | None = None  # columns and categories that were not learned, so not used
 
@@ -194,6 +197,12 @@ class TaskQuery(msgspec.Struct, frozen=True):
     descending: bool = True
     offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to forget a task."""
+
+    exact: bool = False  # as if it had never been there, by replay of the log
 
 
 class ErrorResponse(msgspec.Struct, omit_defaults=True):

@@ -20,6 +20,7 @@ from romco.server.protocol import (
     REWARD_BODY,
     ChooseResponse,
     ErrorResponse,
+    ForgetQuery,
     LearnResponse,
     PredictResponse,
     RequestError,
@@ -60,7 +61,7 @@ class Route:
     def errors(self) -> list[int]:
         """Statuses of refusals."""
         of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
-        of_path = (404,) if "{task}" in self.path or self.serves else ()
+        of_path = (404, 409) if "{task}" in self.path else (404,) if self.serves else ()
         return sorted({*ALWAYS, *of_body, *of_path})
 
 
@@ -68,11 +69,13 @@ PREDICT = "Predict events; those with an id wait for their answers"
 LEARN = "Learn answers by id, or whole events; each id once"
 EXPLAIN = "What each feature of an event adds to its margin"
 MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
-ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 CHOOSE = "Choose an action; the same id gets the same choice again"
 REWARD = "Learn rewards of choices by id, each once"
 LOG = "Choices that had their reward, with probabilities, a JSON object per line"
 TASKS, TASK = "Tasks, page by page", "What was learned of a task"
+STORED = "Events of a task in the log, and those that wait for answers"
+FORGET = "Forget a task, durably: its personal part, or exactly, with a certificate"
+ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 CHOICES = ChooseResponse | list[ChooseResponse]
 LIVE = "State of the service every second (server-sent events)"
 FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
@@ -90,7 +93,8 @@ ROUTES = (
     Route("choices", "GET", "/v1/choices", "read", LOG, media=LINES, serves="chooser"),
     Route("tasks", "GET", "/v1/tasks", "read", TASKS, query=TaskQuery, serves="model"),
     Route("task", "GET", "/v1/tasks/{task}", "read", TASK, serves="model"),
-    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", "Forget a task, durably"),
+    Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", STORED, serves="model"),
+    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", FORGET, query=ForgetQuery),
     Route("model", "GET", "/v1/model", "read", MODEL, media=FILE),
     Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint"),
     Route("live", "GET", "/v1/live", "read", LIVE, media=EVENTS),
@@ -120,9 +124,9 @@ def find_routes(path: bytes) -> tuple[dict[str, Route], str]:
         parts = tuple([unquote_to_bytes(part).decode() for part in path.split(b"/")])
     except UnicodeDecodeError:
         raise RequestError("the path is not UTF-8", status=400) from None
-    if parts[:-1] == _TASK_PATH[:-1] and parts[-1]:
-        return _METHODS[_TASK_PATH], parts[-1]
-    return _METHODS.get(parts, {}), ""
+    task = parts[3] if parts[:3] == _TASK_PATH[:3] and len(parts) > 3 else ""
+    methods = _METHODS.get((*_TASK_PATH, *parts[4:]) if task else parts, {})
+    return methods, task if methods else ""
 
 
 def read_tokens(path: Path) -> dict[str, frozenset[str]]:

@@ -1,12 +1,12 @@
-"""Reader of a source: each message of a stream is learned once, in order."""
+"""Reader of a stream: learns each of its messages once, in order."""
 
 import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from romco.io.brokers import EventSource, Message
 from romco.server.protocol import RequestError, StoppedError, parse
+from romco.streams.brokers import EventSource, Message
 
 if TYPE_CHECKING:
     from romco.server.writer import Service

@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 
 from romco.evaluation import Score
+from romco.evaluation.score import INTERVAL_LEVEL
 from romco.explanations import Overview, TaskInsight, reasons
 from romco.io.schema import Schema, expand_groupings, take_groupings
 from romco.kernels.io.encoder import only_numbers
+from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model, Names
 from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
@@ -128,7 +130,7 @@ class ServedModel:
         rows = self.encode([event.x for event in events])
         offsets = _offsets([event.offset for event in events])
         with_id = [k for k, event in enumerate(events) if event.id is not None]
-        responses, contexts, complete = self._predict(rows, tasks, offsets, bool(with_id))
+        responses, late, complete = self._predict(rows, tasks, offsets, bool(with_id))
         if self._known_names and not complete:
             for response, event, row in zip(responses, events, rows, strict=True):
                 if not row.keys() <= self._known_names:
@@ -142,10 +144,12 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            made, usable = responses[k], contexts is not None and np.isfinite(contexts[k]).all()
-            context = contexts[k].tolist() if usable else None
-            prediction = Prediction(made.label, made.probability, made.margin, context)
-            event = events[k]
+            made, event = responses[k], events[k]
+            context = None if late.context is None else late.context[k]
+            if context is not None:
+                context = context.tolist() if np.isfinite(context).all() else None
+            values = made.label, made.probability, made.margin, context, late.events
+            prediction = Prediction(*values, made.low, made.high)
             pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
@@ -154,28 +158,35 @@ class ServedModel:
     ) -> tuple[list[PredictResponse], Any, bool]:
         """Predict encoded rows.
 
-        Returns responses; the learner's context (n, k), for late answers; and whether all
-        features are sure to be known.
+        Returns responses; the engine's predictions, for late answers; and whether all features
+        are sure to be known.
         """
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
+        number = self.target == "number"
+        parts: Any = NotImplemented
         try:
-            parts = NotImplemented if with_context else engine.predict_events(rows, tasks, offsets)
+            if not (with_context or number):
+                parts = engine.predict_events(rows, tasks, offsets)
             if parts is not NotImplemented:  # without arrays
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
                 complete = [size for *_, size in parts] == list(map(len, rows))
                 return responses, None, complete and engine.history is None
-            if with_context:
-                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
-            else:
-                margins, contexts = engine.margins(rows, tasks, offsets), None
+            late = engine.margins_and_context(rows, tasks, offsets) if with_context else None
+            margins = engine.margins(rows, tasks, offsets) if late is None else late.margins
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
-        number = self.target == "number"
-        chances = margins if number else target.probabilities(margins, engine.scale)
+        chances = None if late is None else late.probabilities
+        if chances is None and not number:
+            chances = target.probabilities(margins, engine.scale)
         columns = self._predictions(margins, chances, target)
-        return list(map(PredictResponse, *columns, repeat(version))), contexts, False
+        responses = list(map(PredictResponse, *columns, repeat(version)))
+        if number and self.model.events and isinstance(engine.learner, GivesIntervals):
+            bounds = engine.intervals(rows, tasks, INTERVAL_LEVEL, offsets)
+            for response, (low, high) in zip(responses, bounds.tolist(), strict=True):
+                response.low, response.high = low, high
+        return responses, late, False
 
     def with_task(self, event: Any, index: int) -> Any:
         """Return a request with one task; levels of further groupings become cells of its row."""
@@ -240,7 +251,10 @@ class ServedModel:
         """Return labels, their probabilities and margins, of margins (n,) or (n, K)."""
         labels = list(map(_plain, target.labels_of(margins).tolist()))
         if self.target == "number":
-            return labels, [None] * len(labels), labels
+            none = [None] * len(labels)
+            if not self.model.events:  # nobody knows the level of the first number
+                return none, none, labels
+            return labels, none, labels
         if self.target == "classes":
             largest = margins.max(axis=1, initial=-np.inf)
             margins = np.where(np.isfinite(largest), largest, 0.0)
@@ -273,9 +287,13 @@ class ServedModel:
     def _learn(self, changes: list[Learn]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
-        had_labels = self.target == "number" or bool(self.model.classes)
+        had_labels = self.model.events > 0 if self.target == "number" else bool(self.model.classes)
+        made, rest = list[Prediction](), events
         try:
-            made = self._learn_events(events) if events else []
+            while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
+                made += self._learn_events(rest[:1])  # else probabilities depend on the batch
+                rest = rest[1:]
+            made += self._learn_events(rest) if rest else []
         except ValueError as error:
             if len(changes) > 1:
                 return [reason for change in changes for reason in self._learn([change])]
@@ -324,7 +342,9 @@ class ServedModel:
             self.scores.score.add_binary(right, np.ones(len(errors)), probabilities)
         else:
             answers = Predictions(np.array([m.margin for _, m in judged]), probabilities)
-            self.scores.score.count(self.model, [event.y for event, _ in judged], answers)
+            bounds = np.array([[m.low, m.high] for _, m in judged], dtype=np.float64)
+            labels = [event.y for event, _ in judged]
+            self.scores.score.count(self.model, labels, answers, bounds.reshape(-1, 2))
         for (event, _), error in zip(judged, errors, strict=True):
             self.scores.total.add(error)
             key, counts = name_key(event.task), self.scores.tasks
@@ -334,8 +354,9 @@ class ServedModel:
         self.sequence += change.count
         self.scores.tasks.pop(name_key(change.task), None)
         try:
-            self.model.forget(change.task)
-        except (KeyError, ValueError) as error:
+            if self.knows(change.task):  # else it has only predictions that wait
+                self.model.forget(change.task)
+        except ValueError as error:
             return str(error.args[0])
         self._forgotten += 1  # what was read before is not shown again
         return None

@@ -7,21 +7,24 @@
 - ``learned``: ids that were learned (as hashes), with sequence number and hash of the answer;
 - ``pending``: predicted events that wait for their answers;
 - ``position``: how far each source was read;
-- ``checkpoint``: one row; the model file ``model-<sequence>.romco`` holds all changes up to it.
+- ``checkpoint``: model files; ``model-<sequence>-<random>.romco`` holds all changes up to it;
+- ``forgetting``: tasks to forget, and ``certificate``: of those forgotten, ``romco.forgetting``.
 
-A restart loads the model file and replays the changes after it. The folder may be copied while
-the service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus the model file.
+A restart loads the last model file and replays the changes after it. The log begins after the
+first checkpoint: that is the last one, unless the log is kept. The folder may be copied while the
+service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus the model files.
 """
 
 import errno
 import hashlib
 import os
+import secrets
 import sqlite3
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -43,8 +46,10 @@ from romco.server.protocol import (
 )
 
 DATABASE = "romco.sqlite"
-FORMAT = 2
+NEXT = "next"  # folder of a replay, see ``romco.forgetting``
+FORMAT = 3
 TRIM_ROWS = 200  # rows that one transaction removes at most
+MAX_CHECKPOINTS = 16  # of a log that is kept
 REPLAY_ROWS = 100
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # "secure_delete" overwrites what is forgotten
@@ -60,13 +65,15 @@ CREATE TABLE learned (
 );
 CREATE TABLE pending (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
-    task TEXT NOT NULL, body BLOB NOT NULL
+    task TEXT NOT NULL, events INTEGER, body BLOB NOT NULL
 );
+CREATE INDEX pending_events ON pending (events);
 CREATE TABLE position (source TEXT PRIMARY KEY, position TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoint (
-    one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, file TEXT NOT NULL,
-    scores BLOB NOT NULL
+    sequence INTEGER PRIMARY KEY, file TEXT NOT NULL, scores BLOB NOT NULL
 );
+CREATE TABLE forgetting (task TEXT PRIMARY KEY, salt TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE certificate (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
 PRAGMA user_version={FORMAT};
 COMMIT;
 """
@@ -82,6 +89,9 @@ class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
     probability: float | None
     margin: float
     context: list[float] | None = None
+    events: int | None = None  # that the model had learned
+    low: float | None = None  # of a number: its 90 % interval
+    high: float | None = None
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -167,7 +177,8 @@ class Store(durable.Closing):
             self._check_lock = self._lock.enter_context(durable.exclusive(folder / DATABASE))
             with _opening():
                 self._connect()
-                newest = self._value("SELECT max(time) FROM pending")
+                newest = self.value("SELECT max(time) FROM pending")
+                self.keeps_log = self._choose_log()
         except BlockingIOError:
             why = "in use by another server: stop it, or use another"
             raise ValueError(f"the folder {folder.name} is {why}") from None
@@ -175,6 +186,15 @@ class Store(durable.Closing):
             self.close()
             raise
         self._clock_start = max(time.time(), newest or 0.0) - time.monotonic()
+
+    def _choose_log(self) -> bool:
+        """Return whether the log is kept: as is set now, or as it was."""
+        keep = self.settings.keep_log
+        if keep is not None:
+            row = "log", "kept" if keep else "trimmed"
+            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
+        kept = self.value("SELECT value FROM setting WHERE name = 'log'") == "kept"
+        return kept or self.value("SELECT count(*) FROM forgetting") > 0
 
     def close(self) -> None:
         """Close the database and release the folder."""
@@ -215,7 +235,7 @@ class Store(durable.Closing):
         for pragma in PRAGMAS:
             self._db.execute(f"PRAGMA {pragma}")
         self._level = "FULL"
-        version = self._value("PRAGMA user_version")
+        version = self.value("PRAGMA user_version")
         if version == 0:
             self._db.executescript(SCHEMA)
         elif version != FORMAT:
@@ -228,9 +248,14 @@ class Store(durable.Closing):
     def _count(self) -> None:
         rows = self._db.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM pending")
         self.pending_events, self.pending_bytes = rows.fetchone()
-        self.ids = self._value("SELECT count(*) FROM learned")
+        self.ids = self.value("SELECT count(*) FROM learned")
 
-    def _value(self, query: str, *given: Any) -> Any:
+    def execute(self, query: str, *given: Any) -> sqlite3.Cursor:
+        """Run a statement, within a transaction if it changes anything."""
+        return self._db.execute(query, given)
+
+    def value(self, query: str, *given: Any) -> Any:
+        """Return the first value of a query, None if there is no row."""
         row = self._db.execute(query, given).fetchone()
         return None if row is None else row[0]
 
@@ -247,10 +272,9 @@ class Store(durable.Closing):
         one than the folder began with is refused.
         """
         with _opening():
-            previous = self._value("SELECT value FROM setting WHERE name = 'origin'")
+            previous = self.value("SELECT value FROM setting WHERE name = 'origin'")
             if previous is None:
-                self.save_model(new().state(), 0)
-                self.put_checkpoint(0, b"")
+                self.put_checkpoint(0, self.save_model(new().state(), 0), b"")
                 with self.transaction():
                     self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
             elif origin and origin != previous:
@@ -260,7 +284,8 @@ class Store(durable.Closing):
                     f"{_title(origin)}: give another folder by --data to begin with that file, "
                     f"or leave the file out to continue with {name}"
                 )
-            row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
+            query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
+            row = self._db.execute(query).fetchone()
             if row is None or [type(value) for value in row] != [int, str, bytes]:
                 raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
         sequence, file, scores = row
@@ -272,15 +297,15 @@ class Store(durable.Closing):
         kind = getattr(model, "file_kind", "model")
         if kind != self.file_kind:
             raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
-        self._remove_models(file)  # left by a kill within a checkpoint
+        self.remove_models()  # left by a kill within a checkpoint
         return model, sequence, scores
 
-    def changes_after(self, sequence: int) -> list[Change]:
+    def changes_after(self, sequence: int, limit: int = REPLAY_ROWS) -> list[Change]:
         """Return the next changes of the log; DamagedError if they do not hold together."""
         query = "SELECT * FROM change WHERE sequence > ? ORDER BY sequence LIMIT ?"
         changes = []
         with self._database():
-            rows = self._db.execute(query, (sequence, REPLAY_ROWS)).fetchall()
+            rows = self._db.execute(query, (sequence, limit)).fetchall()
         for first, count, crc32, body in rows:
             try:
                 change = self.decode_change(body) if zlib.crc32(body) == crc32 else None
@@ -298,15 +323,15 @@ class Store(durable.Closing):
     def check(self) -> None:
         """Raise DamagedError unless SQLite finds the database whole."""
         with _opening():
-            outcome = self._value("PRAGMA integrity_check")
+            outcome = self.value("PRAGMA integrity_check")
         if outcome != "ok":
             raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {outcome}")
 
     def last_sequence(self) -> int:
         """Return the sequence number of the last change in the log or the checkpoint."""
         with _opening():
-            logged = self._value("SELECT max(sequence + count - 1) FROM change")
-            return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
+            logged = self.value("SELECT max(sequence + count - 1) FROM change")
+            return int(logged or self.value("SELECT max(sequence) FROM checkpoint") or 0)
 
     # Changes, within a transaction
 
@@ -393,12 +418,14 @@ class Store(durable.Closing):
         """Keep events whose answers are not known yet; return how many older ones were dropped."""
         known = self.learned([event.id for event in events])
         fresh, now = {event.id: event for event in events if event.id not in known}, self.now()
-        rows = [(e.id, now, name_key(e.task), encode(e)) for e in fresh.values()]
+        rows = [
+            (e.id, now, name_key(e.task), e.prediction.events, encode(e)) for e in fresh.values()
+        ]
         self._drop_pending_ids(list(fresh))
-        query = "INSERT INTO pending (id, time, task, body) VALUES (?, ?, ?, ?)"
+        query = "INSERT INTO pending (id, time, task, events, body) VALUES (?, ?, ?, ?, ?)"
         self._db.executemany(query, rows)
         self.pending_events += len(rows)
-        self.pending_bytes += sum(len(row[3]) for row in rows)
+        self.pending_bytes += sum(len(row[4]) for row in rows)
         dropped, most, limit = 0, self.settings.pending_events, self.settings.pending_bytes
         while self.pending_events > most or self.pending_bytes > limit:
             excess = min(max(1, self.pending_events - most), TRIM_ROWS)
@@ -410,7 +437,7 @@ class Store(durable.Closing):
         """Remove events that have waited too long; return how many."""
         oldest = self.now() - self.settings.pending_seconds
         with self._database():
-            first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
+            first = self.value("SELECT time FROM pending ORDER BY number LIMIT 1")
         if first is None or first >= oldest:
             return 0
         query = "number IN (SELECT number FROM pending WHERE time < ? ORDER BY number LIMIT ?)"
@@ -430,9 +457,11 @@ class Store(durable.Closing):
 
     # Checkpoints
 
-    def save_model(self, state: dict[str, Any], sequence: int) -> None:
-        """Write a model file; may run in any thread."""
-        save_state(state, self.folder / _file(sequence), self.file_kind)
+    def save_model(self, state: dict[str, Any], sequence: int) -> str:
+        """Write a model file and return its name; may run in any thread."""
+        name = f"model-{sequence:020d}-{secrets.token_hex(4)}.romco"
+        save_state(state, self.folder / name, self.file_kind)
+        return name
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
@@ -441,23 +470,51 @@ class Store(durable.Closing):
             save_state(state, path, self.file_kind)
             return path.open("rb")
 
-    def put_checkpoint(self, sequence: int, scores: bytes) -> None:
-        """Make a model file that was written the one to start from."""
-        row = (sequence, _file(sequence), scores)
-        with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)", row)
-        self._remove_models(_file(sequence))
+    def put_checkpoint(self, sequence: int, file: str, scores: bytes) -> None:
+        """Make a model file that was written the one to start from.
 
-    def _remove_models(self, kept: str) -> None:
-        for path in self.folder.glob("model-*.romco*"):  # with .bak, if one was written twice
-            if path.name != kept:
+        Of a log that is kept some earlier ones stay, ever further apart.
+        """
+        with self.transaction():
+            row = (sequence, file, scores)
+            self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)", row)
+            rows = self._db.execute("SELECT sequence FROM checkpoint ORDER BY sequence")
+            places = [place for (place,) in rows]
+            dropped = [] if self.keeps_log else places[:-1]
+            while self.keeps_log and len(places) > MAX_CHECKPOINTS:
+                inner = zip(places, places[2:], strict=False)
+                gaps = [(after - before) / (sequence - before) for before, after in inner]
+                dropped.append(places.pop(1 + gaps.index(min(gaps))))
+            for gone in dropped:
+                self._db.execute("DELETE FROM checkpoint WHERE sequence = ?", (gone,))
+        self.remove_models()
+
+    def remove_models(self) -> None:
+        """Remove model files that are no checkpoint."""
+        kept = {file for (file,) in self._db.execute("SELECT file FROM checkpoint")}
+        for path in self.folder.glob("model-*.romco*"):
+            if path.name not in kept:
                 path.unlink(missing_ok=True)
 
+    def flush(self) -> None:
+        """Move all of the write-ahead log into the database; StoreError while others read it."""
+        with self._database():
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise StoreError(errno.EBUSY, "another process reads the database")
+
+    def replace_database(self) -> None:
+        """Close the database and put the closed one of a replay in its place."""
+        self.flush()
+        with self._database():
+            self._db.close()
+            (self.folder / NEXT / DATABASE).replace(self.folder / DATABASE)
+
     def trim_log(self) -> bool:
-        """Remove some changes that the checkpoint holds; return whether more are left."""
+        """Remove some changes that all checkpoints hold; return whether more are left."""
         query = (
             "DELETE FROM change WHERE sequence IN (SELECT sequence FROM change WHERE sequence <= "
-            "(SELECT sequence FROM checkpoint) ORDER BY sequence LIMIT ?)"
+            "(SELECT min(sequence) FROM checkpoint) ORDER BY sequence LIMIT ?)"
         )
         with self.transaction(sync=False):
             removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
@@ -466,6 +523,10 @@ class Store(durable.Closing):
         with self._database():
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return False
+
+    def pending_of(self, task: Task) -> bool:
+        """Return whether predictions of a task wait for answers."""
+        return bool(self.value("SELECT 1 FROM pending WHERE task = ?", name_key(task)))
 
     def sync(self) -> None:
         """Sync what was committed without a sync."""
@@ -485,6 +546,23 @@ class Store(durable.Closing):
         return sum(path.stat().st_size for path in paths if path.exists())
 
 
+def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:
+    """Return the events of a task in the log, and those that wait for an answer."""
+    key, events = name_key(task), list[Any]()
+    uri = (folder / DATABASE).resolve().as_uri() + "?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        for (body,) in database.execute("SELECT body FROM change ORDER BY sequence"):
+            change = decode_change(body)
+            if isinstance(change, Learn):
+                events += [event for event in change.events if name_key(event.task) == key]
+        rows = database.execute("SELECT body FROM pending WHERE task = ?", (key,))
+        pending = [decode_pending(body) for (body,) in rows]
+    return {
+        "log": [{"id": e.id, "x": e.x, "y": e.y, "offset": e.offset} for e in events],
+        "pending": [{"id": e.id, "x": e.x, "offset": e.offset} for e in pending],
+    }
+
+
 def describe_origin(path: Path) -> str:
     """Return name and content hash of a model file, to recognise it when it is given again."""
     return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
@@ -493,10 +571,6 @@ def describe_origin(path: Path) -> str:
 def _title(origin: str) -> str:
     name, _, digest = origin.rpartition(" ")
     return f"the model of {name} ({digest[:8]})" if name else "a model that began empty"
-
-
-def _file(sequence: int) -> str:
-    return f"model-{sequence:020d}.romco"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 
 from romco.labels import Budget
@@ -48,6 +47,8 @@ CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 FIRST_RATE = 2_000.0  # events per second, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
+LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
+NOT_EXACT = "this service cannot forget exactly"
 
 
 @dataclass
@@ -59,7 +60,9 @@ class _Order:
     source: str | None = None
     position: str | None = None
     forget: Task | None = None
+    exact: bool = False
     pending: list[PendingEvent] = field(default_factory=list)
+    predicted_by: ServedModel | None = None  # that made the pending predictions
     look: Callable[[ServedModel], Any] | None = None
     # while it is under way:
     done: list[LearnResponse] = field(default_factory=list)
@@ -74,6 +77,23 @@ class _Order:
     def fail(self, error: Exception) -> None:
         self.change = None
         self.future.set_exception(error)
+
+
+def in_thread(run: Callable[[], Any], wake: Callable[[], object]) -> Generator[float, None, Any]:
+    """Return what a function returns in a thread of its own; yields seconds to wait for it."""
+    future: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(run())
+        except Exception as error:
+            future.set_exception(error)
+        wake()
+
+    threading.Thread(target=call, name="romco-files", daemon=True).start()
+    while not future.done():
+        yield TICK_SECONDS
+    return future.result()
 
 
 class Service:
@@ -116,6 +136,7 @@ class Service:
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
         self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
+        self.exact: Any = None  # a romco.forgetting.ExactForgetting, set before the start
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
@@ -161,13 +182,19 @@ class Service:
         """Learn events, and store how far a source was read."""
         return self._put(_Order(Future(), lessons, source, position))
 
-    def forget(self, task: Task) -> Future[int]:
-        """Forget a task and write a checkpoint; RequestError (404) if it is not known."""
-        return self._put(_Order(Future(), forget=task))
+    def forget(self, task: Task, exact: bool = False) -> Future[Any]:
+        """Forget a task; RequestError (404) if it is not known.
 
-    def keep(self, pending: list[PendingEvent]) -> Future[None]:
+        Its sequence number follows after a checkpoint; where it is ``exact`` the certificate,
+        after a replay of the log.
+        """
+        return self._put(_Order(Future(), forget=task, exact=exact))
+
+    def keep(
+        self, pending: list[PendingEvent], predicted_by: ServedModel | None = None
+    ) -> Future[None]:
         """Keep predicted events until their answers come."""
-        return self._put(_Order(Future(), pending=pending))
+        return self._put(_Order(Future(), pending=pending, predicted_by=predicted_by))
 
     def checkpoint(self) -> Future[int]:
         """Write a checkpoint; its sequence number follows when the log is trimmed."""
@@ -178,6 +205,10 @@ class Service:
     def look(self, function: Callable[[ServedModel], Any]) -> Future[Any]:
         """Call a function between two groups."""
         return self._put(_Order(Future(), look=function))
+
+    def wake(self) -> None:
+        """Let the thread look at what is due."""
+        self._queue.put(_Order(Future()))
 
     def _put(self, order: _Order) -> Future[Any]:
         order.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
@@ -206,6 +237,8 @@ class Service:
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
+        if self.exact is not None:
+            self.exact.close()
 
     def _next_group(self, running: bool) -> tuple[list[_Order], bool]:
         """Return the next orders that are committed together, and whether more can come."""
@@ -271,6 +304,8 @@ class Service:
         with self.store.transaction(sync=changing):
             for order in group:
                 try:
+                    if order.predicted_by not in (None, self.served):  # replaced meanwhile
+                        order.pending = self.served.respond(order.pending)[1]
                     if order.pending:
                         self.counts["dropped"] += self.store.put_pending(order.pending)
                     elif order.changes:
@@ -291,9 +326,7 @@ class Service:
     def _stage(self, order: _Order, validator: GroupValidator, sequence: int) -> None:
         """Prepare the change of an order, or of its next chunk."""
         if order.forget is not None:
-            if not validator.knows(order.forget):
-                raise RequestError(NO_TASK, status=404)
-            order.change = Forget(order.forget)
+            self._stage_forgetting(order, order.forget, validator)
             return
         begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
@@ -312,6 +345,19 @@ class Service:
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
+
+    def _stage_forgetting(self, order: _Order, task: Task, validator: GroupValidator) -> None:
+        known = validator.knows(task) or self.store.pending_of(task)
+        if order.exact and self.exact is None:
+            raise RequestError(NOT_EXACT, status=409)
+        if order.exact:
+            self.exact.request(task, known, order.future)
+            return
+        if not known:
+            raise RequestError(NO_TASK, status=404)
+        if self.store.keeps_log:
+            raise RequestError(LOG_KEPT, status=409)
+        order.change = Forget(task)
 
     def _events(
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
@@ -377,9 +423,9 @@ class Service:
         order.change, order.outcomes = None, []
         if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
-        elif order.forget is not None:
+        elif order.forget is not None and not order.exact:
             self._checkpoints.append(order.future)  # until then files hold the task
-        else:
+        elif not order.exact:
             order.future.set_result(order.done)
 
     def _replay(self) -> None:
@@ -442,7 +488,26 @@ class Service:
             if due or self._checkpoints:
                 self._checkpointing = self._checkpoint()
                 wait = next(self._checkpointing, None)
+        if wait is None and not self.failing and not self.broken:
+            wait = self._forget_exactly()
         self._wait = TICK_SECONDS if wait is None else wait
+
+    def _forget_exactly(self) -> float | None:
+        """Go on with exact forgetting, while no checkpoint is written; return seconds to wait."""
+        try:
+            wait: float | None = None if self.exact is None else self.exact.advance()
+            return wait
+        except Exception as error:
+            LOG.exception("exact forgetting has failed")
+            if isinstance(error, StoreError):
+                self._write_failed(error)
+            return None
+
+    def swap(self, served: ServedModel) -> None:
+        """Go on with a model that follows from the database that has replaced the old one."""
+        self.served = served
+        self.checkpoint_sequence = self.last_sequence = served.sequence
+        self.store.reconnect()
 
     def _checkpoint(self) -> Iterator[float]:
         """Write a checkpoint step by step; yields the seconds to wait before the next step.
@@ -456,21 +521,9 @@ class Service:
             if self.broken:
                 raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
-            saved: Future[None] = Future()
-
-            def save() -> None:
-                try:
-                    self.store.save_model(state, sequence)
-                    saved.set_result(None)
-                except Exception as error:
-                    saved.set_exception(error)
-                self._queue.put(_Order(Future()))  # wakes the writer
-
-            threading.Thread(target=save, name="romco-checkpoint", daemon=True).start()
-            while not saved.done():
-                yield TICK_SECONDS
-            saved.result()
-            self.store.put_checkpoint(sequence, scores)
+            save = self.store.save_model
+            file = yield from in_thread(lambda: save(state, sequence), self.wake)
+            self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
             self.checkpoint_sequence = sequence
             self.trouble = self.trouble if self.failing else None
@@ -490,14 +543,15 @@ class Service:
 
 def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | None:
     """Return the event of a lesson, joined with the one that waits; None if none does."""
-    made = None if waiting is None else waiting.prediction
     if lesson.task is not None and lesson.x is not None:
-        if waiting is not None and (waiting.task, waiting.x) != (lesson.task, lesson.x):
-            made = msgspec.structs.replace(made, context=None) if made else None
+        given = lesson.task, lesson.x, lesson.offset
+        same = waiting is not None and (waiting.task, waiting.x, waiting.offset) == given
+        made = waiting.prediction if waiting is not None and same else None
         return Event(lesson.id, lesson.task, lesson.x, lesson.y, made, lesson.offset)
     if lesson.id is None or lesson.task is not None or lesson.x is not None:
         raise RequestError("give either id and y, or task, x and y", place)
     if waiting is None:
         return None
     offset = waiting.offset if lesson.offset is None else lesson.offset
+    made = waiting.prediction if offset == waiting.offset else None  # else of another event
     return Event(lesson.id, waiting.task, waiting.x, lesson.y, made, offset)

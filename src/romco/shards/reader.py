@@ -198,7 +198,11 @@ class ShardReader:
         block, trouble = reader.take(rows)
         if trouble is not None and (strict or not isinstance(trouble, BadRow)):
             raise trouble
-        self.skipped += reader.skipped - skipped if strict else 0
+        chosen = self._files.source.chosen is not None  # then rows of all shards are read
+        if strict and (self._k == 0 or not chosen):
+            self.skipped += reader.skipped - skipped
+        if chosen:
+            block = block.at(np.flatnonzero([self._owns(task) for task in block.tasks]))
         return block, reader.passed - passed
 
     def _parse(self, block: Block) -> ParsedRows:

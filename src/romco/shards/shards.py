@@ -580,20 +580,21 @@ class Shards(Closing):
     ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
         """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
         x, y, task, weights, offset, _ = given
-        signs, sides = self.target.read(y)
-        with self._locks.step:
-            codes = self._tasks.encode(check_sequence(task))
-        new: dict[Id, int] = {}
         front, learned = self._front.engine, self.events > 0
-        if front.history is None:
-            rows = self.features.read(x, new)
-        else:
+        new: dict[Id, int] = {}
+        with front.transaction():  # columns of refused rows are not kept
+            signs, sides = self.target.read(y)
             with self._locks.step:
-                observed = signs if observing else None
-                rows = front.with_history(x, list(task), new, observed)
-        turn = front.turn_with(sides, learned and front.with_offset)
-        known = front.read_offset(offset, turn, learned)
-        check_lengths(rows, task=codes, y=signs, weight=weights, offset=known)
+                codes = self._tasks.encode(check_sequence(task))
+            if front.history is None:
+                rows = self.features.read(x, new)
+            else:
+                with self._locks.step:
+                    observed = signs if observing else None
+                    rows = front.with_history(x, list(task), new, observed)
+            turn = front.turn_with(sides, learned and front.with_offset)
+            known = front.read_offset(offset, turn, learned)
+            check_lengths(rows, task=codes, y=signs, weight=weights, offset=known)
         return rows, signs, codes, sides, new, known
 
     def _learn(

@@ -1,4 +1,4 @@
-"""Streams of events, simulated or from arrays, and their orders."""
+"""Streams of events: simulated, from arrays, or of brokers; and their orders."""
 
 from romco.streams.simulated import preset, simulated
 from romco.streams.stream import ORDERS, Stream, Truth, interleaved, recorded, synchronous

@@ -46,6 +46,7 @@ class Stream:
     truth: Truth | None = None
     answers: int = 1  # as of a learner: 1 for -1 or +1, k for one of k classes, 0 for any number
     offset: NDArray[np.float64] | None = None  # (n,) known part of the margin or of the number
+    moment: NDArray[np.float64] | None = None  # (n,) its labels come together
 
     @property
     def n_tasks(self) -> int:
@@ -75,6 +76,8 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
     >>> len(synchronous(simulated(n_tasks=4, n_features=10, n_events=5), seed=0))
     5
     """
+    if stream.moment is not None:
+        raise ValueError("events of one moment are in one round already: use another order")
     shuffled = _shuffle(stream.n_events, seed)
     earlier = count_earlier(stream.task[shuffled])
     order = shuffled[np.lexsort((stream.task[shuffled], earlier))]
@@ -83,23 +86,31 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
 
 
 def interleaved(stream: Stream, seed: int) -> Rounds:
-    """One event at a time, tasks in random order.
+    """One event, or moment, at a time, tasks in random order.
 
     >>> from romco.streams import simulated
     >>> len(interleaved(simulated(n_tasks=4, n_features=10, n_events=5), seed=0))
     20
     """
-    return _arrange(stream, _shuffle(stream.n_events, seed), np.arange(stream.n_events + 1))
+    starts = _starts(stream)
+    sizes = np.diff(starts)
+    order = _shuffle(len(sizes), seed)
+    if len(sizes) == stream.n_events:
+        return _arrange(stream, order, starts)
+    place = np.empty(len(sizes), dtype=np.int64)
+    place[order] = np.arange(len(sizes))
+    by_moment = np.argsort(np.repeat(place, sizes), kind="stable")
+    return _arrange(stream, by_moment, np.concatenate([[0], np.cumsum(sizes[order])]))
 
 
 def recorded(stream: Stream, seed: int = 0) -> Rounds:
-    """One event at a time, as recorded; the seed plays no part.
+    """One event, or moment, at a time, as recorded; the seed plays no part.
 
     >>> from romco.streams import simulated
     >>> len(recorded(simulated(n_tasks=4, n_features=10, n_events=5)))
     20
     """
-    return _arrange(stream, np.arange(stream.n_events), np.arange(stream.n_events + 1))
+    return _arrange(stream, np.arange(stream.n_events), _starts(stream))
 
 
 ORDERS: dict[str, Callable[[Stream, int], Rounds]] = {
@@ -107,6 +118,15 @@ ORDERS: dict[str, Callable[[Stream, int], Rounds]] = {
     "interleaved": interleaved,
     "recorded": recorded,
 }
+
+
+def _starts(stream: Stream) -> NDArray[np.int64]:
+    """Return the first event of each moment, and the number of events."""
+    n = stream.n_events
+    if stream.moment is None:
+        return np.arange(n + 1)
+    changes = np.flatnonzero(np.diff(stream.moment)) + 1
+    return np.concatenate([[0], changes, [n]])
 
 
 def _shuffle(n: int, seed: int) -> NDArray[np.int64]:

@@ -1295,7 +1295,6 @@ cdef class AutoKernel(Kernel):
         self.check_rows(rows)
         with nogil:
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
-            self.choose_functions()
         return changed
 
     def restart_subspace(self):

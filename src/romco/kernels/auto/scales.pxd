@@ -84,6 +84,7 @@ cdef class Scales(Units):
     cdef double* size_of           # (d,) their sizes, 0 for all others,
     cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
     cdef double counted            # and the events counted when the last of them was
+    cdef double ahead              # 1 where a row that is looked at is not yet counted
 
     cdef void begin_count(self) noexcept nogil
     cdef void meet(self, int j) noexcept nogil

@@ -111,7 +111,7 @@ cdef class Scales(Units):
         self.listed = np.empty(d, np.int32), np.empty(d)
         self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[0])
         self.size_of = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
-        self.n_met, self.counted = -1, 0.0
+        self.n_met, self.counted, self.ahead = -1, 0.0, 1.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
         """A row as it would be if it were counted; changes nothing.
@@ -125,7 +125,7 @@ cdef class Scales(Units):
         cdef double* scaled_value = self.value
         cdef double* given = self.given
         cdef Py_ssize_t k, j, n = 0, n_fresh = 0
-        cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
+        cdef double value, x2 = 0.0, events = self.typical[EVENTS] + self.ahead
         for k in range(x.n):
             value = x.value[k]
             if fabs(value) > LARGEST:
@@ -332,6 +332,7 @@ cdef class SettledScales(Scales):
 
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         cdef Py_ssize_t k, n = self.n_fresh
+        cdef Scaled row
         cdef int j
         self.n_changes = 0
         for k in range(n):
@@ -341,7 +342,10 @@ cdef class SettledScales(Scales):
             j = self.index[self.fresh_at[k]]
             self.settle(<Column*> &self.columns[j, 0], self.before + k, j)
             self.list_size(j)
-        return self.look(x)
+        self.ahead = 0.0  # the row is counted
+        row = self.look(x)
+        self.ahead = 1.0
+        return row
 
     cdef void settle(self, Column* c, const Column* old, int j) noexcept nogil:
         """Keep the old unit of a feature unless the new one is far off, which is listed."""

@@ -163,7 +163,14 @@ function tell(now) {
   }
   before = now;
   say("error", percent(now.recent_error));
-  say("error-note", now.judged ? `${percent(now.error)} of all ${whole(now.judged)}; log loss ${short(now.log_loss || 0)}` : "");
+  const all = `${percent(now.error)} of all ${whole(now.judged)}; `;
+  const figures = now.figures;
+  const inside = figures && figures.coverage !== undefined
+    ? `, ${(100 * figures.coverage).toFixed(1)} % within their 90 % intervals` : "";
+  say("error-title", figures ? "mean absolute error, lately" : "running error");
+  say("error-note", !now.judged ? "" : all + (figures ? `RMSE ${short(figures.rmse)}${inside}`
+    : `log loss ${short(now.log_loss || 0)}`));
+  by("calibration").hidden = Boolean(figures);
   say("latency", now.predicting ? time(now.predicting.median) : "-");
   say("latency-note", now.predicting ? "99 % within " + time(now.predicting.p99)
     + (now.learning ? "; to learn " + time(now.learning.median) : "") : "");
@@ -299,7 +306,8 @@ by("try").addEventListener("submit", async (event) => {
     const body = JSON.stringify({ task: by("try-task").value, x });
     const sent = { method: "POST", body, headers: { "content-type": "application/json" } };
     const told = await read("/v1/predict", sent);
-    const chance = told.probability === null ? "" : `, probability ${short(told.probability)}`;
+    const chance = told.probability !== null ? `, probability ${short(told.probability)}`
+      : told.low === undefined ? "" : `, nine of ten between ${short(told.low)} and ${short(told.high)}`;
     const unused = told.unknown ? `; never learned, so not used: ${told.unknown.join(", ")}` : "";
     say("try-answer", `${told.label === null ? "no label known yet" : told.label}${chance}, margin ${short(told.margin)}, after change ${whole(told.version)}${unused}`);
     if (told.label === null) return show("try-why");

@@ -1,4 +1,4 @@
-"""Streams of messages that can be read again from any position: Redis Streams, Kafka."""
+"""Brokers as sources of events: Redis Streams, Kafka."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,86 @@
+"""The command that fits a model to a file."""
+
+from dataclasses import replace
+from functools import partial
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from romco import runs
+from romco.cli.learn import new_model, show_progress
+from romco.cli.options import ModelOptions, ModelPath, Seed, Weight, check_source, expand_options
+from romco.cli.output import note, note_schema, note_skipped
+from romco.model import Model
+from romco.runs import Source
+from romco.runs.fit import SAMPLED_ROWS, Errors, FitRun, HeldOut
+from romco.runs.resume import STDIN, locked_model
+
+
+@expand_options
+def fit(
+    source: Source,
+    model: ModelPath,
+    options: ModelOptions,
+    weight: Weight = None,
+    seed: Seed = 0,
+) -> None:
+    """Fit a new model to all rows of a file, to predict later without answers.
+
+    For streams, and to go on learning, take learn. The model replaces that in the file; a table
+    shows its errors on rows held out, beside one plain regression.
+    """
+    if source.path == STDIN:
+        raise ValueError("romco fit needs a file, which it reads twice; romco learn takes stdin")
+    check_source(source, True)
+    kinds = options.kinds(source.kinds) or None
+    source = replace(source, weight=weight, kinds=kinds, sample_rows=SAMPLED_ROWS)
+    stop = runs.Stop()
+    stopped = f"stopped: {model} is as it was"
+    with show_progress(stop, stopped) as show, locked_model(model):
+        source = source.resolve()
+        _, options = new_model(source, options)
+        make = partial(_new, source, options)
+
+        def report(text: str, share: float) -> None:
+            show(lambda _: f"{text}: {share:.0%}")
+            if stop.wanted:
+                note(stopped)
+                raise typer.Exit(143)
+
+        run = FitRun(source, make, seed, report)
+        rows = run.read()
+        held_out = list(run.hold_out(rows))
+        fitted = run.fit(rows)
+        run.save(fitted, rows, model)
+    assert source.schema is not None
+    note_schema(source.schema)
+    note_skipped(run.skipped)
+    _show(held_out, fitted.engine.target.kind == "number")
+    note(f"model: {model}, fitted to {fitted.events:,} events of {len(fitted.tasks):,} tasks")
+    note("it predicts later without answers; to go on learning, take romco learn")
+
+
+def _new(source: Source, options: ModelOptions) -> Model:
+    model, _ = new_model(source, options)
+    return model
+
+
+def _show(held_out: list[HeldOut], number: bool) -> None:
+    """Print a table of errors on rows held out."""
+    error = "RMSE" if number else "error"
+    names = [error] if number else [error, "log loss"]
+    head = ["held out", "events", *names, *(f"{name} of one regression" for name in names)]
+    table = Table(*head, box=None)
+    for one in held_out:
+        cells = [*_cells(one.model, number), *_cells(one.regression, number)]
+        table.add_row(one.name, f"{one.rows:,}", *cells)
+    Console().print(table)
+
+
+def _cells(errors: Errors | None, number: bool) -> list[str]:
+    if errors is None:
+        return ["-"] if number else ["-", "-"]
+    if errors.log_loss is None:
+        return [f"{errors.error:.4g}"]
+    return [f"{errors.error:.2%}", f"{errors.log_loss:.4f}"]

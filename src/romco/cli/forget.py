@@ -1,0 +1,146 @@
+"""Commands on a service's folder: forget people, and verify that they were forgotten exactly."""
+
+import tempfile
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.progress import Progress as Bar
+
+from romco.cli.options import Data
+from romco.cli.output import console, note
+from romco.io import durable
+from romco.version import __version__
+
+if TYPE_CHECKING:
+    from romco.forgetting import Certificate
+    from romco.server.store import Store
+
+NO_LIMIT = 2**62
+LOOK_SECONDS = 0.1  # between two looks at the progress
+
+
+def forget(
+    task: Annotated[list[str], typer.Argument(metavar="TASK...", help="Whom to forget.")],
+    data: Data,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="As if never learned: replay the log without them.")
+    ] = False,
+    certificate: Annotated[
+        Path | None, typer.Option(help="File of the certificate; else it is printed.")
+    ] = None,
+) -> None:
+    """Forget tasks in the folder of a service; stopped half-way, the same command goes on."""
+    try:
+        from romco.forgetting import open_service
+        from romco.server.protocol import Settings, encode
+        from romco.server.store import DATABASE
+    except ModuleNotFoundError as missing:
+        raise ImportError(f"this needs {missing.name}: pip install 'romco[serve]'") from missing
+
+    if not (data / DATABASE).exists():
+        raise FileNotFoundError(f"{data} is no folder of a service")
+    limits = {"ids": NO_LIMIT, "pending_events": NO_LIMIT, "pending_bytes": NO_LIMIT}
+    service = open_service(data, _no_model, Settings(pending_seconds=float("inf"), **limits))  # type: ignore[arg-type]
+    try:
+        service.start()
+        answers = [service.forget(name, exact) for name in task]
+        found = [_wait(service, future) for future in answers]
+    finally:
+        service.close()
+    note(f"forgotten: {', '.join(task)}")
+    for proof in dict.fromkeys(map(encode, found)) if exact else ():
+        if certificate is None:
+            print(proof.decode())
+        else:
+            durable.replace(certificate, [proof])
+            note(f"certificate: {certificate}")
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A JSON file.")],
+    data: Data,
+    task: Annotated[str | None, typer.Option(help="The name that was forgotten.")] = None,
+) -> None:
+    """Verify a certificate of exact forgetting: replay the log and compare; changes nothing."""
+    from romco.forgetting import decode_certificate
+    from romco.server.protocol import Settings
+    from romco.server.store import DATABASE, Store
+
+    try:
+        proof = decode_certificate(certificate.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{certificate.name} is no certificate: {error}") from None
+    if proof.version != __version__:
+        raise ValueError(f"the certificate is of romco {proof.version}: verify it with that one")
+    if not (data / DATABASE).exists():
+        raise FileNotFoundError(f"{data} is no folder of a service")
+    with Store(data, Settings()) as store:
+        checks = _check(store, proof, task)
+    for what, holds in checks.items():
+        note(f"{what}: {'yes' if holds else 'NO'}")
+    if not all(checks.values()):
+        note("not verified; a later exact forgetting changes the log: use its certificate")
+        raise typer.Exit(1)
+    note("verified")
+
+
+def _check(store: "Store", proof: "Certificate", task: str | None) -> dict[str, bool]:
+    """Return what a certificate states, and whether it holds."""
+    from romco.forgetting import Replay, hash_bytes, hash_file, hash_log
+    from romco.server.store import list_stored
+
+    checks = {}
+    if task is not None:
+        checks["the certificate names the task"] = proof.names(task)
+        stored = list_stored(store.folder, task)
+        checks["the database does not know the task"] = not any(stored.values())
+    last = proof.log.sequence
+    with tempfile.TemporaryDirectory() as folder, Replay(store, Path(folder), ()) as replay:
+        base = store.folder / replay.base[1]
+        checks["the log begins with the same model"] = hash_file(base) == proof.base.sha256
+        checks["the log is the same"] = _last(hash_log(store, last)) == proof.log.sha256
+        _last(replay.open())
+        with _bar() as bar:
+            line = bar.add_task("replaying", total=1.0)
+            while replay.advance(last):
+                bar.update(line, completed=replay.share)
+        log = _last(hash_log(replay.new, last))
+        _, state, scores = replay.served.copy()
+        file = Path(folder) / replay.new.save_model(state, last)
+        checks["the log follows from its events alone"] = log == proof.log.sha256
+        checks["the model follows from the log"] = hash_file(file) == proof.model.sha256
+        checks["the scores follow from the log"] = hash_bytes(scores) == proof.scores
+        if task is not None:
+            checks["the model does not know the task"] = not replay.served.knows(task)
+    return checks
+
+
+def _last(steps: Any) -> Any:
+    """Run a generator to its end; return what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def _wait(service: Any, future: Future[Any]) -> Any:
+    """Return the result of a future; show the progress of the replay until it comes."""
+    with _bar() as bar:
+        line = bar.add_task("replaying", total=1.0)
+        while True:
+            try:
+                return future.result(LOOK_SECONDS)
+            except NotDone:
+                bar.update(line, completed=service.exact.share or 0.0)
+
+
+def _bar() -> Bar:
+    return Bar(console=console, transient=True, disable=not console.is_terminal)
+
+
+def _no_model() -> NoReturn:
+    raise ValueError("the folder has no model")

@@ -1,0 +1,117 @@
+"""The data file that C and JavaScript read: named blocks of numbers; `docs/export-format.md`."""
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from romco.exporting.tables import ModelTables
+from romco.io import durable
+from romco.learners.frozen import Lane
+
+MAGIC, VERSION = b"romcoexp", 1
+PARTS = ("weight", "variance", "factor")  # codes of a lane's part are places in it
+NAME_BYTES, ALIGNMENT = 24, 8
+DATA_FILE = "model.romcoexp"
+PROGRAMS = {"c": ("romco.h",), "js": ("romco.mjs", "example.html")}
+
+
+class Block(NamedTuple):
+    """A named part of the file; its content may come in pieces."""
+
+    name: str
+    size: int  # bytes
+    content: Iterable[bytes | memoryview]
+
+
+def write_program(tables: ModelTables, to: str, folder: Path) -> list[Path]:
+    """Write the data file, and the program that reads it, in C ("c") or JavaScript ("js")."""
+    written = [folder / DATA_FILE]
+    durable.replace(written[0], data_file(tables))
+    for name in PROGRAMS[to]:
+        written.append(folder / name)
+        durable.replace(written[-1], [files("romco.exporting").joinpath(name).read_bytes()])
+    return written
+
+
+def data_file(tables: ModelTables) -> Iterator[bytes | memoryview]:
+    """Yield the content of the file, a chunk of pairs at a time."""
+    blocks = list(_blocks(tables))
+    offset = len(MAGIC) + 8 + len(blocks) * (NAME_BYTES + 16)
+    header = [MAGIC, struct.pack("<II", VERSION, len(blocks))]
+    for block in blocks:
+        header.append(struct.pack(f"<{NAME_BYTES}sQQ", block.name.encode(), offset, block.size))
+        offset += block.size + -block.size % ALIGNMENT
+    yield b"".join(header)
+    for block in blocks:
+        yield from block.content
+        yield bytes(-block.size % ALIGNMENT)
+
+
+def _blocks(tables: ModelTables) -> Iterator[Block]:
+    predictor = tables.predictor
+    units = predictor.units
+    lanes = predictor.pairs.lanes
+    entries = tables.covariance_entries()
+    sizes = [len(tables.feature_names), len(tables.task_names), tables.n_pairs, len(entries.at)]
+    listed = predictor.inputs, predictor.features.lanes, predictor.tasks.lanes, lanes
+    functions = tables.functions
+    counts = len(functions.features), len(functions.scales)
+    yield _array("size", "<i8", [*sizes, *map(len, listed), *counts])
+    yield _array("number", "<f8", [units.row, units.common, units.empty, tables.calibration])
+    yield _array("stack.weight", "<f8", tables.weights)
+    yield _array("stack.covariance", "<f8", predictor.covariance)
+    yield _array("intercept", "<f8", predictor.intercepts)
+    yield _array("unit", "<f8", tables.units)
+    yield from _names("feature", tables.feature_names)
+    yield from _table("feature", predictor.features.lanes, tables.features)
+    yield from _names("task", tables.task_names)
+    yield from _table("task", predictor.tasks.lanes, tables.tasks)
+    yield _array("pair.lane", "<i4", _codes(lanes))
+    yield _array("pair.start", "<i8", tables.pair_starts())
+    yield _array("pair.feature", "<i4", tables.pair_features)
+    chunks = map(partial(_bytes_of, "<f8"), tables.pair_values())
+    yield Block("pair.value", 8 * tables.n_pairs * len(lanes), chunks)
+    yield _array("covariance.at", "<i4", entries.at)
+    yield _array("covariance.value", "<f8", entries.values)
+    yield _array("wave.feature", "<i4", functions.features)
+    knots = np.column_stack([functions.has_knots, functions.knots])
+    yield _array("wave.knot", "<f8", knots)
+    yield _array("function.factor", "<i4", functions.factors)
+    yield _array("function.scale", "<f8", functions.scales)
+    yield from _names("class", tables.classes)
+    text = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix}).encode()
+    yield Block("schema", len(text), [text])
+
+
+def _names(what: str, names: Sequence[str]) -> Iterator[Block]:
+    texts = list(map(str.encode, names))
+    yield _array(f"{what}.start", "<i8", np.cumsum([0, *map(len, texts)]))
+    yield Block(f"{what}.name", sum(map(len, texts)), texts)
+
+
+def _table(what: str, lanes: Sequence[Lane], values: Any) -> Iterator[Block]:
+    yield _array(f"{what}.lane", "<i4", _codes(lanes))
+    yield _array(f"{what}.value", "<f8", values)
+
+
+def _codes(lanes: Sequence[Lane]) -> list[int]:
+    """Return two numbers for each lane: the code of its part, and its input."""
+    codes = []
+    for lane in lanes:
+        codes += [PARTS.index(lane.part), lane.input]
+    return codes
+
+
+def _array(name: str, kind: str, values: Any) -> Block:
+    content = _bytes_of(kind, values)
+    return Block(name, content.nbytes, [content])
+
+
+def _bytes_of(kind: str, values: Any) -> memoryview:
+    return np.ascontiguousarray(values, dtype=kind).reshape(-1).view(np.uint8).data

@@ -1,0 +1,421 @@
+"""SQL: tables of weights as CSV files, and views that predict, for DuckDB, SQLite and PostgreSQL.
+
+Events are rows of the table ``romco_event``: an id, the task, and a column for each of the model's.
+The view ``romco_prediction`` has margin, probability and label of each. One script per engine makes
+the tables, loads the files and makes the views; these are the same for all engines.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import pi, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from romco.exporting.tables import ModelTables
+from romco.io import durable
+from romco.learners.frozen import KNOTS, UNIT_FIELDS, Lane
+
+KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
+EVENT_COLUMNS = ("id", "task")
+LOADING = {  # of a table by engine, where scripts run in the folder
+    "duckdb": "COPY {table} FROM '{table}.csv' (HEADER);",
+    "sqlite": ".import --csv --skip 1 {table}.csv {table}",
+    "postgresql": "\\copy {table} FROM '{table}.csv' WITH (FORMAT csv, HEADER)",
+}
+INDEXED = {  # columns by which rows are found, if an engine does not hash them
+    "romco_feature": "name",
+    "romco_task": "name",
+    "romco_pair": "task, feature",
+}
+VIEWS = ("romco_prediction", "romco_value")  # the first reads the second
+NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
+LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
+WHOLE_NUMBERS = {
+    *("task", "feature", "input", "first", "second", "new_task", "constant"),
+    *("has_knots", "first_order", "second_order"),
+}
+TEXTS = {"name", "negative", "positive"}
+
+
+def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
+    """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
+    _check(tables)
+    written = []
+    definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
+    for name, columns in _small_tables(tables).items():
+        written.append(folder / f"{name}.csv")
+        definitions.append(_definition(name, columns))
+        durable.replace(written[-1], _csv([columns]))
+    lanes = _names_of(tables.predictor.pairs.lanes)
+    written.append(folder / "romco_pair.csv")
+    definitions.append(_definition("romco_pair", ("task", "feature", *lanes)))
+    durable.replace(written[-1], _csv(_pairs(tables, lanes)))
+    definitions.append(_event_table(tables))
+    views = [_values_view(tables), _prediction_view(tables)]
+    names = [path.stem for path in written]
+    for engine, loading in LOADING.items():
+        loads = [loading.format(table=name) for name in names]
+        indexed = {} if engine == "duckdb" else INDEXED
+        for name, keys in indexed.items():
+            loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
+        script = "\n".join([*definitions, *loads, "", *views])
+        written.append(folder / f"{engine}.sql")
+        durable.replace(written[-1], [script.encode()])
+    return written
+
+
+def _check(tables: ModelTables) -> None:
+    for name, kind in tables.columns.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"column {name!r} of kind {kind!r} cannot be exported to SQL, whose views read "
+                "numbers and whole categories only: leave it out, or export to JavaScript"
+            )
+        if name.lower() in EVENT_COLUMNS:
+            raise ValueError(f"column {name!r} has the name of a column of romco_event: rename it")
+    if "" in tables.task_names:
+        raise ValueError("a task's name is empty: SQL takes that for a new task; name it")
+
+
+# Tables
+
+
+def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
+    """Return the columns of all tables but that of pairs."""
+    predictor = tables.predictor
+    units, inputs = predictor.units, len(predictor.inputs)
+    d, m = len(tables.feature_names), len(tables.task_names)
+    number = {
+        "row_unit": units.row,
+        "common": units.common,
+        "empty": units.empty,
+        "calibration": tables.calibration,
+        "new_task": m,
+        "constant": d,
+        "negative": tables.classes[0],
+        "positive": tables.classes[1],
+    }
+    n = len(tables.features)
+    padding = np.zeros((n - d, len(UNIT_FIELDS)))
+    unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
+    unit |= dict(zip(UNIT_FIELDS, np.vstack([tables.units, padding]).T, strict=True))
+    task = {"task": np.arange(m + 1), "name": [*tables.task_names, ""]}
+    stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
+    first, second = np.nonzero(stacking)
+    return {
+        "romco_number": {name: [value] for name, value in number.items()},
+        "romco_feature": unit | _columns(predictor.features.lanes, tables.features),
+        **_function_tables(tables),
+        "romco_task": task | _columns(predictor.tasks.lanes, tables.tasks),
+        "romco_covariance": _covariances(tables),
+        "romco_input": {
+            "input": np.arange(inputs),
+            "name": predictor.inputs,
+            "intercept": predictor.intercepts,
+            "weight": tables.weights,
+        },
+        "romco_stacking": {
+            "first": first,
+            "second": second,
+            "value": stacking[first, second],
+        },
+    }
+
+
+def _function_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
+    """Return features that have waves, their knots, and products of waves."""
+    functions = tables.functions
+    numbers = functions.has_knots == 1
+    place, order, second, second_order = functions.factors.T
+    other = np.where(second < 0, -1, functions.features[second] if len(second) else second)
+    return {
+        "romco_wave": {
+            "feature": functions.features,
+            "has_knots": functions.has_knots,
+        },
+        "romco_knot": {
+            "feature": np.repeat(functions.features[numbers], KNOTS),
+            "knot": functions.knots[numbers].ravel(),
+        },
+        "romco_function": {
+            "feature": len(tables.feature_names) + 1 + np.arange(len(functions.scales)),
+            "first": functions.features[place],
+            "first_order": order,
+            "second": other,
+            "second_order": second_order,
+            "scale": functions.scales,
+        },
+    }
+
+
+def _covariances(tables: ModelTables) -> dict[str, Any]:
+    """Return pairs of features, and what they add to the variance of each input."""
+    entries = tables.covariance_entries()
+    pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
+    values = np.zeros((len(pairs), len(tables.predictor.inputs)))
+    values[row.ravel(), entries.at[:, 0]] = entries.values
+    columns: dict[str, Any] = {"first": pairs[:, 0], "second": pairs[:, 1]}
+    for k in _inputs_with_covariances(tables):
+        columns[f"variance_{k}"] = values[:, k]
+    return columns
+
+
+def _inputs_with_covariances(tables: ModelTables) -> list[int]:
+    return [one.input for one in tables.covariances]
+
+
+def _columns(lanes: tuple[Lane, ...], values: Any) -> dict[str, Any]:
+    return dict(zip(_names_of(lanes), values.T, strict=True))
+
+
+def _names_of(lanes: tuple[Lane, ...]) -> list[str]:
+    return [f"{lane.part}_{lane.input}" for lane in lanes]
+
+
+def _pairs(tables: ModelTables, lanes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of the table of pairs, some rows at a time; at first none."""
+    begin = 0
+    yield dict.fromkeys(("task", "feature", *lanes), np.empty(0))
+    for values in tables.pair_values():
+        part = slice(begin, begin + len(values))
+        begin = part.stop
+        numbers = {"task": tables.pair_tasks[part], "feature": tables.pair_features[part]}
+        yield numbers | dict(zip(lanes, values.T, strict=True))
+
+
+def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield columns as CSV; numbers have as many digits as they need."""
+    try:
+        import pyarrow
+        from pyarrow import csv
+    except ImportError:
+        raise ImportError("SQL needs the package pyarrow: pip install 'romco[export]'") from None
+    for k, columns in enumerate(parts):
+        sink = pyarrow.BufferOutputStream()
+        table = pyarrow.table({name: np.ascontiguousarray(v) for name, v in columns.items()})
+        csv.write_csv(table, sink, csv.WriteOptions(include_header=k == 0))
+        yield sink.getvalue().to_pybytes()
+
+
+def _definition(table: str, columns: Iterable[str]) -> str:
+    """Return the statements that make a table."""
+    lines = []
+    for name in columns:
+        kind = "DOUBLE PRECISION NOT NULL"
+        if name in WHOLE_NUMBERS:
+            kind = "BIGINT NOT NULL"
+        elif name in TEXTS:
+            kind = "TEXT"  # the new task has none, and neither have functions
+        lines.append(f'    "{name}" {kind}')
+    inner = ",\n".join(lines)
+    return f"DROP TABLE IF EXISTS {table};\nCREATE TABLE {table} (\n{inner}\n);"
+
+
+def _event_table(tables: ModelTables) -> str:
+    """Return the statement that makes the table of events, if there is none."""
+    columns = ["    id TEXT PRIMARY KEY", "    task TEXT"]
+    for name, kind in tables.columns.items():
+        columns.append(f"    {_quoted(name)} {KINDS[kind]}")
+    inner = ",\n".join(columns)
+    return f"CREATE TABLE IF NOT EXISTS romco_event (\n{inner}\n);"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# Views
+
+
+def _values_view(tables: ModelTables) -> str:
+    """Return the view of the events' features and their values."""
+    parts = []
+    for name, kind in tables.columns.items():
+        cell = f"e.{_quoted(name)}"
+        if kind == "number":
+            value, found = f"CAST({cell} AS DOUBLE PRECISION)", _literal(name)
+            there = f"abs({cell}) <= 1e60"
+        else:
+            value, found = "1.0", f"{_literal(name + '=')} || {cell}"
+            there = f"{cell} IS NOT NULL"
+        selected = f"    SELECT e.id, {found} AS name, {value} AS x"
+        parts.append(f"{selected} FROM romco_event e WHERE {there}")
+    inner = "\n    UNION ALL\n".join(parts)
+    return f"CREATE VIEW romco_value AS\n{inner};\n"
+
+
+def _prediction_view(tables: ModelTables) -> str:
+    """Return the view of predictions: `romco.learners.frozen`'s formula.
+
+    All steps are materialized: engines that inline them repeat each step wherever it is used.
+    """
+    of_task, of_feature, of_pair = (
+        _names_of(table.lanes)
+        for table in (tables.predictor.tasks, tables.predictor.features, tables.predictor.pairs)
+    )
+    z = []
+    sums = []
+    blocks = _inputs_with_covariances(tables)
+    for k in range(len(tables.predictor.inputs)):
+        terms = {}
+        for part, power in (("weight", "u.u"), ("variance", "u.u * u.u")):
+            lane = f"{part}_{k}"
+            factors = [f"f.{lane}"] * (lane in of_feature)
+            factors += [f"coalesce(p.{lane}, 0.0)"] * (lane in of_pair)
+            sums += [f"sum(({' + '.join(factors)}) * {power}) AS {lane}"] * bool(factors)
+            terms[part] = [f"t.{lane}"] * (lane in of_task)
+            terms[part] += [f"coalesce(s.{lane}, 0.0)"] * bool(factors)
+        terms["weight"].append("i.intercept")
+        if k in blocks:
+            terms["variance"].append(f"coalesce(c.variance_{k}, 0.0)")
+        factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""
+        mean = f"({' + '.join(terms['weight'])})"
+        variance = " + ".join(terms["variance"])
+        value = _moderated(mean, variance) if variance else mean
+        z.append(f"        WHEN {k} THEN {factor}{value}")
+    products = [f",\n           sum(v.variance_{k} * a.u * b.u) AS variance_{k}" for k in blocks]
+    listed = [f",\n           {entry}" for entry in sums]
+    log_odds = f"CASE WHEN abs(x.z) <= {LARGEST_LOG_ODDS} THEN x.z" + (
+        f" WHEN x.z > 0 THEN {LARGEST_LOG_ODDS}.0 ELSE -{LARGEST_LOG_ODDS}.0 END"
+    )
+    return f"""CREATE VIEW romco_prediction AS
+WITH given AS MATERIALIZED (
+    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, n.row_unit, n.common, n.empty,
+           CASE WHEN abs(v.x) < 1e-150 OR f.count = 0.0 THEN NULL ELSE f.count END AS n
+    FROM romco_value v JOIN romco_feature f ON f.name = v.name CROSS JOIN romco_number n
+),
+-- A feature is measured anew where n is not null.
+counted AS MATERIALIZED (
+    SELECT *, CASE WHEN n IS NULL THEN NULL WHEN x > bound THEN bound
+                   WHEN x < -bound THEN -bound ELSE x END AS y
+    FROM given
+),
+moments AS MATERIALIZED (
+    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square FROM counted
+),
+centred AS MATERIALIZED (
+    SELECT *, mean * share * CASE
+        WHEN mean_square - mean * mean > 1e-9 * mean_square
+        THEN (n - 1.0) * mean * mean / ((n - 1.0) * mean * mean + mean_square - mean * mean)
+        ELSE 1.0 END AS middle
+    FROM moments
+),
+spread AS MATERIALIZED (
+    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread FROM centred
+),
+sized AS MATERIALIZED (
+    SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
+    FROM spread
+),
+logs AS MATERIALIZED (SELECT *, ln(size) - common AS r FROM sized),
+scales AS MATERIALIZED (
+    SELECT id, feature, x, is_zero, zero, row_unit, empty,
+           coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
+           coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
+    FROM logs
+),
+scaled AS MATERIALIZED (
+    SELECT id, feature, empty, row_unit * CASE
+        WHEN is_zero THEN zero
+        WHEN x - middle > far THEN scale * far
+        WHEN x - middle < -far THEN -scale * far
+        ELSE scale * (x - middle) END AS u
+    FROM scales
+),
+filled AS MATERIALIZED (
+    SELECT id, feature, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
+),
+unit AS MATERIALIZED (
+    SELECT id, feature, CASE WHEN sum(u * u) OVER (PARTITION BY id) < empty THEN 0.0 ELSE u END AS u
+    FROM filled
+),
+-- Functions of features: products of waves of ranks.
+ranked AS MATERIALIZED (
+    SELECT v.id, w.feature, w.has_knots, v.x,
+           sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
+           sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
+           max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
+           min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
+    FROM given v JOIN romco_wave w ON w.feature = v.feature
+    LEFT JOIN romco_knot k ON k.feature = w.feature
+    WHERE v.x <> 0.0 OR w.has_knots = 1
+    GROUP BY v.id, w.feature, w.has_knots, v.x
+),
+waves AS MATERIALIZED (
+    SELECT id, feature, has_knots, CASE
+        WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
+        ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
+    FROM ranked
+),
+entry AS MATERIALIZED (
+    SELECT id, feature, u FROM unit
+    UNION ALL
+    SELECT a.id, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
+        WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
+        ELSE {_wave("b", "f.second_order")} END
+    FROM waves a JOIN romco_function f ON f.first = a.feature
+    LEFT JOIN waves b ON b.id = a.id AND b.feature = f.second
+),
+event AS MATERIALIZED (
+    SELECT e.id, coalesce(t.task, n.new_task) AS task
+    FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
+),
+sums AS MATERIALIZED (
+    SELECT u.id{"".join(listed)}
+    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
+    LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
+    GROUP BY u.id
+),
+with_constant AS MATERIALIZED (
+    SELECT id, feature, u FROM entry
+    UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
+),
+covariances AS MATERIALIZED (
+    SELECT a.id{"".join(products)}
+    FROM with_constant a JOIN romco_covariance v ON v.first = a.feature
+    JOIN with_constant b ON b.id = a.id AND b.feature = v.second
+    GROUP BY a.id
+),
+z AS MATERIALIZED (
+    SELECT e.id, i.input, i.weight, CASE i.input
+{chr(10).join(z)}
+        END AS z
+    FROM event e JOIN romco_task t ON t.task = e.task CROSS JOIN romco_input i
+    LEFT JOIN sums s ON s.id = e.id LEFT JOIN covariances c ON c.id = e.id
+),
+mean AS MATERIALIZED (SELECT id, sum(weight * z) AS mean FROM z GROUP BY id),
+variance AS MATERIALIZED (
+    SELECT a.id, sum(s.value * a.z * b.z) AS variance
+    FROM z a JOIN romco_stacking s ON s.first = a.input
+    JOIN z b ON b.id = a.id AND b.input = s.second
+    GROUP BY a.id
+),
+margins AS MATERIALIZED (
+    SELECT m.id, {_moderated("m.mean", "coalesce(v.variance, 0.0)")} AS margin
+    FROM mean m LEFT JOIN variance v ON v.id = m.id
+)
+SELECT x.id, x.margin,
+       1.0 / (1.0 + exp(-({log_odds}))) AS probability,
+       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
+FROM (
+    SELECT m.id, m.margin, m.margin * n.calibration AS z, n.positive, n.negative
+    FROM margins m CROSS JOIN romco_number n
+) x;
+"""
+
+
+def _wave(table: str, order: str) -> str:
+    """Return the wave of a rank, or of an indicator."""
+    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
+    return f"CASE WHEN {table}.has_knots = 1 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
+
+
+def _moderated(mean: str, variance: str) -> str:
+    """Return log-odds shrunk by their variance."""
+    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
+    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"

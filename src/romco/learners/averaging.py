@@ -1,0 +1,187 @@
+"""One learner from several that learned the same events, each in an order of its own.
+
+Margins are linear in the weights, so the mean of the weights has the mean of the margins. Arrays
+are averaged by the names of their fields. Covariances of frequent features and counts of events
+are those of one order: each answer was learned once in each. What follows the last events is that
+of the order given.
+
+The order in which events were given takes part as far as it matters. The stacking weights for
+frozen predictions differ between random orders by chance. Where those of the given order differ
+more, later events are unlike earlier ones, and that order shows how well learners predict them.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS
+from romco.learners.base import Arrays
+
+Numbers = NDArray[np.float64]
+Auto = Any  # romco-auto, which is made of this
+GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
+CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
+AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance")
+INTERCEPTS = ("global_intercept", "mixed_intercept")
+LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
+LAST_OF_PLACES = ("moment_mean", "moment_spent")
+BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
+UNIT_FIELDS = (
+    *("count", "total", "square", "centre", "size", "factor", "due_count", "due_events"),
+)
+COUNTED = [UNIT_FIELDS.index(n) for n in ("count", "total", "square", "due_count", "due_events")]
+
+
+def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
+    """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
+
+    ``first`` and ``others`` learned the same events in random orders, after all had observed them.
+    """
+    states = [learner.arrays() for learner in (first, *others, given)]
+    weights = np.array([state["frozen_weight"] for state in states])
+    matters = order_effect(weights[:-1], weights[-1], states[0]["frozen_covariance"])
+    share = GIVEN_ORDER_SHARE * matters
+    n = len(states) - 1
+    shares = np.append(np.full(n, (1.0 - share) / n), share)
+    first.kernel.restart_subspace()
+    directions = first.directions().copy()
+    _average_arrays(states, shares)
+    shuffled = weights[:-1].mean(axis=0)
+    states[0]["frozen_weight"][:] = shuffled + matters * (weights[-1] - shuffled)
+    first.pair_store.load(_averaged_pairs(states, shares))
+    first.kernel.others_change()
+    first.kernel.subspace.lose_track()
+    rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
+    first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
+
+
+def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> float:
+    """Return how far an order of events differs from random ones: 0 where it is like them, up to 1.
+
+    It is the factor by which James and Stein shrink the weights (n,) of the given order to the
+    mean of those of random orders (k, n), whose variance is a multiple of a covariance (n, n).
+
+    >>> random = np.array([[0.9, 0.1, 0.0], [1.1, -0.1, 0.1], [1.0, 0.0, -0.1]])
+    >>> order_effect(random, np.array([1.05, 0.05, 0.0]), np.eye(3))
+    0.0
+    >>> round(order_effect(random, np.array([0.0, 2.0, 0.0]), np.eye(3)), 2)
+    0.99
+    """
+    k, n = shuffled.shape
+    precision = np.linalg.pinv(covariance, hermitian=True)
+    centre = shuffled.mean(axis=0)
+    spread = shuffled - centre
+    variance = np.einsum("ki,ij,kj->", spread, precision, spread) / (n * (k - 1)) * (1.0 + 1.0 / k)
+    difference = given - centre
+    distance = difference @ precision @ difference
+    by_chance = CAUTION * (n - 2) * variance
+    return float(1.0 - by_chance / distance) if distance > by_chance else 0.0
+
+
+def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
+    """Replace arrays of the first state that are not of pairs or directions by means."""
+    first, given = states[0], states[-1]
+    variances = [first["features"][at].copy() for at in _block_variances(first)]
+    _average_places(states, shares)
+    _average_functions(states, shares)
+    for name in AVERAGED:
+        first[name][...] = _mean(map(itemgetter(name), states), shares)
+    for name in INTERCEPTS:
+        first[name][:, 0] = _mean(map(itemgetter(name), states), shares)[:, 0]
+    for at, values in zip(_block_variances(first), variances, strict=True):
+        first["features"][at] = values  # as in the blocks, which stay
+    last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
+    first["stream"][last] = given["stream"][last]
+    first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
+    first["typical"][0] *= 0.5
+
+
+def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
+    """Average variances of slopes over the states in which a feature has a place."""
+    first = states[0]
+    judged = filter(re.compile("evidence|variance").match, PLACE_FIELDS)
+    averaged = _columns(PLACE_FIELDS, list(judged))
+    last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
+    for k in np.flatnonzero(_are_features(first, first["frequent"])):
+        feature = first["frequent"][k]
+        total = np.zeros(len(averaged))
+        weight = 0.0
+        for state, share in zip(states, shares, strict=True):
+            for at in np.flatnonzero(state["frequent"][1:] == feature) + 1:
+                total += share * state["places"][at, averaged]
+                weight += share
+                latest = state["places"][at, last]  # in the end that of the given order
+        first["places"][k, last] = latest
+        first["places"][k, averaged] = total / weight
+
+
+def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
+    """Average weights of the functions of columns that the first state has.
+
+    A function that a state does not have counts as zero.
+    """
+    first = states[0]
+    weights = filter(re.compile(".*(mean|copy)").match, FEATURE_FIELDS)
+    averaged = _columns(FEATURE_FIELDS, list(weights))
+    places = list(map(_function_places, states))
+    for definition, k in places[0].items():
+        total = np.zeros(len(averaged))
+        for state, known, share in zip(states, places, shares, strict=True):
+            if definition in known:
+                total += share * state["functions"][known[definition], averaged]
+        first["functions"][k, averaged] = total
+
+
+def _function_places(state: Arrays) -> dict[frozenset[tuple[float, float]], int]:
+    """Return the place of each function by its factors: a column and an order each."""
+    places = {}
+    for k, (used, *factors) in enumerate(state["definitions"].tolist()):
+        if used:
+            column, order, second, second_order = factors
+            places[frozenset(((column, order), (second, second_order)))] = k
+    return places
+
+
+def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
+    """Return which places of a block are those of features."""
+    return (places >= 0.0) & (places < len(arrays["features"]))
+
+
+def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the places of some fields."""
+    return list(map(fields.index, names))
+
+
+def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
+    """Return where ``features`` has the variances of each block's features."""
+    found = []
+    for name, field in BLOCKS.items():
+        features = arrays[name][1:]
+        placed = features[_are_features(arrays, features)].astype(np.intp)
+        found.append((placed, FEATURE_FIELDS.index(field)))
+    return found
+
+
+def _averaged_pairs(states: Sequence[Arrays], shares: Numbers) -> Arrays:
+    """Return the mean of stored pairs; one that a state does not have counts as zero."""
+    values = list(map(itemgetter("personal"), states))
+    if "personal_keys" not in states[0]:
+        return {"personal": _mean(values, shares)}
+    stored = list(map(itemgetter("personal_keys"), states))
+    keys = np.unique(np.concatenate(stored))
+    mean = np.zeros((len(keys), values[0].shape[1]))
+    for own_keys, own, share in zip(stored, values, shares, strict=True):
+        mean[np.searchsorted(keys, own_keys)] += share * own
+    return {"personal": mean, "personal_keys": keys}
+
+
+def _mean(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:
+    """Return the sum of arrays times shares."""
+    total: Any = 0.0
+    for array, share in zip(arrays, shares, strict=True):
+        total = total + share * array
+    return np.asarray(total)

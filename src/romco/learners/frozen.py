@@ -1,0 +1,238 @@
+"""A frozen prediction of two classes as numbers: what an export writes, and other programs compute.
+
+An event of task i has values x_j of features j. With u_j = ``unit(x_j)``, see :class:`FrozenUnits`,
+each input k of the stacking model is::
+
+    sum_k      = intercept_k + t_ik + sum_j (w_jk + p_ijk) u_j
+    variance_k = s_ik + sum_j (v_jk + q_ijk) u_j^2 + sum_ab S_kab u_a u_b
+    z_k        = f_ik sum_k / sqrt(1 + pi max(0, variance_k) / 8)
+
+and the margin, which is a log-odds, is::
+
+    margin = sum_k W_k z_k / sqrt(1 + pi max(0, sum_kl C_kl z_k z_l) / 8)
+
+Lower-case letters are in tables whose columns are *lanes*: a lane is a part of one input, a weight
+(t, w, p), a variance (s, v, q) or a factor (f). What has no lane is 0; a factor is 1. S are
+covariances of few features, of the constant, u = 1, and of functions of features, which have
+weights as features have: see :class:`FrozenFunctions`. `docs/export-format.md` describes a file.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.learners.capabilities import Decomposed
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Part = Literal["weight", "variance", "factor"]
+
+UNBOUNDED = 1e300  # no value of a feature is larger
+FAR_SIZES = 10.0  # sizes from its centre beyond which a value is cut
+MIN_VALUES_OF_SIZE = 3  # from which the size of a feature is estimated
+PARTLY_CENTRED_SHARE = 0.7  # of events, from which on a feature is centred in part,
+WHOLLY_CENTRED_SHARE = 0.85  # and wholly
+CENTRING_RANGE = WHOLLY_CENTRED_SHARE - PARTLY_CENTRED_SHARE
+UNCENTRED_SHARE = 0.69  # of events, below which it is surely not
+ROUNDING = 1e-9  # share of a mean square below which a variance is rounding
+EMPTY_ROW_SQUARES = 1e-12  # sum of squares below which a row has no features
+
+UNIT_FIELDS = (
+    *("count", "total", "square", "bound", "share"),  # of a feature that its value measures anew
+    *("centre", "reach", "factor"),  # of any other feature: its count is 0
+    "zero",  # what a stored zero becomes; 0: it is no value
+)
+
+
+class Lane(NamedTuple):
+    """A column of a table: a part of one input of the stacking model."""
+
+    part: Part
+    input: int
+
+
+class FrozenUnits(NamedTuple):
+    """Numbers by which a value x of a feature becomes u.
+
+    A value below 1e-150 in size becomes ``row * zero``. Another one becomes
+    ``row * factor * clip(x - centre, -reach, reach)``. Where ``count`` is not 0, the feature is
+    measured anew with this value, as the learner would::
+
+        v = clip(x, -bound, bound);  mean = (total + v) / count;  square = (square + v^2) / count
+        known = (count - 1) mean^2 / ((count - 1) mean^2 + square - mean^2)
+        centre = mean * share * known
+        size^2 = square - 2 centre mean + centre^2
+        r = log(size) - common;  factor = exp(-common - r^5 / (r^4 + 1.4^4));  reach = 10 size
+
+    where ``known`` is 1 if square - mean^2 is at most 1e-9 square, and size^2 is square if it were
+    at most that. If the squares of all u add up to less than ``empty``, all are 0.
+    """
+
+    table: Numbers  # (d, 9), see UNIT_FIELDS
+    row: float  # one over the size of a row
+    common: float  # log size of most features
+    empty: float
+
+
+class Table(NamedTuple):
+    """Numbers by row and lane."""
+
+    lanes: tuple[Lane, ...]
+    values: Numbers  # (n, lanes)
+
+
+class PairTable(NamedTuple):
+    """Numbers of pairs of task and feature; all others are 0."""
+
+    lanes: tuple[Lane, ...]
+    task: Whole  # (p,)
+    feature: Whole  # (p,)
+    read: Callable[[Whole], Numbers]  # values (n, lanes) of some of the pairs
+
+
+class FrozenFunctions(NamedTuple):
+    """Functions of features: products of one or two waves.
+
+    A wave of order o of a value x is ``sqrt(2) cos(pi o r)``, where r is the rank of x among the
+    knots of its feature: with n of K knots below x, r = (n - 1/2 + t) / K, where t is how far x is
+    from the n-th knot to the next; (n + l / 2) / K where l knots equal x; 0 below all knots, and 1
+    above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0.
+    A missing value has waves of 0, and so has a zero of an indicator.
+    """
+
+    features: Whole  # (c,) that have waves
+    has_knots: Whole  # (c,) 1: a number, 0: an indicator
+    knots: Numbers  # (c, KNOTS) rising
+    factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
+    scales: Numbers  # (g,) that products are multiplied by
+    weights: Numbers  # (g, lanes), as those of features
+
+
+KNOTS = 32
+NO_PLACES = np.empty(0, dtype=np.int64)
+
+
+def no_functions(n_lanes: int) -> FrozenFunctions:
+    """Return functions of a predictor that has none."""
+    factors = np.empty((0, 4), dtype=np.int64)
+    knots, weights = np.empty((0, KNOTS)), np.empty((0, n_lanes))
+    return FrozenFunctions(NO_PLACES, NO_PLACES, knots, factors, np.empty(0), weights)
+
+
+FIRST_FUNCTION = -2  # of a covariance; the next one is -3
+
+
+class InputCovariance(NamedTuple):
+    """Covariances of the weights of one input."""
+
+    input: int
+    features: Whole  # (n,) -1 is the constant, -2 the first function, -3 the second
+    values: Numbers  # (n, n)
+
+
+@dataclass(frozen=True)
+class FrozenPredictor:
+    """All numbers of a frozen prediction; the module describes the formula."""
+
+    inputs: tuple[str, ...]
+    intercepts: Numbers  # (K,)
+    weights: Numbers  # (K,) of the stacking model
+    covariance: Numbers  # (K, K)
+    units: FrozenUnits
+    features: Table
+    tasks: Table
+    new_task: Numbers | None  # row of a task that is not known; None: a model starts it
+    pairs: PairTable
+    covariances: Sequence[InputCovariance] = ()
+    functions: FrozenFunctions | None = None
+
+
+def frozen_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
+    """Return the units of a row that comes next, from columns (d, 8) as `columns.pxd` has them."""
+    count, total, square, centre, size, factor, due_count, due_events = columns.T
+    now = events + 1.0
+    due = (count + 1.0 >= due_count) | ((centre != 0.0) & (now >= due_events))
+    bound = np.full(len(columns), UNBOUNDED)
+    several = count >= MIN_VALUES_OF_SIZE
+    bound[several] = FAR_SIZES * np.sqrt(square[several] / count[several])
+    share = np.clip(((count + 1.0) / now - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
+    has_zeros = counted_zeros(columns, now)
+    reach = FAR_SIZES * size
+    zero = np.where(has_zeros, factor * np.clip(-centre, -reach, reach), 0.0)
+    measured = np.column_stack([count + 1.0, total, square, bound, share])
+    kept = np.column_stack([centre, reach, factor])
+    measured[~due] = 0.0
+    kept[due] = 0.0
+    table = np.column_stack([measured, kept, zero])
+    return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
+
+
+def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
+    """Return for which features (d,) a zero is a value: see `has_zeros` in `columns.pxd`."""
+    count, total, square, centre = columns.T[:4]
+    spreads = total * total < (1.0 - ROUNDING) * square * count
+    always = count >= WHOLLY_CENTRED_SHARE * events
+    binary = (count >= UNCENTRED_SHARE * events) & ~spreads
+    return (centre != 0.0) & (always | binary)
+
+
+def plain_units(n_features: int) -> FrozenUnits:
+    """Return units in which values are as they are."""
+    kept = dict.fromkeys(UNIT_FIELDS, 0.0) | {"reach": UNBOUNDED, "factor": 1.0}
+    table = np.tile(list(kept.values()), (n_features, 1))
+    return FrozenUnits(table, 1.0, 0.0, 0.0)
+
+
+class LinearLearner(Protocol):
+    """A learner whose margins are its weights times x, and an intercept."""
+
+    n_features: int
+    n_tasks: int
+
+    def weights(self) -> Numbers:
+        """Return the weights (d, m)."""
+
+    def predict_frozen(self, round: Round) -> Numbers:
+        """Return margins (n,)."""
+
+
+def linear_predictor(learner: LinearLearner) -> FrozenPredictor:
+    """Return the predictor of a linear learner."""
+    if isinstance(learner, Decomposed):
+        left, right = learner.shared_factors()
+        own: Any = learner.personal_sparse().tocoo()
+        feature, task, values = own.coords[0], own.coords[1], own.data
+    else:
+        weights = learner.weights()
+        left = np.zeros((learner.n_features, 0))
+        right = np.zeros((learner.n_tasks, 0))
+        task, feature = np.nonzero(weights.T)
+        values = weights.T[task, feature]
+    rank = left.shape[1]
+    inputs = ("own", *(f"direction {c}" for c in range(1, rank + 1)))
+    weight, *directions = (Lane("weight", k) for k in range(rank + 1))
+    factors = tuple(Lane("factor", k) for k in range(1, rank + 1))
+    return FrozenPredictor(
+        inputs=inputs,
+        intercepts=np.zeros(rank + 1),
+        weights=np.ones(rank + 1),
+        covariance=np.zeros((rank + 1, rank + 1)),
+        units=plain_units(learner.n_features),
+        features=Table(tuple(directions), left),
+        tasks=Table((weight, *factors), np.column_stack([_intercepts(learner), right])),
+        new_task=None,
+        pairs=PairTable((weight,), task, feature, lambda places: values[places, None]),
+    )
+
+
+def _intercepts(learner: LinearLearner) -> Numbers:
+    """Return the margin (m,) that each task has without features."""
+    from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
+    m = learner.n_tasks
+    empty: Any = csr_array((m, learner.n_features))
+    return learner.predict_frozen(Round(np.arange(m), empty, np.empty(0)))

@@ -1,0 +1,233 @@
+"""Fit a model to a file, and score it on rows that were held out, beside one plain regression."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.io.formats import OpenFile
+from romco.io.modelfile import save
+from romco.io.reader import Block, Source
+from romco.kernels.io.encoded import Encoded
+from romco.model import Model
+from romco.model.engine import GivenRows
+from romco.model.features import Sparse, as_matrix
+from romco.model.fitting import fit
+from romco.runs.predict import known_rows, usable_blocks
+from romco.runs.resume import SourceRecord
+
+Numbers = NDArray[np.float64]
+Places = NDArray[np.intp]
+SAMPLED_ROWS = 100_000  # from which kinds of columns are inferred
+HELD_OUT = 0.2  # share of the rows
+BLOCK_ROWS = 10_000  # read at a time
+LEAST_PROBABILITY = 1e-15  # in a log loss
+MAX_ITERATIONS = 1000  # of the regression
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Mean losses on rows that were held out."""
+
+    error: float  # share of wrong labels; of numbers the root mean squared error
+    log_loss: float | None  # None for numbers
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores on some of the rows, by what was fitted to the others."""
+
+    name: str
+    rows: int
+    model: Errors
+    regression: Errors | None  # None where there is an offset, which it cannot take
+
+
+@dataclass
+class FitRun:
+    """One file that a new model is fitted to.
+
+    ``make`` returns a new model; ``report`` takes a text and the share of the work that is done.
+    """
+
+    source: Source
+    make: Callable[[], Model]
+    seed: int
+    report: Callable[[str, float], object]
+    skipped: int = 0  # bad rows
+
+    def read(self) -> Block:
+        """Return all rows of the file; ValueError where there are none."""
+        model = self.make()
+        labels_known = model.engine.target.kind == "number" or len(model.classes) == 2
+        parts = []
+        with self.source.open() as reader:
+            for block in usable_blocks(reader, self.source):
+                places = np.arange(len(block))
+                if labels_known:
+                    places = np.array(known_rows(model, self.source, block), dtype=np.intp)
+                self.skipped += len(block) - len(places)
+                parts.append(select(block, places))
+                self.report("reading", reader.progress() or 0.0)
+            self.skipped += reader.skipped
+        if not sum(map(len, parts)):
+            raise ValueError(f"{self.source.path} has no events to fit")
+        return join(parts)
+
+    def hold_out(self, rows: Block) -> Iterator[HeldOut]:
+        """Yield scores on the last fifth of the rows, and on a fifth that is drawn at random."""
+        n = len(rows)
+        size = int(HELD_OUT * n)
+        if not size:
+            return
+        order = np.arange(n)
+        yield self._score("last fifth", rows, order[:-size], order[-size:])
+        if self.make().engine.history is None:  # else rows need those before them
+            drawn = np.random.RandomState(self.seed).permutation(n)
+            chosen = np.sort(drawn[:size])
+            others = np.sort(drawn[size:])
+            yield self._score("random fifth", rows, others, chosen)
+
+    def fit(self, rows: Block, what: str = "all rows") -> Model:
+        """Return a new model, fitted to rows."""
+        model = self.make()
+        given = GivenRows(rows.features, rows.labels, rows.tasks, rows.weights, rows.offsets)
+        report = partial(self.report, f"fitting {what}")
+        fit(model.engine, given, np.random.RandomState(self.seed), report=report)
+        return model
+
+    def save(self, model: Model, rows: Block, path: Path) -> None:
+        """Write a model that goes on learning after the rows of the file."""
+        schema = self.source.schema
+        assert schema is not None
+        schema.store(model.session, path.name)
+        model.schema = schema
+        with OpenFile(self.source.path, self.source.format) as file:
+            record = SourceRecord.of(model.session, self.source.path, file.raw)
+        record.events = len(rows)
+        record.store(model.session, self.source.path, skipped=self.skipped, open=False)
+        save(model, path)
+
+    def _score(self, name: str, rows: Block, train: Places, test: Places) -> HeldOut:
+        learned = select(rows, train)
+        model = self.fit(learned, f"all but the {name}")
+        held_out = select(rows, test)
+        known = known_rows(model, replace(self.source, skip_bad=True), held_out)
+        held_out = select(held_out, np.array(known, dtype=np.intp))
+        self.report(f"one regression for the {name}", 0.0)
+        regression = None
+        if rows.offsets is None:
+            regression = score(model, held_out, regress(model, learned, held_out))
+        return HeldOut(
+            name, len(held_out), score(model, held_out, predict(model, held_out)), regression
+        )
+
+
+def select(rows: Block, places: Places) -> Block:
+    """Return some of the rows."""
+    tasks = [rows.tasks[i] for i in places]
+    labels = [rows.labels[i] for i in places]
+    lines = [rows.lines[i] for i in places]
+    weights = None if rows.weights is None else rows.weights[places]
+    offsets = None if rows.offsets is None else rows.offsets[places]
+    return Block(tasks, labels, lines, rows.features.at(places), weights, offsets)
+
+
+def join(blocks: list[Block]) -> Block:
+    """Return blocks end to end."""
+    lexicon = blocks[0].features.lexicon
+    tasks: list[str] = []
+    labels: list[str | None] = []
+    lines: list[int] = []
+    names: list[NDArray[np.int32]] = []
+    values: list[Numbers] = []
+    starts = [np.zeros(1, dtype=np.int64)]
+    for block in blocks:
+        own_values, own_names, own_starts, other = block.features
+        if other is not lexicon:  # it was too large to go on with
+            renumbered = np.array(list(map(lexicon.number, other.names)), dtype=np.int32)
+            own_names = renumbered[own_names]
+        tasks += block.tasks
+        labels += block.labels
+        lines += block.lines
+        names.append(own_names)
+        values.append(own_values)
+        starts.append(starts[-1][-1] + own_starts[1:])
+    ends = np.concatenate(starts)
+    features = Encoded(np.concatenate(values), np.concatenate(names), ends, lexicon)
+    weights = [block.weights for block in blocks if block.weights is not None]
+    offsets = [block.offsets for block in blocks if block.offsets is not None]
+    joined = (np.concatenate(parts) if parts else None for parts in (weights, offsets))
+    return Block(tasks, labels, lines, features, *joined)
+
+
+def predict(model: Model, rows: Block) -> Numbers:
+    """Return probabilities (n, K) of rows, or numbers (n,)."""
+    if model.engine.target.kind == "number":
+        return model.margins(rows.features, rows.tasks, offset=rows.offsets)
+    return model.predict_proba(rows.features, rows.tasks, offset=rows.offsets)
+
+
+def score(model: Model, rows: Block, predicted: Numbers) -> Errors:
+    """Return the errors of what was predicted of rows, whose labels the model knows."""
+    target = model.engine.target
+    truth = np.array(list(map(target.number_of, rows.labels)))
+    if target.kind == "number":
+        return Errors(float(np.sqrt(np.mean((predicted - truth) ** 2))), None)
+    places = _places_of(model, truth)
+    wrong = np.argmax(predicted, axis=1) != places
+    chances = predicted[np.arange(len(places)), places]
+    log_loss = -np.log(np.maximum(chances, LEAST_PROBABILITY)).mean()
+    return Errors(float(wrong.mean()), float(log_loss))
+
+
+def regress(model: Model, learned: Block, asked: Block) -> Numbers:
+    """Predict by one regression for all tasks: numbers of unit variance, the task one-hot."""
+    from scipy.sparse import hstack  # here: slow to import
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    features = model.engine.features
+    tables = []
+    for rows in (learned, asked):
+        read = features.read(rows.features)
+        assert isinstance(read, Sparse)
+        tables.append(as_matrix(read, features.width))
+    scale = StandardScaler(with_mean=False).fit(tables[0])
+    scale.scale_[_indicators(tables[0])] = 1.0
+    encode = OneHotEncoder(handle_unknown="ignore").fit(np.array(learned.tasks)[:, None])
+    x, asked_x = (
+        hstack([scale.transform(table), encode.transform(np.array(rows.tasks)[:, None])]).tocsr()
+        for table, rows in zip(tables, (learned, asked), strict=True)
+    )
+    truth = np.array(list(map(model.engine.target.number_of, learned.labels)))
+    if model.engine.target.kind == "number":
+        found = Ridge().fit(x, truth, sample_weight=learned.weights)
+        return np.asarray(found.predict(asked_x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        regression = LogisticRegression(max_iter=MAX_ITERATIONS)
+        regression.fit(x, _places_of(model, truth), sample_weight=learned.weights)
+    chances = np.zeros((asked_x.shape[0], len(model.classes)))
+    chances[:, regression.classes_] = regression.predict_proba(asked_x)
+    return chances
+
+
+def _indicators(table: Any) -> NDArray[np.bool_]:
+    """Return which columns (d,) of a CSR matrix hold nothing but zeros and ones."""
+    width = table.shape[1]
+    entries = np.bincount(table.indices, minlength=width)
+    ones = np.bincount(table.indices[table.data == 1.0], minlength=width)
+    return np.asarray(entries == ones)
+
+
+def _places_of(model: Model, numbers: Numbers) -> Places:
+    """Return the place of each label among the classes of a model."""
+    known = list(map(model.engine.target.number_of, model.classes))
+    return np.argmax(numbers[:, None] == np.array(known), axis=1)

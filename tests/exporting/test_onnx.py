@@ -1,0 +1,103 @@
+"""onnxruntime predicts from the graph what the model predicts."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import romco
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
+
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+
+def session_of(folder):
+    onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    return runtime.InferenceSession(folder / "model.onnx", options, providers=providers)
+
+
+def feeds(session, rows, tasks):
+    """Arrays of the graph's inputs: NaN and "" are missing."""
+    arrays = {"task": np.array(tasks, dtype=object)}
+    for column in session.get_inputs():
+        if column.name == "task":
+            continue
+        is_text = column.type == "tensor(string)"
+        missing = "" if is_text else np.nan
+        cells = [row.get(column.name) for row in rows]
+        values = [missing if cell is None else cell for cell in cells]
+        arrays[column.name] = np.array(values, dtype=object if is_text else np.float64)
+    return arrays
+
+
+def test_margins_are_the_same(tmp_path):
+    model = learned()
+    rows, tasks = events(10_000)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    assert {"task", "age", "town"} < {column.name for column in session.get_inputs()}
+    margin, probability, label = session.run(None, feeds(session, rows, tasks))
+    assert_close(margin, model.margins(rows, tasks), 1e-12)
+    assert_close(probability, model.predict_proba(rows, tasks)[:, 1], 1e-12)
+    assert label.tolist() == model.predict(rows, tasks).tolist()
+
+
+def test_functions_of_features(tmp_path, monkeypatch):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(1500)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    margin, *_ = session.run(None, feeds(session, rows, tasks))
+    assert_close(margin, margins_by_reference(model, predictor, rows, tasks), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])
+def test_linear_learners(name, tmp_path):
+    model = learned(name, n=150, users=10)
+    rows, tasks = events(300, users=10)
+    rows = [{**row, "income": None} for row in rows]
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    margin, *_ = session.run(None, feeds(session, rows, tasks))
+    assert_close(margin, model.margins(rows, tasks), 1e-11)
+
+
+def test_arrays_are_one_input(tmp_path):
+    rng = np.random.default_rng(0)
+    x, task = rng.normal(size=(200, 12)), rng.integers(5, size=200)
+    estimator = romco.ROMCOClassifier().fit(x, (x[:, 0] > 0).astype(int), task=task)
+    romco.export(estimator, "onnx", tmp_path)
+    new = np.arange(200) % 7
+    margin, _, label = session_of(tmp_path).run(
+        None, {"task": new.astype(str).astype(object), "x": x}
+    )
+    assert_close(margin, estimator.decision_function(x, task=new), 1e-12)
+    assert label.astype(int).tolist() == estimator.predict(x, task=new).tolist()
+
+
+def test_text_is_refused(tmp_path):
+    model = romco.Model(schema=romco.Schema({"says": "text"}))
+    model.learn([{"says": "buy now"}, {"says": "see you"}], ["spam", "ham"], ["ann"] * 2)
+    with pytest.raises(ValueError, match="column 'says' of kind 'text' cannot be exported to ONNX"):
+        romco.export(model, "onnx", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_column_called_task_is_refused(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = romco.Model()
+        model.learn([{"task": 1.0}, {"b": 1.0}], ["yes", "no"], ["ann"] * 2)
+    with pytest.raises(ValueError, match="a column is called 'task'"):
+        romco.export(model, "onnx", tmp_path)

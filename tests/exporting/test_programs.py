@@ -1,0 +1,173 @@
+"""C and JavaScript predict from the data file what the model predicts."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import romco
+from romco.learners import LEARNERS
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("cc")
+NODE = shutil.which("node")
+FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O2")
+needs_c = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+LINEAR = [name for name in LEARNERS if name != "romco-auto"]
+
+
+@pytest.fixture(scope="module")
+def auto():
+    return learned()
+
+
+def run(command, text):
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compiled(folder, *flags):
+    """Compile the program of margins with the header that an export has."""
+    romco.export(learned(n=20), "c", folder)
+    program = folder / "margins"
+    source = str(HERE / "margins.c")
+    run([COMPILER, *FLAGS, *flags, f"-I{folder}", source, "-lm", "-o", str(program)], None)
+    return program
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("program"))
+
+
+def predict_in_c(program, folder, rows, tasks):
+    """Margins and probabilities (n, 2) of rows that map features to values."""
+    lines = []
+    for row, task in zip(rows, tasks, strict=True):
+        cells = [cell for name, value in row.items() for cell in (name, value.hex())]
+        lines.append("\t".join([task, *cells]))
+    out = run([str(program), str(folder / "model.romcoexp")], "\n".join(lines) + "\n")
+    return np.array([line.split() for line in out.splitlines()], dtype=float)
+
+
+def predict_in_node(folder, rows, tasks):
+    """Margins and probabilities (n, 2) by romco.mjs."""
+    script = """
+        import { readFile } from "node:fs/promises";
+        import { Model } from "./romco.mjs";
+        const model = new Model(await readFile("model.romcoexp"));
+        const { rows, tasks } = JSON.parse(await readFile("events.json"));
+        const all = rows.map((x, k) => [model.margin(x, tasks[k]), model.probability(x, tasks[k])]);
+        console.log(JSON.stringify(all));
+    """
+    (folder / "predict.mjs").write_text(script)
+    (folder / "events.json").write_text(json.dumps({"rows": rows, "tasks": tasks}))
+    done = subprocess.run(
+        [NODE, "predict.mjs"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return np.array(json.loads(done.stdout))
+
+
+def check(model, found, rows, tasks, tolerance=1e-12):
+    margins, probabilities = found.T
+    assert_close(margins, model.margins(rows, tasks), tolerance)
+    assert_close(probabilities, model.predict_proba(rows, tasks)[:, 1], tolerance)
+
+
+@needs_c
+def test_c_has_the_same_margins(auto, program, tmp_path):
+    rows, tasks = events(10_000)
+    romco.export(auto, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [auto.schema.encode(row) for row in rows], tasks)
+    check(auto, found, rows, tasks)
+
+
+@needs_node
+def test_javascript_has_the_same_margins(auto, tmp_path):
+    rows, tasks = events(10_000)
+    romco.export(auto, "js", tmp_path)
+    check(auto, predict_in_node(tmp_path, rows, tasks), rows, tasks)
+
+
+@needs_c
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("new_task", ["mean", "zero"])
+def test_linear_learners(name, new_task, program, tmp_path):
+    model = learned(name, n=150, users=10, new_task=new_task)
+    rows, tasks = events(300, users=10)
+    rows = [{**row, "income": None} for row in rows]
+    romco.export(model, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [model.schema.encode(row) for row in rows], tasks)
+    check(model, found, rows, tasks, 1e-11)
+
+
+@needs_node
+def test_javascript_reads_text_and_dates(tmp_path):
+    rng = np.random.default_rng(2)
+    words = np.array(["Łódź", "naïve", "buy", "NOW", "x_1", "42", "don't", "Ünïcode"])
+    kinds = {"says": "text", "at": "date", "on": "day", "any": "free", "zip": "category"}
+    model = romco.Model(schema=romco.Schema(kinds))
+    rows = []
+    for k in range(300):
+        day = f"2024-{k % 12 + 1:02d}-{k % 28 + 1:02d}"
+        row = {"says": ", ".join(rng.choice(words, 5)), "at": f"{day} {k % 24:02d}:05", "on": day}
+        row |= {"any": ["7", "red", {"x": 2.5}, None, True][k % 5], "zip": 10115 + k % 3}
+        rows.append(row)
+    rows[5] |= {"says": "", "at": "no date", "on": "2024-02-30"}
+    labels = ["yes" if "buy" in row["says"] else "no" for row in rows]
+    model.learn(rows[:200], labels[:200], ["ann", "bob"] * 100)
+    romco.export(model, "js", tmp_path)
+    tasks = ["ann"] * 300
+    check(model, predict_in_node(tmp_path, rows, tasks), rows, tasks)
+
+
+@needs_c
+@needs_node
+def test_functions_of_features(program, tmp_path, monkeypatch):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(1500)
+    expected = margins_by_reference(model, predictor, rows, tasks)
+    romco.export(model, "js", tmp_path)
+    by_name = [model.schema.encode(row) for row in rows]
+    assert_close(predict_in_c(program, tmp_path, by_name, tasks)[:, 0], expected, 1e-12)
+    assert_close(predict_in_node(tmp_path, rows, tasks)[:, 0], expected, 1e-12)
+
+
+@needs_c
+def test_c_refuses_a_damaged_file(auto, tmp_path):
+    """With sanitizers: no damage makes it read beyond its memory."""
+    program = compiled(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    romco.export(auto, "c", tmp_path)
+    sound = (tmp_path / "model.romcoexp").read_bytes()
+    rng = np.random.default_rng(0)
+    header = 16 + 40 * int.from_bytes(sound[12:16], "little")
+    codes = set()
+    for k in range(90):
+        damaged = bytearray(sound[: rng.integers(len(sound))] if k % 3 == 0 else sound)
+        place = rng.integers(header + 100) if k % 3 == 1 else rng.integers(max(1, len(damaged)))
+        if place < len(damaged):
+            damaged[place] ^= 1 << rng.integers(8)
+        (tmp_path / "damaged").write_bytes(damaged)
+        done = subprocess.run(
+            [program, tmp_path / "damaged"],
+            input=b"user 1\tage\t40\ttown=Rome\t1\n",
+            capture_output=True,
+            check=False,
+        )
+        codes.add(done.returncode)
+        assert done.returncode in (0, 2), done.stderr
+    assert codes == {0, 2}  # what is not seen is a number that changed

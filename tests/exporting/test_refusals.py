@@ -1,0 +1,64 @@
+"""What cannot be exported says so, and nothing is written."""
+
+import numpy as np
+import pytest
+
+import romco
+from tests.exporting.streams import learned
+
+
+def refused(model, reason, folder, to="c"):
+    with pytest.raises(ValueError, match=reason):
+        romco.export(model, to, folder / "out")
+    assert not list(folder.rglob("*.*"))
+
+
+def two_classes(**options):
+    model = romco.Model(**options)
+    model.learn([{"a": 1.0}, {"b": 1.0}] * 4, ["yes", "no"] * 4, ["ann"] * 8)
+    return model
+
+
+def test_targets(tmp_path):
+    number = romco.Model(target="number")
+    number.learn([{"a": 1.0}], [2.5], ["ann"])
+    refused(number, "a model for number cannot be exported yet", tmp_path)
+    many = romco.Model(target="classes")
+    many.learn([{"a": 1.0}], ["x"], ["ann"])
+    refused(many, "a model for classes cannot be exported yet", tmp_path)
+    refused(romco.Model(), "does not know two classes yet", tmp_path)
+
+
+def test_histories_offsets_and_hashes(tmp_path):
+    model = romco.Model(history=["skill"])
+    model.learn([{"skill": "a"}, {"skill": "b"}], ["yes", "no"], ["ann"] * 2)
+    refused(model, "with history= cannot be exported", tmp_path)
+    model = romco.Model()
+    model.learn([{"a": 1.0}, {"b": 1.0}], ["yes", "no"], ["ann"] * 2, offset=[0.1, 0.2])
+    refused(model, "learned with offsets", tmp_path)
+    refused(two_classes(features=romco.Hashed(16)), "hashed features", tmp_path)
+
+
+def test_names_that_are_no_text(tmp_path):
+    model = two_classes()
+    model.learn_one({"a": 1.0}, "yes", ("shop", 7))
+    refused(model, r"task \('shop', 7\) cannot be exported", tmp_path)
+    model = two_classes()
+    model.learn([{1: 1.0}, {"1": 1.0}], ["yes", "no"], ["ann"] * 2)
+    refused(model, "two features are called '1' as text", tmp_path)
+
+
+def test_a_bare_learner(tmp_path):
+    refused(romco.learner("pa-unique", 3, 2), "which know names, not PassiveAggressive", tmp_path)
+
+
+def test_an_unknown_format(tmp_path):
+    refused(learned(n=50), "no format 'pmml': there are c, js, onnx and sql", tmp_path, "pmml")
+
+
+def test_a_live_model_is_left_as_it_was(tmp_path):
+    model = learned("pa-unique", n=50)
+    before = model.state()["arrays"]
+    romco.export(model, "c", tmp_path)
+    after = model.state()["arrays"]
+    assert all(np.array_equal(before[name], after[name]) for name in before)

@@ -1,0 +1,184 @@
+"""DuckDB, SQLite and PostgreSQL predict from tables and views what the model predicts."""
+
+import csv
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import romco
+from tests.exporting.streams import (
+    assert_close,
+    events,
+    learned,
+    margins_by_reference,
+    with_functions,
+)
+
+SQLITE = shutil.which("sqlite3")
+QUERY = "SELECT id, margin, probability, label FROM romco_prediction"
+
+
+def run(command, folder, text=None, **options):
+    done = subprocess.run(
+        command, cwd=folder, input=text, capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rror" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def write_events(folder, columns, rows, tasks):
+    """Write events.csv with a line for each event; empty cells are missing."""
+    with (folder / "events.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["id", "task", *columns])
+        for k, (row, task) in enumerate(zip(rows, tasks, strict=True)):
+            lines.writerow([k, task, *(row.get(name) for name in columns)])
+
+
+def in_duckdb(folder, columns):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        database = duckdb.connect()
+        database.execute("SET threads = 1")
+        script = (folder / "duckdb.sql").read_text(encoding="utf-8")
+        database.execute(script)
+        database.execute(script)  # a newer model replaces an older one
+        database.execute("COPY romco_event FROM 'events.csv' (HEADER)")
+        return database.execute(QUERY).fetchall()
+    finally:
+        os.chdir(before)
+
+
+def in_sqlite(folder, columns):
+    if SQLITE is None:
+        pytest.skip("the sqlite3 shell is not installed")
+    names = [f'"{name}"' for name in columns]
+    gaps = "\n".join(f"UPDATE romco_event SET {name} = NULL WHERE {name} = '';" for name in names)
+    load = f".read sqlite.sql\n.import --csv --skip 1 events.csv romco_event\n{gaps}\n"
+    out = run([SQLITE, "-batch", "new.db"], folder, f"{load}.mode tabs\n{QUERY};\n")
+    return [line.split("\t") for line in out.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A command that runs psql in a folder, on a server of its own without a port."""
+    if not all(map(shutil.which, ("initdb", "pg_ctl", "psql"))):
+        pytest.skip("PostgreSQL is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="romco-postgres-"))
+    user = {}
+    if os.getuid() == 0:  # whose server PostgreSQL refuses to be
+        user = {"user": "nobody"}
+        shutil.chown(folder, "nobody")
+    data, socket = str(folder / "data"), str(folder)
+    run(["initdb", "-D", data, "-U", "romco", "-A", "trust", "-E", "UTF8"], folder, **user)
+    options = f"-c listen_addresses= -k {socket} -c fsync=off"
+    log = str(folder / "log")
+    subprocess.run(
+        ["pg_ctl", "-w", "-D", data, "-l", log, "-o", options, "start"],
+        check=True,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        **user,
+    )
+    psql = ["psql", "-h", socket, "-U", "romco", "-v", "ON_ERROR_STOP=1", "-qAt", "-F", "\t"]
+    yield lambda where, text: run([*psql, "postgres"], where, text)
+    run(["pg_ctl", "-D", data, "-m", "immediate", "stop"], folder, **user)
+    shutil.rmtree(folder)
+
+
+def in_postgresql(folder, columns, postgres):
+    out = postgres(
+        folder,
+        "SET client_min_messages = warning;\n\\i postgresql.sql\n"
+        f"\\copy romco_event FROM 'events.csv' WITH (FORMAT csv, HEADER)\nANALYZE;\n{QUERY};\n"
+        "DROP TABLE romco_event CASCADE;\n",
+    )
+    return [line.split("\t") for line in out.splitlines()]
+
+
+def check(model, found, rows, tasks, tolerance=1e-9):
+    found = sorted(found, key=lambda row: int(row[0]))
+    assert [int(row[0]) for row in found] == list(range(len(rows)))
+    margins, probabilities = np.array([row[1:3] for row in found], dtype=float).T
+    assert_close(margins, model.margins(rows, tasks), tolerance)
+    assert_close(probabilities, model.predict_proba(rows, tasks)[:, 1], tolerance)
+    assert [row[3] for row in found] == model.predict(rows, tasks).tolist()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sql")
+    model = learned()
+    rows, tasks = events(10_000)
+    romco.export(model, "sql", folder)
+    columns = list(model.schema.columns)
+    write_events(folder, columns, rows, tasks)
+    return model, folder, columns, rows, tasks
+
+
+ENGINES = ("duckdb", "sqlite", "postgresql")
+
+
+def predict_in(engine, folder, columns, request):
+    """Rows of the predictions in an engine; skips the test where it is not installed."""
+    if engine == "postgresql":
+        return in_postgresql(folder, columns, request.getfixturevalue("postgres"))
+    return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_margins_are_the_same(engine, exported, request):
+    model, folder, columns, rows, tasks = exported
+    check(model, predict_in(engine, folder, columns, request), rows, tasks)
+
+
+@pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])
+def test_linear_learners(name, tmp_path):
+    model = learned(name, n=150, users=10)
+    rows, tasks = events(300, users=10)
+    rows = [{**row, "income": None} for row in rows]
+    romco.export(model, "sql", tmp_path)
+    columns = list(model.schema.columns)
+    write_events(tmp_path, columns, rows, tasks)
+    check(model, in_duckdb(tmp_path, columns), rows, tasks)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_functions_of_features(engine, tmp_path, monkeypatch, request):
+    model = learned()
+    predictor = with_functions(model, monkeypatch)
+    rows, tasks = events(500)
+    romco.export(model, "sql", tmp_path)
+    columns = list(model.schema.columns)
+    write_events(tmp_path, columns, rows, tasks)
+    found = predict_in(engine, tmp_path, columns, request)
+    margins = {int(row[0]): float(row[1]) for row in found}
+    expected = margins_by_reference(model, predictor, rows, tasks)
+    assert_close([margins[k] for k in range(500)], expected, 1e-9)
+
+
+def test_text_is_refused(tmp_path):
+    model = romco.Model(schema=romco.Schema({"says": "text"}))
+    model.learn([{"says": "buy now"}, {"says": "see you"}], ["spam", "ham"], ["ann"] * 2)
+    with pytest.raises(ValueError, match="column 'says' of kind 'text' cannot be exported to SQL"):
+        romco.export(model, "sql", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_hostile_names_are_data(tmp_path):
+    """Names with quotes do not become code."""
+    model = romco.Model()
+    rows = [{"a\"b'c": 1.0, "; DROP TABLE x": 'it\'s "so"'}, {"a\"b'c": 3.0}]
+    model.learn(rows * 4, ["yes", "no"] * 4, ["o'neil", 'a"b'] * 4)
+    romco.export(model, "sql", tmp_path)
+    columns = list(model.schema.columns)
+    write_events(tmp_path, columns, rows, ["o'neil", 'a"b'])
+    check(model, in_duckdb(tmp_path, columns), rows, ["o'neil", 'a"b'])
