@@ -192,11 +192,13 @@ def _answers(engine: Engine, rounds: Rounds, whole: GivenRows, delay: Delay) -> 
             engine.predict_and_learn(**late._asdict(), together=len(late.y) > 1)
         some = whole.select(np.arange(starts[k], starts[k + 1]))
         engine.live = True
-        margins, context = engine.margins_and_context(some.x, some.task, some.offset)
+        found = engine.margins_and_context(some.x, some.task, some.offset)
         engine.live = False
-        chances = margins if engine.target.kind == "number" else engine.probability_of(margins)
-        parts.append(EngineAnswers(margins, chances))
-        pending.append((k, context if delay.is_late else None))
+        chances = found.margins
+        if engine.target.kind != "number":
+            chances = engine.probability_of(found.margins)
+        parts.append(EngineAnswers(found.margins, chances))
+        pending.append((k, found.context if delay.is_late else None))
     return join_predictions(parts)
 
 

@@ -61,8 +61,12 @@ class Block:
         tasks, labels, lines = (
             [values[k] for k in places] for values in (self.tasks, self.labels, self.lines)
         )
-        numbers = (None if one is None else one[places] for one in (self.weights, self.offsets))
-        return Block(tasks, labels, lines, self.features.at(places), *numbers)
+        weights, offsets = (
+            None if one is None else one[places] for one in (self.weights, self.offsets)
+        )
+        moments = None if self.moments is None else [self.moments[k] for k in places]
+        features = self.features.at(places)
+        return Block(tasks, labels, lines, features, weights, offsets, moments)
 
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""

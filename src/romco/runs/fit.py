@@ -162,8 +162,8 @@ def join(blocks: list[Block]) -> Block:
     features = Encoded(np.concatenate(values), np.concatenate(names), ends, lexicon)
     weights = [block.weights for block in blocks if block.weights is not None]
     offsets = [block.offsets for block in blocks if block.offsets is not None]
-    joined = (np.concatenate(parts) if parts else None for parts in (weights, offsets))
-    return Block(tasks, labels, lines, features, *joined)
+    weight, offset = (np.concatenate(parts) if parts else None for parts in (weights, offsets))
+    return Block(tasks, labels, lines, features, weight, offset)
 
 
 def predict(model: Model, rows: Block) -> Numbers:

@@ -200,7 +200,7 @@ class TaskQuery(msgspec.Struct, frozen=True):
 
 
 class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to forget a task."""
+    """Way to forget a task."""
 
     exact: bool = False  # as if it had never been there, by replay of the log
 
