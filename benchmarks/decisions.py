@@ -348,10 +348,10 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
     parser.add_argument("--shuffles", type=int, default=3)
     options = parser.parse_args()
-    for name in options.parts:
+    for name in options.parts or PARTS:
         print(f"\n### {name}: {PARTS[name].__doc__}\n", flush=True)
         PARTS[name](options.shuffles)
 

@@ -47,6 +47,56 @@ def sales(action, x, rng):
     return float({"a": x["size"], "b": 100.0, "c": 200.0 - x["size"]}[action] + rng.normal(0, 5.0))
 
 
+# Explanations
+
+
+def test_an_explanation_says_what_earns_for_whom():
+    chooser = romco.Chooser()
+    for i in range(600):
+        x = {"hour": float(i % 24), "device": DAYS[i % 3]}
+        choice = chooser.choose(x, task=f"person {i % 5}", actions=ACTIONS, id=i)
+        late = i % 24 > 12
+        liked = "c" if i % 5 == 3 else ("a" if late else "b")
+        chooser.reward(i, choice.action == liked)
+    explanation = romco.explain(chooser, top=20)
+    by_name = {one.action: one for one in explanation.actions}
+    assert set(by_name) == set(ACTIONS)
+    assert next(iter(by_name["a"].features)) == "hour"
+    assert by_name["a"].features["hour"] > 0.5 > 0.0 > by_name["b"].features["hour"]
+    levels = {one.task: one.level for one in explanation.levels if one.action == "c"}
+    assert max(levels, key=levels.get) == "person 3"
+    assert "person 3: c +" in str(explanation)
+    scores = [one.score for one in explanation.actions]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_explanation_names_features_of_actions_and_their_products():
+    rng = np.random.default_rng(1)
+    chooser = romco.Chooser(reward="number")
+    for i in range(400):
+        actions = [{"name": f"a{k}", "price": float(rng.normal())} for k in range(3)]
+        choice = chooser.choose({"rich": float(i % 2)}, actions=actions, id=i)
+        price = next(one["price"] for one in actions if one["name"] == choice.action)
+        chooser.reward(i, price * (2.0 * (i % 2) - 1.0) + 0.1 * rng.normal())
+    shared = romco.explain(chooser).shared
+    assert next(iter(shared)) == "price * rich"
+    assert shared["price * rich"] > 0.5
+
+
+def test_reasons_add_up_to_the_index_that_ranks():
+    chooser = romco.Chooser()
+    run(chooser, 300, clicks)
+    x = {"size": 130.0, "day": "mo"}
+    found = chooser.reasons(x, task="person 1", actions=[*ACTIONS, "new"])
+    expected = chooser.probabilities(x, task="person 1", actions=[*ACTIONS, "new"])
+    ranked = sorted(found, key=lambda name: -found[name].index)
+    assert ranked == sorted(expected, key=lambda name: -expected[name])
+    assert found["new"].own == found["new"].personal == 0.0
+    assert found["new"].index == found["new"].curiosity > found["a"].curiosity
+    parts = found["a"]
+    assert parts.index == parts.shared + parts.own + parts.personal + parts.curiosity
+
+
 # The law of a choice
 
 
@@ -400,7 +450,7 @@ def coverage(kind, often):
         x = dict(zip("abc", row.tolist(), strict=True))
         for action, reasons in chooser.reasons(x, actions=actions).items():
             truth = weights[action] @ [1.0, *row]
-            within.append(abs(truth - reasons.score) < 2.0 * reasons.curiosity / 1.5)
+            within.append(abs(truth - reasons.score) < 2.0 * reasons.deviation)
     return np.mean(within)
 
 
@@ -431,3 +481,16 @@ def others_regret(seed, known):
 def test_rewards_of_people_who_report_the_opposite_count_less():
     known, unknown = (sum(others_regret(seed, who) for seed in range(4)) for who in (True, False))
     assert known < 0.9 * unknown
+
+
+def test_the_command_line_explains_a_chooser(tmp_path):
+    from typer.testing import CliRunner
+
+    from romco.cli.main import app
+
+    chooser = romco.Chooser()
+    run(chooser, 60, clicks)
+    path = tmp_path / "news.romco"
+    chooser.save(path)
+    shown = CliRunner().invoke(app, ["explain", str(path)])
+    assert shown.output.strip() == str(romco.explain(chooser))

@@ -7,16 +7,13 @@ def logistic(t):
     return 1.0 / (1.0 + np.exp(-t))
 
 
-def mode_by_bisection(mean, variance, reward):
-    """t = mean + variance (reward - p(t))."""
-    low, high = mean - variance, mean + variance
-    for _ in range(200):
-        t = (low + high) / 2
-        if t > mean + variance * (reward - logistic(t)):
-            high = t
-        else:
-            low = t
-    return t
+def moments_by_quadrature(mean, variance, reward, weight):
+    """Mean and variance of a score after a reward of 0 or 1 that counts as weight of one."""
+    nodes, weights = np.polynomial.hermite.hermgauss(32)
+    t = mean + np.sqrt(2 * variance) * nodes
+    density = weights * logistic((2 * reward - 1) * t) ** weight
+    after = np.average(t, weights=density)
+    return after, np.average((t - after) ** 2, weights=density)
 
 
 def probabilities(index, greed, floor):
@@ -109,7 +106,7 @@ class ReferenceChooser:
         self.pairs = [(j, k) for j in range(e + 1) for k in range(d + 1)]
         self.own = [Gaussian(d + 1, 1.0) for _ in range(K)]
         self.shared = Gaussian(len(self.pairs), 1.0)
-        self.own_variance = self.shared_variance = 1.0
+        self.own_variance = self.shared_variance = self.action_variance = 1.0
         self.level_variance = 0.3
         self.level_precision, self.level_weighted = np.zeros((m, K)), np.zeros((m, K))
         self.trust = np.full(m, 1.0)
@@ -140,7 +137,7 @@ class ReferenceChooser:
             means, variances = self.moments(x, task, action, self.features.standardise(one))
             doubt = variances @ [1.0, 1.0, 0.3]
             index.append(means.sum() + 1.5 * sigma * np.sqrt(doubt))
-        greed = 200.0 * np.sqrt(len(self.rewards))
+        greed = 500.0 * np.sqrt(len(self.rewards))
         if self.numeric:
             greed = greed / (2 * sigma) if sigma > 0 else 0.0
         index = np.array(index) if self.numeric else logistic(np.array(index))
@@ -161,10 +158,11 @@ class ReferenceChooser:
             weight = min(logistic(self.trust[task]) / logistic(1.0), 1.0)
             evidence = (2 * reward - 1) * mean / np.sqrt(1 + np.pi / 8 * variance)
             self.trust[task] = np.clip(self.trust[task] + np.clip(evidence, -1, 1), -6, 6)
-            t = mode_by_bisection(mean, weight * variance, reward)
-            step, precision = weight * (reward - logistic(t)), weight * logistic(t) * logistic(-t)
+            after, left = moments_by_quadrature(mean, variance, reward, weight)
+            step, precision = (after - mean) / variance, 1.0 / left - 1.0 / variance
         noise = 1.0 / precision + variance
-        share = (variances[1] / (self.own_variance * x @ x)) ** 2
+        before = self.action_variance + self.own_variance * x[1:] @ x[1:]
+        share = (variances[1] / before) ** 2
         rest = (noise - variances[0]) / share  # noise of the shared part
         factor = noise / (rest + variances[0])
         self.shared.learn(products, step * factor, 1.0 / rest)
@@ -176,6 +174,18 @@ class ReferenceChooser:
         self.level_weighted[task, action] = level * precision
         self.rewarded[task, action] = True
         self.rewards.append(reward)
+
+    def estimate_action_variance(self, sigma2):
+        """Expectation maximisation of the prior variance of the actions' levels."""
+        first = found = self.own_variance
+        learned = [self.own[k] for k in np.flatnonzero(self.rewarded.any(axis=0))]
+        for _ in range(20 if sigma2 > 0 else 0):
+            for own in learned:
+                own.prior[0, 0] = 1.0 / found
+            squares = [own.mean[0] ** 2 / sigma2 + own.covariance[0, 0] for own in learned]
+            found = (sum(squares) + 10 * first) / (len(squares) + 10)
+            found = min(max(found, 0.03 * first), first)
+        return found
 
     def renew(self, reward):
         centre = 0.0
@@ -195,5 +205,8 @@ class ReferenceChooser:
         x_change[1:, 0], z_change[1:, 0] = x_shift[1:], z_shift[1:]
         for own in self.own:
             own.restate(x_change, self.own_variance, centre - self.centre)
+        self.action_variance = self.estimate_action_variance(sigma2)
+        for own in self.own:
+            own.prior[0, 0] = 1.0 / self.action_variance
         self.shared.restate(np.kron(z_change, x_change), self.shared_variance, 0.0)
         self.centre = centre

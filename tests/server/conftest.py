@@ -102,7 +102,13 @@ def copied(service: Service, to: Path) -> Path:
 @contextmanager
 def opened(folder: Path, new=model, settings=None):
     """A service without HTTP."""
-    service = open_service(folder, new, settings or Settings())
+    with started(open_service(folder, new, settings or Settings())) as service:
+        yield service
+
+
+@contextmanager
+def started(service: Service):
+    """Start a service, and close it at the end."""
     try:
         service.start()
         yield service

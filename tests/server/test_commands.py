@@ -83,6 +83,7 @@ def test_beginning_with_a_model_file(tmp_path):
     [
         (["--host", "0.0.0.0"], "--token-file"),
         (["--hash", "18", "--columns", "3"], "contradict"),
+        (["--actions", "a,b", "--keep-log"], "contradict"),
         (["--target", "what"], "auto, two-classes, classes, number"),
         (["--labels", "500"], "give a share"),
         (["--learner", "what"], "unknown learner"),

@@ -11,15 +11,19 @@ from random import Random
 
 import pytest
 
+from romco import Chooser
+from romco.choosing_service import ChoosingService, LoggedChoice, decode_choice
 from romco.server.protocol import Settings
 from tests.server import faults
-from tests.server.conftest import opened
+from tests.server.conftest import opened, started
 from tests.server.same import assert_same_bits
 from tests.server.streams import BEFORE, learned_late, turning, unsettled
 from tests.server.test_forget import assert_same, one_by_one, requests
+from tests.server.victim import earned
 
 ROOT = Path(__file__).resolve().parents[2]
 EVENTS = 150
+CHOICES = 40  # of each of four clients
 
 
 class Zygote:
@@ -101,6 +105,55 @@ def test_thirty_kills(zygote, durability):
 @pytest.mark.slow
 def test_five_hundred_kills(zygote):
     survive_many(zygote, "five-hundred", 500, "durable")
+
+
+def noted(zygote: Zygote, name: str) -> dict[str, list[list[str]]]:
+    """Return what each client noted, line by line; the last line may be cut."""
+    clients = {}
+    for path in sorted(zygote.notes.glob(f"{name}-*")):
+        whole = path.read_text().rpartition("\n")[0]
+        clients[path.name.rpartition("-")[2]] = [line.split() for line in whole.splitlines()]
+    return clients
+
+
+def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
+    """Four clients to their ends through up to ``most`` kills; gives how many there were."""
+    folder, random, kills = zygote.folder / name, Random(name), 0
+    folder.parent.mkdir(exist_ok=True)
+    order = {"folder": str(folder), "notes": str(zygote.notes / name)}
+    end = "killed"
+    while end == "killed":
+        done = dict.fromkeys("abcd", 0)
+        for client, lines in noted(zygote, name).items():
+            done[client] = sum(line[-1] == "rewarded" for line in lines)
+        call = random.randrange(1, 300) if kills < most else 0
+        seed = random.randrange(10**9)
+        end = zygote.run(**order, done=done, events=CHOICES, call=call, seed=seed)
+        kills += end == "killed"
+    assert end == "done"
+    with started(ChoosingService(folder, Chooser, Settings())) as service:
+        rows = service.store.rewarded_after(0)
+        logged = {one.id: (one, reward) for one, reward in map(decoded, rows)}
+        assert len(logged) == 4 * CHOICES == service.served.model.rewards
+        assert service.served.model.pending == []
+        for client, lines in noted(zygote, name).items():
+            for k, action, probability, _ in lines:
+                one, reward = logged[f"{client}{k}"]
+                assert (one.action, repr(one.probabilities[action])) == (action, probability)
+                assert reward == earned(client, int(k), action)
+    return kills
+
+
+def decoded(row: tuple[int, bytes, float]) -> tuple[LoggedChoice, float]:
+    return decode_choice(row[1]), row[2]
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_of_a_chooser(zygote, kills):
+    stream = 0
+    while kills > 0:
+        kills -= survive_choosing(zygote, f"chooser-{kills}-{stream}", kills)
+        stream += 1
 
 
 def forget_through_kills(zygote: Zygote, name: str, kills: int) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -23,14 +24,17 @@ from typing import Any
 
 import msgspec
 
+from romco.choosing import Chooser
+from romco.choosing_service import ChoosingService
 from romco.forgetting import open_service
 from romco.server.app import refusal
-from romco.server.protocol import LearnRequest, Settings
+from romco.server.protocol import ChooseRequest, LearnRequest, RewardRequest, Settings
 from romco.server.state import ServedModel
 from romco.server.writer import Service
 from tests.server import faults
 from tests.server.streams import predicted, said_of, turning, unsettled
 
+ACTIONS = ["news", "music", "sport"]
 TIGHT = {"group_events": 8, "checkpoint_events": 10**9}
 
 
@@ -153,6 +157,46 @@ class Asking:
         return self.service.look(lambda _: None)
 
 
+def choose(order: dict[str, Any]) -> None:
+    """Let four clients choose and reward, each from where its last choice was acknowledged."""
+    if order["call"]:
+        faults.kill_at(order["call"], order["seed"] % 3)
+    settings = Settings(**TIGHT)
+    service = ChoosingService(Path(order["folder"]), Chooser, settings, actions=ACTIONS)
+    service.start()
+    clients = [
+        threading.Thread(target=choose_all, args=(service, name, done, order))
+        for name, done in order["done"].items()
+    ]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert service.close(60.0)
+
+
+def choose_all(service: ChoosingService, name: str, done: int, order: dict[str, Any]) -> None:
+    """Note each choice when it is acknowledged, and again when its reward is."""
+    notes = os.open(f"{order['notes']}-{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    random = Random(f"{name} {order['seed']}")
+    for k in range(done, order["events"]):
+        request = ChooseRequest(id=f"{name}{k}", x={"hour": k % 24}, task=name)
+        (choice,) = service.learn([request]).result(60.0)
+        os.write(notes, f"{k} {choice.action} {choice.probability!r} chosen\n".encode())
+        if random.random() < 0.1:
+            service.checkpoint()
+        reward = RewardRequest(request.id, earned(name, k, choice.action))
+        (outcome,) = service.learn([reward]).result(60.0)
+        assert outcome.status in ("applied", "duplicate")
+        assert not outcome.differs
+        os.write(notes, f"{k} {choice.action} {choice.probability!r} rewarded\n".encode())
+
+
+def earned(name: str, k: int, action: str) -> float:
+    """Return the reward of an action, which follows from its place."""
+    return float(Random(f"{name} {k} {action}").random() < 0.2 + 0.3 * ACTIONS.index(action))
+
+
 def main() -> None:
     for line in sys.stdin:
         child = os.fork()
@@ -162,7 +206,7 @@ def main() -> None:
                 100.0 + 10.0 * order.get("seconds", 0.0)
             )  # if it hangs
             try:
-                kinds = {"errors": starve, "forget": forget}
+                kinds = {"errors": starve, "forget": forget, "done": choose}
                 next((kinds[kind] for kind in kinds if kind in order), run)(order)
                 code = 0
             except BaseException:

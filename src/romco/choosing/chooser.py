@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from romco.choosing.explanation import ChooserExplanation, explain_chooser
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.kernels.choosing import (
@@ -32,6 +33,7 @@ Numbers = NDArray[np.float64]
 MAX_ACTIONS = 10_000  # of one choice
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
+PLAIN_NUMBERS = (int, float, bool)
 
 
 class Choice(NamedTuple):
@@ -53,6 +55,7 @@ class ActionReasons:
     own: float  # through the action's own weights
     personal: float  # the person's level for this action
     curiosity: float  # what is added because little is known
+    deviation: float  # standard deviation of the score
     features: dict[str, float]  # parts of ``own`` by feature, the largest first
 
     @property
@@ -136,6 +139,16 @@ class Chooser:
         return list(self._levels)
 
     @property
+    def n_tasks(self) -> int:
+        """Number of persons of whom a reward was learned."""
+        return len(self._levels)
+
+    def knows(self, task: Any) -> bool:
+        """Return True where anything is kept of a person."""
+        with Hold(self._lock, self._choices.copy) as choices:
+            return task in self._levels or any(one.task == task for one in choices.values())
+
+    @property
     def rewards(self) -> int:
         """Number of rewards learned."""
         return self._kernel.rewards
@@ -178,10 +191,57 @@ class Chooser:
         with Hold(self._lock):
             stored = self._choices.get(id)
             if stored is None:
-                stored = self._draw(x, actions, id, person, uniform)
-            else:
-                self._check_repeated(stored, actions, id)
+                return self._draw(x, actions, id, person, uniform)
+            self._check_repeated(stored, actions, id)
             return self._as_choice(stored)
+
+    def draw(
+        self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None
+    ) -> Choice:
+        """Draw as :meth:`choose` would, and change nothing; :meth:`keep` takes the choice up.
+
+        For those who write a choice to a log before it counts.
+        """
+        uniform = self._uniform(identity("id", id))
+        with Hold(self._lock):
+            offer = self._offer(x, actions)
+            levels = self._levels_of(task)
+            place, drawn = self._kernel.draw(
+                offer.context, offer.actions, levels, self.floor, uniform, False
+            )
+            probabilities = dict(zip(offer.names, drawn, strict=True))
+            return Choice(offer.names[place], drawn[place], probabilities)
+
+    def keep(
+        self,
+        choice: Choice,
+        x: Mapping[str, Any],
+        *,
+        actions: Iterable[Any],
+        id: Any,
+        task: Any = None,
+    ) -> None:
+        """Keep a choice that was drawn before, until its reward comes.
+
+        Raises ValueError where the id is known, or the choice is not among these actions.
+        """
+        id = identity("id", id)
+        person = None if task is None else identity("task", task)
+        with Hold(self._lock):
+            if id in self._choices:
+                raise ValueError(f"id {id!r} was used before: give each choice an id of its own")
+            self._draw(x, actions, id, person, 0.0, choice)
+
+    def find(self, id: Any) -> Choice | None:
+        """Return the choice of an id, None where none is kept."""
+        with Hold(self._lock):
+            stored = self._choices.get(id)
+            return None if stored is None else self._as_choice(stored)
+
+    def is_pending(self, id: Any) -> bool:
+        """Return True where a choice waits for its reward."""
+        stored = self._choices.get(id)
+        return stored is not None and stored.context is not None
 
     def reward(self, id: Any, value: float) -> None:
         """Learn the reward of a choice, at any time after it, once.
@@ -189,24 +249,25 @@ class Chooser:
         Raises KeyError where no choice of this id waits, ValueError where the value is bad.
         """
         id = identity("id", id)
-        number = self._checked_reward(value)
+        number = self.check_reward(value)
         with Hold(self._lock):
             stored = self._choices.get(id)
             if stored is None:
                 raise KeyError(f"no choice {id!r} is known: it was dropped, or never made")
-            if stored.context is None:
+            offered, probabilities, place, task, context, features = stored
+            if context is None:
                 raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
             learned = self._kernel.rewards
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
                 recentre(self._kernel, number)
-            levels = None if stored.task is None else self._levels.setdefault(stored.task, {})
-            trust = self._trust.get(stored.task, FIRST_TRUST)
-            action = stored.offered[stored.place]
-            rewarded = stored._replace(context=None, features=None)
+            levels = None if task is None else self._levels.setdefault(task, {})
+            trust = self._trust.get(task, FIRST_TRUST)
+            action = offered[place]
+            rewarded = StoredChoice(offered, probabilities, place, task, None, None)
             how = levels, number, trust, self._choices, id, rewarded
-            trust = self._kernel.learn(stored.context, action, stored.features, *how)
+            trust = self._kernel.learn(context, action, features, *how)
             if levels is not None:
-                self._trust[stored.task] = trust
+                self._trust[task] = trust
 
     def forget(self, task: Any) -> None:
         """Forget a person: name, levels, and choices; KeyError where the person is not known."""
@@ -245,10 +306,25 @@ class Chooser:
                 shared, own, personal = means[k].tolist()
                 doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
                 curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
+                deviation = kernel.deviation * sqrt(variances[k].sum())
                 features = self._parts_by_feature(number, row)
-                parts = ActionReasons(shared + kernel.centre, own, personal, curiosity, features)
-                found[offer.names[k]] = parts
+                found[offer.names[k]] = ActionReasons(
+                    shared + kernel.centre, own, personal, curiosity, deviation, features
+                )
             return found
+
+    def explain(self, top: int = 20) -> ChooserExplanation:
+        """Return what was learned of actions, the best first, and of the people who differ most.
+
+        >>> chooser = Chooser()
+        >>> for k in range(50):
+        ...     drawn = chooser.choose({}, actions=["a", "b"], id=k, task="ann")
+        ...     chooser.reward(k, drawn.action == "a")
+        >>> [one.action for one in chooser.explain().actions]
+        ['a', 'b']
+        """
+        with Hold(self._lock):
+            return explain_chooser(self._kernel, self._levels, top)
 
     def expect(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
@@ -315,24 +391,34 @@ class Chooser:
         id: Id,
         person: Id | None,
         uniform: float,
-    ) -> StoredChoice:
-        """Read the offer, draw, and keep the choice."""
+        choice: Choice | None = None,
+    ) -> Choice:
+        """Read the offer, draw unless the choice is given, and keep it."""
         kernel = self._kernel
         offer = self._kernel.read(x, actions, MAX_ACTIONS)
+        if choice is not None and choice.probabilities.keys() != set(offer.names):
+            raise ValueError("the choice was made among other actions")
         if offer.new_actions or offer.new_context or offer.new_features:
             kernel.adopt(offer.new_actions, offer.new_context, offer.new_features)
         levels = None if person is None else self._levels.get(person, {})
         place, probabilities = kernel.draw(
             offer.context, offer.actions, levels, self.floor, uniform, True
         )
-        numbers = [number for number, _ in offer.actions]
+        names = offer.names
+        if choice is None:
+            drawn = dict(zip(names, probabilities, strict=True))
+            choice = Choice(names[place], probabilities[place], drawn)
+        else:
+            place = names.index(choice.action)
+            probabilities = [choice.probabilities[name] for name in names]
         chosen = offer.actions[place][1]
-        stored = StoredChoice(numbers, probabilities, place, person, offer.context, chosen)
-        self._choices[id] = stored
+        self._choices[id] = StoredChoice(
+            offer.numbers, probabilities, place, person, offer.context, chosen
+        )
         if len(self._choices) > self.limit:
             _, oldest = self._choices.popitem(last=False)
             self.dropped += oldest.context is not None
-        return stored
+        return choice
 
     def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
         """Return an offer to score without learning its names: new actions are -1."""
@@ -380,8 +466,9 @@ class Chooser:
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "little") >> 11) / 2**53
 
-    def _checked_reward(self, value: Any) -> float:
-        if not isinstance(value, int | float | np.number | np.bool_):
+    def check_reward(self, value: Any) -> float:
+        """Return a reward as a number; ValueError where it cannot be one."""
+        if type(value) not in PLAIN_NUMBERS and not isinstance(value, np.number | np.bool_):
             raise ValueError(f"a reward is a number; got {value!r:.60}")
         number = float(value)
         if self.kind == "yes/no" and number not in (0.0, 1.0):

@@ -4,6 +4,7 @@ It is done whenever the number of rewards has doubled. A posterior is its prior 
 likelihood: the prior is replaced, and the likelihood is expressed in the new units.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,11 @@ from scipy.linalg import cho_factor, cho_solve
 from romco.kernels.choosing import ChooserKernel, FeatureTable, Posterior
 
 Numbers = NDArray[np.float64]
+Moments = tuple[Numbers, Numbers]  # mean (d,) and covariance (d, d)
 SCORE_VARIANCE = 10.0  # of an action's score before anything is learned
 LEVEL_VARIANCE = 0.3  # of a person's level for an action, before anything is learned
 LEVEL_VARIANCES = 0.03, 3.0  # range of its estimates
+ACTION_LEVELS = 0.03, 1.0  # range of the estimated variance of actions' levels, times the first
 LEVEL_PRIOR_COUNT = 10.0  # levels that the first one counts as
 LEVEL_STEPS = 20
 DENSE_SHARE = 0.5  # columns of which more values are not 0 are centred
@@ -44,31 +47,65 @@ def recentre(kernel: ChooserKernel, reward: float) -> None:
     change = np.diag(context.factor)
     change[1:, 0] = context.shift[1:]
     rise = centre - kernel.centre
-    own = [_restated(one, kernel.own_weights, own_weights, change, rise) for one in kernel.own]
+    old = kernel.own_level, kernel.own_weights
+    own = [_restated(one, *old, own_weights, change, rise) for one in kernel.own]
+    own_level = _action_level_variance(own, own_weights, kernel.deviation**2)
+    own = [_with_level_prior(one, own_weights, own_level) for one in own]
     change = _change_of_products(kernel, context, features)
-    shared = _restated(kernel.shared, kernel.shared_weights, shared_weights, change, 0.0)
+    old = kernel.shared_weights, kernel.shared_weights
+    shared = _restated(kernel.shared, *old, shared_weights, change, 0.0)
     precision = 1.0 / kernel.level_variances - 1.0 / kernel.levels
     weighted_mean = kernel.level_means / kernel.level_variances
-    levels = _level_variance(kernel, precision, weighted_mean)
+    used = np.ones(kernel.slots, dtype=bool)
+    used[kernel.free] = False
+    seen = precision[used], weighted_mean[used], kernel.deviation**2
+    levels = _level_variance(*seen, kernel.levels, LEVEL_VARIANCE, LEVEL_VARIANCES)
     variances = 1.0 / (precision + 1.0 / levels)
     moments = own, shared, (weighted_mean * variances, variances)
-    priors = own_weights, shared_weights, levels
+    priors = own_level, own_weights, shared_weights, levels
     kernel.replace(*moments, context[:2], features[:2], priors, centre)
 
 
-def _level_variance(kernel: ChooserKernel, precision: Numbers, weighted_mean: Numbers) -> float:
-    """Return the prior variance of levels that expectation maximisation finds."""
-    noise = kernel.deviation**2
-    levels = kernel.levels
-    used = np.ones(kernel.slots, dtype=bool)
-    used[kernel.free] = False
+def _level_variance(
+    precision: Numbers,
+    weighted_mean: Numbers,
+    noise: float,
+    levels: float,
+    first: float,
+    limits: tuple[float, float],
+) -> float:
+    """Return the prior variance of levels that expectation maximisation finds.
+
+    ``precision`` and ``weighted_mean`` are of the likelihood of each level, ``levels`` is where to
+    start; ``first`` is the variance that counts as LEVEL_PRIOR_COUNT levels.
+    """
     for _ in range(LEVEL_STEPS if noise > 0.0 else 0):
         variances = 1.0 / (precision + 1.0 / levels)
         squares = (weighted_mean * variances) ** 2 / noise + variances
-        total = squares[used].sum() + LEVEL_PRIOR_COUNT * LEVEL_VARIANCE
-        count = used.sum() + LEVEL_PRIOR_COUNT
-        levels = float(np.clip(total / count, *LEVEL_VARIANCES))
+        total = squares.sum() + LEVEL_PRIOR_COUNT * first
+        levels = float(np.clip(total / (len(squares) + LEVEL_PRIOR_COUNT), *limits))
     return levels
+
+
+def _action_level_variance(own: Sequence[Moments | None], first: float, noise: float) -> float:
+    """Return the prior variance of the actions' levels, column 0; ``first`` is the one in use."""
+    learned = [one for one in own if one is not None]
+    means = np.array([mean[0] for mean, _ in learned])
+    variances = np.array([covariance[0, 0] for _, covariance in learned])
+    precision = np.maximum(1.0 / variances - 1.0 / first, 0.0)
+    limits = ACTION_LEVELS[0] * first, ACTION_LEVELS[1] * first
+    return _level_variance(precision, means / variances, noise, first, first, limits)
+
+
+def _with_level_prior(moments: Moments | None, old: float, new: float) -> Moments | None:
+    """Return mean and covariance under another prior variance of column 0."""
+    if moments is None:
+        return None
+    mean, covariance = moments
+    column = covariance[:, 0]
+    step = 1.0 / new - 1.0 / old
+    gain = step / (1.0 + step * column[0])
+    return mean - gain * mean[0] * column, covariance - gain * np.outer(column, column)
 
 
 def _units(table: FeatureTable) -> Units:
@@ -108,18 +145,24 @@ def _change_of_products(kernel: ChooserKernel, x: Units, z: Units) -> Numbers:
 
 
 def _restated(
-    posterior: Posterior | None, old_prior: float, new_prior: float, change: Numbers, rise: float
-) -> tuple[Numbers, Numbers] | None:
+    posterior: Posterior | None,
+    old_level: float,
+    old_weights: float,
+    new_prior: float,
+    change: Numbers,
+    rise: float,
+) -> Moments | None:
     """Return mean and covariance in new units, in which a row is ``change @ row``.
 
-    ``old_prior`` and ``new_prior`` are variances; all rewards are lower by ``rise``.
+    The priors are variances; that of column 0 was ``old_level``. All rewards are lower by ``rise``.
     """
     if posterior is None or not posterior.width:
         return None
     d = posterior.width
     precision = _inverse(posterior.covariance)
     weighted_mean = precision @ posterior.mean
-    precision -= np.eye(d) / old_prior
+    precision -= np.eye(d) / old_weights
+    precision[0, 0] += 1.0 / old_weights - 1.0 / old_level
     weighted_mean -= rise * precision[:, 0]
     change = change[:d, :d]
     precision = change @ precision @ change.T

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import exporting, runs
+from romco.choosing import ChooserExplanation
 from romco.cli.options import (
     AsJson,
     Delay,
@@ -246,6 +247,11 @@ def explain(
     from romco.explanations import explain as explained
 
     explanation = explained(load(model), top=top)
+    if isinstance(explanation, ChooserExplanation):
+        if html is not None or figures is not None:
+            raise ValueError(f"{model.name} holds a chooser: --html and --figures are for models")
+        print(explanation)
+        return
     if html is not None:  # before anything is printed: whoever reads it may stop reading
         durable.replace(html, [explanation.page().encode()])
         note(f"page: {html}")

@@ -2,11 +2,13 @@
 
 import json
 import logging
+import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from romco.choosing import Chooser
 from romco.cli.options import (
     Data,
     Labels,
@@ -16,6 +18,7 @@ from romco.cli.options import (
     split_list,
 )
 from romco.cli.output import note
+from romco.io.modelfile import load
 from romco.io.schema import Schema, expand_groupings
 from romco.model import Columns, Model
 from romco.runs.resume import load_model
@@ -38,6 +41,16 @@ def serve(
         typer.Option(help="A grouping; again for more: the task of an event lists their levels."),
     ] = None,
     labels: Labels = None,
+    actions: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose instead of predict: a,b,... are offered where a request names none."
+        ),
+    ] = None,
+    reward: Annotated[str, typer.Option(help="Rewards of choices: yes/no or number.")] = "yes/no",
+    floor: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Part of the choices that is uniform.")
+    ] = 0.0,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -80,11 +93,13 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
+        from romco.choosing_service import ChoosingApplication, ChoosingService
         from romco.forgetting import open_service
-        from romco.server.app import Server
+        from romco.server.app import Application, Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
         from romco.server.store import describe_origin
+        from romco.server.writer import Service
         from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
@@ -95,6 +110,8 @@ def serve(
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
     if options.hash_bits is not None and columns is not None:
         raise ValueError("--hash and --columns contradict each other: events are named or arrays")
+    if keep_log and actions is not None:
+        raise ValueError("--keep-log and --actions contradict each other: a chooser keeps no log")
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -119,15 +136,33 @@ def serve(
             made.schema = schema
         return made
 
+    def new_chooser() -> Chooser:
+        if model is None:
+            seed = secrets.randbits(32)  # nobody can choose an action by the choice of an id
+            return Chooser(reward, floor=floor, seed=seed, pending=pending_events)  # type: ignore[arg-type]
+        made = load(model)
+        if not isinstance(made, Chooser):
+            raise ValueError(f"{model.name} holds no chooser, but a {type(made).__name__}")
+        return made
+
     groupings = list(expand_groupings(task or ()))
     if groupings[1:] and columns is not None:
         raise ValueError("--task and --columns contradict each other: groupings have names")
 
     source = None if from_ is None else open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
-    service = open_service(data, new, settings, "" if model is None else describe_origin(model))
+    origin = "" if model is None else describe_origin(model)
+    service: Service
+    application = Application
+    if actions is None:
+        service = open_service(data, new, settings, origin)
+    else:
+        offered = split_list(actions) or ()
+        service = ChoosingService(data, new_chooser, settings, origin, offered)
+        application = ChoosingApplication
     try:
-        options.check(data, service.served.model)
+        if actions is None:
+            options.check(data, service.served.model)
         if groupings[1:] and groupings != service.served.groupings:
             raise ValueError(f"{data.name} was begun with other groupings: use another folder")
         known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
@@ -137,7 +172,7 @@ def serve(
             service.close()
             note("configuration and data folder are in order")
             return
-        server = Server(service, access, host, port, grace)
+        server = Server(service, access, host, port, grace, application)
     except BaseException:
         service.close()
         raise

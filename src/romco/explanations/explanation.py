@@ -7,12 +7,13 @@ from heapq import nlargest, nsmallest
 from operator import itemgetter
 from threading import Lock, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
+from romco.choosing import Chooser, ChooserExplanation
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
@@ -33,8 +34,18 @@ READING_PAUSE = 10.0  # between two readings, times as long as one took
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
 
 
-def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
-    """Explain a model or learner, with details of the ``top`` most personal tasks.
+@overload
+def explain(model: Chooser, top: int = 20, findings: bool = True) -> ChooserExplanation: ...
+
+
+@overload
+def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation: ...
+
+
+def explain(
+    model: Model | Learner | Chooser, top: int = 20, findings: bool = True
+) -> Explanation | ChooserExplanation:
+    """Explain a model or learner, with details of the ``top`` most personal tasks; or a chooser.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all tasks'
     weights, personal the difference from it. Where the learner keeps U by its factors, no (d, m)
@@ -49,6 +60,8 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
     """
+    if isinstance(model, Chooser):
+        return model.explain(top)
     reader = read_model(model, findings)
     order = np.array(reader.by_personal, dtype=np.int64)
     detailed, rest = order[:top], order[top:]

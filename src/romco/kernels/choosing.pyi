@@ -49,6 +49,7 @@ class Offer:
     context: Row
     actions: list[tuple[int, Row | None]]
     names: list[Any]
+    numbers: list[int]
     new_actions: dict[Any, int]
     new_context: dict[str, int]
     new_features: dict[str, int]
@@ -65,6 +66,7 @@ class ChooserKernel:
     centre: float
     reward_mean: float
     noise: float
+    own_level: float
     own_weights: float
     shared_weights: float
     levels: float
@@ -92,7 +94,7 @@ class ChooserKernel:
         levels: _Moments,
         context: _Moments,
         features: _Moments,
-        priors: tuple[float, float, float],
+        priors: tuple[float, float, float, float],
         centre: float,
     ) -> None: ...
     def read(self, x: Any, actions: Iterable[Any], max_actions: int) -> Offer: ...

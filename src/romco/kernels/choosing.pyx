@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.math cimport M_PI, exp, fabs, sqrt
+from libc.math cimport M_PI, exp, fabs, pow, sqrt
 from libc.string cimport memset
 
 from romco.kernels.core.events import LARGEST_FEATURE
@@ -20,7 +20,7 @@ Row = tuple[bytes, bytes]
 
 OPTIMISM = 1.5  # standard deviations that an index lies above the mean
 LEVEL_CURIOSITY = 0.3  # part of a level's variance that counts as curiosity
-GREED = 200.0  # times the root of the number of rewards: how fast choices become greedy
+GREED = 500.0  # times the root of the number of rewards: how fast choices become greedy
 LARGEST_UNITS = 5.0  # standardised values are clipped here
 FIRST_TRUST = 1.0  # log-odds that a person does not report the opposite
 TRUST_STEP = 1.0  # largest change by one reward
@@ -38,7 +38,14 @@ cdef Py_ssize_t CROSSES = MAX_CROSSES
 cdef enum:
     MAX_WIDTH = 513  # 1 and the columns of the context
     MAX_PAIRS = 769  # room for columns of z ⊗ x
-    MAX_NEWTON_STEPS = 60
+    NODES = 32  # of Gauss-Hermite quadrature
+
+cdef double SMALLEST_VARIANCE = 1e-6
+cdef double[NODES] NODE
+cdef double[NODES] NODE_WEIGHT
+for _k, (_node, _weight) in enumerate(zip(*np.polynomial.hermite.hermgauss(NODES))):
+    NODE[_k] = _node
+    NODE_WEIGHT[_k] = _weight
 
 
 cdef inline double logistic(double t) noexcept nogil:
@@ -288,7 +295,7 @@ cdef class Offer:
 
     cdef readonly tuple context
     cdef public list actions  # pairs of a number and a row, None without features
-    cdef readonly list names
+    cdef readonly list names, numbers
     cdef readonly dict new_actions, new_context, new_features
 
     cdef check(self, Py_ssize_t max_actions):
@@ -323,7 +330,7 @@ cdef class ChooserKernel:
     cdef public double centre  # of numeric rewards, taken off before they are learned
     cdef public double reward_mean, noise  # mean of numeric rewards; sum of squared errors
     # Prior variances.
-    cdef public double own_weights, shared_weights, levels
+    cdef public double own_level, own_weights, shared_weights, levels
     # Columns of z ⊗ x: pairs of columns.
     cdef readonly list pairs
     cdef int pair_z[MAX_PAIRS]
@@ -397,7 +404,7 @@ cdef class ChooserKernel:
 
         Posteriors are pairs of mean and covariance, or None; ``levels`` means and variances,
         ``context`` and ``features`` origins and units; ``priors`` the variances of an action's own
-        weights, shared weights, and levels.
+        level, its weights, shared weights, and levels of people.
         """
         for posterior, moments in zip(self.own, own):
             if posterior is not None:
@@ -407,7 +414,7 @@ cdef class ChooserKernel:
         self.context.set_units(*context)
         self.features.set_units(*features)
         self.level_means[:], self.level_variances[:] = levels
-        self.own_weights, self.shared_weights, self.levels = priors
+        self.own_level, self.own_weights, self.shared_weights, self.levels = priors
         self.centre = centre
 
     def read(self, x, actions, Py_ssize_t max_actions):
@@ -417,6 +424,7 @@ cdef class ChooserKernel:
         offer.new_context = {}
         offer.new_features = {}
         offer.names = []
+        offer.numbers = []
         offer.actions = []
         offer.context = self.context.read(x, offer.new_context)
         for action in actions:
@@ -436,6 +444,7 @@ cdef class ChooserKernel:
                     name, len(self.actions) + len(offer.new_actions)
                 )
             offer.names.append(name)
+            offer.numbers.append(number)
             offer.actions.append((number, row))
             if len(offer.names) > max_actions:
                 break
@@ -504,6 +513,10 @@ cdef class ChooserKernel:
             return 1.0
         return sqrt(self.noise / self.rewards)
 
+    cdef double prior_variance(self) noexcept:
+        """Return the variance of an action's own part before anything is learned of it."""
+        return self.own_level + self.own_weights * squares(self.x, 1, self.context.width)
+
     cdef int score(self, tuple row, list actions, dict levels, bint observe) except -1:
         """Write means and variances of the parts of each action's score to ``m`` and ``v``.
 
@@ -541,7 +554,7 @@ cdef class ChooserKernel:
                 v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
             one = self.own[number] if number >= 0 else None
             if one is None:
-                v[1] = self.own_weights * squares(self.x, 0, width)
+                v[1] = self.prior_variance()
             else:
                 own = <Posterior> one
                 m[1] = own.mean_of(self.x)
@@ -639,6 +652,7 @@ cdef class ChooserKernel:
         own = self.own[number]
         if own is None:
             own = Posterior()
+            own.grow(1, self.own_level)
         own.grow(width, self.own_weights)
         mean = own.mean_of(self.x)
         variance = own_variance = own.variance_of(self.x, self.product)
@@ -666,15 +680,12 @@ cdef class ChooserKernel:
                 error = (2.0 * reward - 1.0) * mean / sqrt(1.0 + 0.125 * M_PI * variance)
                 trust += min(max(error, -MAX_STEP_OF_TRUST), MAX_STEP_OF_TRUST)
                 trust = min(max(trust, -LARGEST_TRUST), LARGEST_TRUST)
-            mean = posterior_mode(mean, weight * variance, reward)
-            step = weight * (reward - logistic(mean))
-            error = weight * logistic(mean) * logistic(-mean)
-            shrinkage = error / (1.0 + error * variance)
+            match_moments(mean, variance, reward, weight, &step, &shrinkage)
         choices[id] = stored
         self.own[number] = own
         own.learn(self.product, step, shrinkage)
         if action is not None:
-            share = own_variance / (self.own_weights * squares(self.x, 0, width))
+            share = own_variance / self.prior_variance()
             share = min(share * share, 1.0)
             share /= 1.0 - (1.0 - share) * common * shrinkage
             self.shared.learn(self.shared_product, step * share, shrinkage * share)
@@ -703,17 +714,26 @@ cdef class ChooserKernel:
         return slot
 
 
-cdef double posterior_mode(double mean, double variance, double reward) noexcept nogil:
-    """Return the mode t of a score after a reward of 0 or 1: t = mean + variance (reward - p(t)).
+cdef void match_moments(
+    double mean, double variance, double reward, double weight, double* step, double* shrinkage
+) noexcept nogil:
+    """Write how a reward of 0 or 1, which counts as ``weight`` of one, changes a score.
 
-    Newton's steps from 0, where the slope is largest, come nearer from one side only.
+    Its mean rises by step * variance, its variance falls by shrinkage * variance^2: to those of the
+    exact posterior, by quadrature.
     """
-    cdef double t = 0.0, p, step
+    cdef double sign = 2.0 * reward - 1.0, spread = sqrt(2.0 * max(variance, SMALLEST_VARIANCE))
+    cdef double total = 0.0, first = 0.0, second = 0.0, density
     cdef int k
-    for k in range(MAX_NEWTON_STEPS):
-        p = logistic(t)
-        step = (t - mean - variance * (reward - p)) / (1.0 + variance * p * (1.0 - p))
-        t -= step
-        if fabs(step) <= 1e-12 * (1.0 + fabs(t)):
-            break
-    return t
+    for k in range(NODES):
+        density = logistic(sign * (mean + spread * NODE[k]))
+        if weight != 1.0:
+            density = pow(density, weight)
+        density *= NODE_WEIGHT[k]
+        total += density
+        first += density * NODE[k]
+        second += density * NODE[k] * NODE[k]
+    first /= total
+    second = second / total - first * first
+    step[0] = first * 2.0 / spread
+    shrinkage[0] = max(1.0 - 2.0 * second, 0.0) * 2.0 / (spread * spread)

@@ -44,7 +44,7 @@ from romco.streams.brokers import EventSource
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
 MAX_BODY_BYTES = 8 << 20
-MAX_STREAMS = {"model": 4, "live": 100}  # responses under way at the same time
+MAX_STREAMS = {"model": 4, "choices": 4, "live": 100}  # responses under way at the same time
 KEEP_ALIVE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
 OPEN_FILES = 4 * MAX_CONNECTIONS  # that the process may have
@@ -84,21 +84,27 @@ class Snapshot:
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
+    serves = "model"
+
     def __init__(self, service: Service, access: Access, stopping: Callable[[], bool]) -> None:
-        self.metrics = Metrics(service)
+        self.metrics = self._new_metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
         self._streams: Counter[str] = Counter()  # responses under way that take long
         self._snapshot: Snapshot | None = None
         self._snapshot_lock = asyncio.Lock()
-        features = service.served.model.features
+        features = getattr(service.served.model, "features", None)
         width = features.width if isinstance(features, Columns) else None
         self._constant = {  # responses, by the name of the route
             "page": Response(200, *load_page()),
             "healthz": Response(200, b'{"status":"alive"}'),
             "openapi": Response(200, encode(routes.describe_routes(width))),
         }
-        names = [route.name for route in routes.ROUTES if route.name not in self._constant]
+        own = [route.name for route in routes.ROUTES if route.serves in ("", self.serves)]
+        names = [name for name in own if name not in self._constant]
         self._handlers: dict[str, Any] = {name: getattr(self, f"_{name}") for name in names}
+
+    def _new_metrics(self, service: Service) -> "Metrics":
+        return Metrics(service)
 
     @property
     def _served(self) -> ServedModel:
@@ -140,6 +146,8 @@ class Application:
             raise RequestError("this path has no such method", status=405, headers=allow)
         if route is None:
             raise RequestError("no such path", status=404)
+        if route.serves not in ("", self.serves):
+            raise RequestError(f"this service has no {route.serves}: see /openapi.json", status=404)
         if route.scope != "public":
             self._check_started()
         return route, task
@@ -204,7 +212,7 @@ class Application:
             (b"content-length", b"%d" % size),
             (b"x-romco-sequence", b"%d" % sequence),
         ]
-        return Response(200, parts, _headers("model", *headers))
+        return Response(200, parts, media_headers("model", *headers))
 
     async def _download(self) -> AsyncGenerator[Any, None]:
         """Yield sequence and size of the model file, then its parts."""
@@ -234,7 +242,7 @@ class Application:
     async def _live(self, given: str) -> Response:
         messages = self._messages()
         await anext(messages)
-        return Response(200, messages, _headers("live"))
+        return Response(200, messages, media_headers("live"))
 
     async def _messages(self) -> AsyncGenerator[bytes, None]:
         """Yield nothing, then the state of the service every second."""
@@ -258,7 +266,7 @@ class Application:
 
     async def _metrics(self, given: str) -> Response:
         text = await asyncio.to_thread(generate_latest, self.metrics)
-        return Response(200, text, _headers("metrics"))
+        return Response(200, text, media_headers("metrics"))
 
     async def _readyz(self, given: str) -> Any:
         self._check_started()
@@ -288,7 +296,7 @@ def refusal(error: Exception, with_index: bool) -> Response:
     return Response(status, encode(ErrorResponse(reason, index)), headers)
 
 
-def _headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
+def media_headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
     """Return the headers of a route whose response is no JSON."""
     media = routes.BY_NAME[name].media
     return list({**dict(SECURITY_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
@@ -334,7 +342,7 @@ def load_page() -> tuple[bytes, Headers]:
     page = files("romco.server") / "page"
     style, script, text = ((page / f"page.{kind}").read_bytes() for kind in ("css", "js", "html"))
     digests = (base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style))
-    headers = _headers(
+    headers = media_headers(
         "page",
         (b"content-security-policy", PAGE_POLICY % tuple(digests)),
         (b"x-frame-options", b"DENY"),
@@ -463,12 +471,18 @@ class Server:
     """
 
     def __init__(
-        self, service: Service, access: Access, host: str, port: int = 0, grace: float = 20.0
+        self,
+        service: Service,
+        access: Access,
+        host: str,
+        port: int = 0,
+        grace: float = 20.0,
+        application: type[Application] = Application,
     ) -> None:
         self.service, self._grace = service, grace
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, port), family=family, backlog=1024)
-        self.application = Application(service, access, lambda: self.uvicorn.should_exit)
+        self.application = application(service, access, lambda: self.uvicorn.should_exit)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
             self.application,

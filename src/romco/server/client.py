@@ -95,6 +95,25 @@ class Client(durable.Closing):
         """
         return self._events("learn", events, lambda event: {"id": uuid.uuid4().hex, **event})
 
+    def choose(self, events: Events) -> Any:
+        """Choose an action, or many: mappings with "id", "x", and "task" and "actions" if needed.
+
+        The same id gets the same choice again; one without an id is given one. Returns "id",
+        "action", "probability" and "probabilities" of each; for one event the mapping alone.
+        """
+        return self._events("choose", events, lambda event: {"id": uuid.uuid4().hex, **event})
+
+    def reward(self, rewards: Events) -> Any:
+        """Learn one reward, or many: mappings with "id" and "reward"; each id counts once.
+
+        Returns "status" and "sequence" of each; for one the mapping alone.
+        """
+        return self._events("reward", rewards, dict)
+
+    def choices(self, path: str | Path) -> None:
+        """Download the choices that had their reward, for ``romco evaluate-policy``."""
+        durable.replace(path, [self._call("choices").data])
+
     def explain(self, event: Mapping[str, Any]) -> Any:
         """Return what each feature of an event adds to its margin."""
         return self._call("explain", body=dict(event)).json()

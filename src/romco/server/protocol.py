@@ -15,6 +15,7 @@ from romco.model.names import canonical_name
 
 MAX_EVENTS = 1_000  # per request
 MAX_FEATURES = 10_000  # per event
+MAX_ACTIONS = 1_000  # to choose from
 MAX_NAME_CHARS = 256  # of a task, a feature, an id or a label
 MAX_TEXT_CHARS = 10_000  # of a text value
 MAX_NUMBER = 1e15  # absolute size
@@ -64,6 +65,7 @@ class Settings:
     model_tasks: int = 1_000_000
     model_features: int = 4_000_000  # where features have names
     model_classes: int = 2_000
+    model_actions: int = 100_000
     queued_events: int = 50_000  # waiting to be learned
 
     def __post_init__(self) -> None:
@@ -160,6 +162,33 @@ class LearnResponse(msgspec.Struct, gc=False, omit_defaults=True, frozen=True):
     differs: bool = False  # a duplicate whose answer is not the one that was learned
 
 
+class ChooseRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Context to choose an action in; without actions those of the service are offered."""
+
+    id: Name
+    x: Cells = {}
+    task: Level | None = None
+    actions: Annotated[list[Name | Cells], Meta(min_length=1, max_length=MAX_ACTIONS)] | None = None
+
+
+class ChooseResponse(msgspec.Struct, gc=False, frozen=True):
+    """Action that was drawn, and the probabilities of all: applied, or duplicate (drawn before)."""
+
+    id: str
+    action: str
+    probability: float
+    probabilities: dict[str, float]
+    status: str
+    sequence: int | None
+
+
+class RewardRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Reward of a choice."""
+
+    id: Name
+    reward: Number | bool
+
+
 class TaskQuery(msgspec.Struct, frozen=True):
     """Search, order and page of a list of tasks."""
 
@@ -194,6 +223,8 @@ _MANY = Meta(min_length=1, max_length=MAX_EVENTS)
 PREDICT_BODY = msgspec.json.Decoder(PredictRequest | Annotated[list[PredictRequest], _MANY])
 LEARN_BODY = msgspec.json.Decoder(LearnRequest | Annotated[list[LearnRequest], _MANY])
 EVENT_BODY = msgspec.json.Decoder(PredictRequest)
+CHOOSE_BODY = msgspec.json.Decoder(ChooseRequest | Annotated[list[ChooseRequest], _MANY])
+REWARD_BODY = msgspec.json.Decoder(RewardRequest | Annotated[list[RewardRequest], _MANY])
 
 
 def parse(body: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[list[Any], bool]:

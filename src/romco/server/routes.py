@@ -13,9 +13,12 @@ import msgspec
 
 from romco.io import durable
 from romco.server.protocol import (
+    CHOOSE_BODY,
     EVENT_BODY,
     LEARN_BODY,
     PREDICT_BODY,
+    REWARD_BODY,
+    ChooseResponse,
     ErrorResponse,
     ForgetQuery,
     LearnResponse,
@@ -48,6 +51,7 @@ class Route:
     response: Any = None
     media: str = "application/json"  # of the response
     query: type[msgspec.Struct] | None = None
+    serves: str = ""  # "model" or "chooser", where only one of them answers
 
     def __post_init__(self) -> None:
         if self.scope not in ("public", *SCOPES):
@@ -57,29 +61,39 @@ class Route:
     def errors(self) -> list[int]:
         """Statuses of refusals."""
         of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
-        return sorted({*ALWAYS, *of_body, *((404, 409) if "{task}" in self.path else ())})
+        of_path = (404, 409) if "{task}" in self.path else (404,) if self.serves else ()
+        return sorted({*ALWAYS, *of_body, *of_path})
 
 
 PREDICT = "Predict events; those with an id wait for their answers"
 LEARN = "Learn answers by id, or whole events; each id once"
 EXPLAIN = "What each feature of an event adds to its margin"
 MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
+CHOOSE = "Choose an action; the same id gets the same choice again"
+REWARD = "Learn rewards of choices by id, each once"
+LOG = "Choices that had their reward, with probabilities, a JSON object per line"
+TASKS, TASK = "Tasks, page by page", "What was learned of a task"
 STORED = "Events of a task in the log, and those that wait for answers"
 FORGET = "Forget a task, durably: its personal part, or exactly, with a certificate"
-PREDICTIONS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
+ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
+CHOICES = ChooseResponse | list[ChooseResponse]
 LIVE = "State of the service every second (server-sent events)"
 FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
+LINES = "application/x-ndjson"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ROUTES = (
     Route("page", "GET", "/", "public", "The page", media=HTML),
     Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
     Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
-    Route("predict", "POST", "/v1/predict", "read", PREDICT, PREDICT_BODY, PREDICTIONS),
-    Route("learn", "POST", "/v1/learn", "write", LEARN, LEARN_BODY, OUTCOMES),
-    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, EVENT_BODY),
-    Route("tasks", "GET", "/v1/tasks", "read", "Tasks, page by page", query=TaskQuery),
-    Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task"),
-    Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", STORED),
+    Route("predict", "POST", "/v1/predict", "read", PREDICT, PREDICT_BODY, ANSWERS, serves="model"),
+    Route("learn", "POST", "/v1/learn", "write", LEARN, LEARN_BODY, OUTCOMES, serves="model"),
+    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, EVENT_BODY, serves="model"),
+    Route("choose", "POST", "/v1/choose", "write", CHOOSE, CHOOSE_BODY, CHOICES, serves="chooser"),
+    Route("reward", "POST", "/v1/reward", "write", REWARD, REWARD_BODY, OUTCOMES, serves="chooser"),
+    Route("choices", "GET", "/v1/choices", "read", LOG, media=LINES, serves="chooser"),
+    Route("tasks", "GET", "/v1/tasks", "read", TASKS, query=TaskQuery, serves="model"),
+    Route("task", "GET", "/v1/tasks/{task}", "read", TASK, serves="model"),
+    Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", STORED, serves="model"),
     Route("forget", "DELETE", "/v1/tasks/{task}", "admin", FORGET, query=ForgetQuery),
     Route("model", "GET", "/v1/model", "read", MODEL, media=FILE),
     Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint"),

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from romco.server.protocol import LEARN_BODY, RequestError, StoppedError, parse
+from romco.server.protocol import RequestError, StoppedError, parse
 from romco.streams.brokers import EventSource, Message
 
 if TYPE_CHECKING:
@@ -63,5 +63,6 @@ class SourceReader:
         self._source.acknowledge(messages)
 
     def _learn(self, messages: Sequence[Message]) -> None:
-        lessons = [lesson for m in messages for lesson in parse(m.body, LEARN_BODY)[0]]
+        body = self._service.message_body
+        lessons = [lesson for m in messages for lesson in parse(m.body, body)[0]]
         self._service.learn(lessons, self._source.name, messages[-1].position).result()

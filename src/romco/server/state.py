@@ -263,6 +263,15 @@ class ServedModel:
 
     # Applying changes
 
+    @property
+    def events(self) -> int:
+        """Number of events learned."""
+        return self.model.events
+
+    def validator(self, settings: Settings) -> "GroupValidator":
+        """Return what checks the next requests."""
+        return GroupValidator(self, settings)
+
     def apply(self, changes: Sequence[Change]) -> list[str | None]:
         """Apply the next changes; return why a change could not be applied, or None, for each.
 

@@ -166,6 +166,9 @@ class Store(durable.Closing):
     (0, 0)
     """
 
+    file_kind = "model"  # of the files of checkpoints
+    decode_change: Callable[[bytes], Any] = staticmethod(decode_change)
+
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings = folder, settings
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -291,6 +294,9 @@ class Store(durable.Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
+        kind = getattr(model, "file_kind", "model")
+        if kind != self.file_kind:
+            raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
         self.remove_models()  # left by a kill within a checkpoint
         return model, sequence, scores
 
@@ -302,7 +308,7 @@ class Store(durable.Closing):
             rows = self._db.execute(query, (sequence, limit)).fetchall()
         for first, count, crc32, body in rows:
             try:
-                change = decode_change(body) if zlib.crc32(body) == crc32 else None
+                change = self.decode_change(body) if zlib.crc32(body) == crc32 else None
             except (ValueError, TypeError):
                 change = None
             if change is None or change.count != count or first != sequence + 1:
@@ -454,14 +460,14 @@ class Store(durable.Closing):
     def save_model(self, state: dict[str, Any], sequence: int) -> str:
         """Write a model file and return its name; may run in any thread."""
         name = f"model-{sequence:020d}-{secrets.token_hex(4)}.romco"
-        save_state(state, self.folder / name)
+        save_state(state, self.folder / name, self.file_kind)
         return name
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
         with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
             path = Path(folder) / "model.romco"
-            save_state(state, path)
+            save_state(state, path, self.file_kind)
             return path.open("rb")
 
     def put_checkpoint(self, sequence: int, file: str, scores: bytes) -> None:

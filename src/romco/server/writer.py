@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from romco.labels import Budget
 from romco.model import Model
 from romco.server.protocol import (
+    LEARN_BODY,
     BusyError,
     FullError,
     LearnRequest,
@@ -101,20 +102,19 @@ class Service:
     ``new`` makes the model of a new folder; ``origin`` is as in :meth:`Store.load`.
     """
 
+    message_body: ClassVar[Any] = LEARN_BODY  # of the messages of a source
+
     def __init__(
         self, folder: Path, new: Callable[[], Model], settings: Settings, origin: str = ""
     ) -> None:
-        self.settings, self.store = settings, Store(folder, settings)
+        self.settings = settings
+        self.store = self._open(folder)
         try:
             model, sequence, scores = self.store.load(new, origin)
             try:
-                known = decode_scores(scores) if scores else None
+                self.served = self._serve_model(model, scores, sequence)
             except (ValueError, LookupError, AttributeError) as error:
                 raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
-            self.served = ServedModel(model, known, sequence)
-            budget = settings.budget
-            if budget is not None and getattr(model.labels, "share", None) != budget:
-                model.labels = Budget(budget)
             self.last_sequence = self.store.last_sequence()
         except BaseException:
             self.store.close()
@@ -140,6 +140,17 @@ class Service:
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
+
+    def _open(self, folder: Path) -> Store:
+        return Store(folder, self.settings)
+
+    def _serve_model(self, model: Model, scores: bytes, sequence: int) -> ServedModel:
+        """Return the model of a checkpoint with its scores; raises where they are damaged."""
+        known = decode_scores(scores) if scores else None
+        budget = self.settings.budget
+        if budget is not None and getattr(model.labels, "share", None) != budget:
+            model.labels = Budget(budget)
+        return ServedModel(model, known, sequence)
 
     def start(self) -> Self:
         """Replay the log, then learn; neither if it is interrupted."""
@@ -288,7 +299,7 @@ class Service:
             return
         if self.failing:
             self._recover()
-        validator = GroupValidator(self.served, self.settings)
+        validator = self.served.validator(self.settings)
         begin, next_sequence = time.perf_counter(), self.served.sequence + 1
         with self.store.transaction(sync=changing):
             for order in group:
@@ -378,9 +389,9 @@ class Service:
     def _apply(self, group: list[_Order]) -> None:
         """Apply what was logged, and answer."""
         changing = [order for order in group if order.change is not None]
-        begin, before = time.thread_time(), self.served.model.events
+        begin, before = time.thread_time(), self.served.events
         reasons = self.served.apply([order.change for order in changing if order.change])
-        learned = self.served.model.events - before
+        learned = self.served.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once

@@ -140,6 +140,7 @@ const taskLink = (name) => make("a", { href: "#/task/" + encodeURIComponent(name
 
 const rates = [];
 let before = null;
+let choosing = null;  // whether the service chooses actions and predicts nothing; null: not known yet
 function tell(now) {
   const state = by("state");
   state.className = "live";
@@ -148,6 +149,10 @@ function tell(now) {
   say("about", `${now.learner}, durability: ${now.durability}`);
   by("trouble").hidden = !now.trouble;
   say("trouble", now.trouble || "");
+  const first = choosing === null;
+  choosing = Array.isArray(now.actions);
+  if (choosing) return tellChoices(now);
+  if (first) route();
   if (before && now.time > before.time) {
     const span = now.time - before.time;
     rates.push([(now.events - before.events) / span, (now.predicted - before.predicted) / span]);
@@ -176,6 +181,30 @@ function tell(now) {
   show("error-chart", errors(now.curve));
   show("calibration-chart", calibration(now.calibration));
   show("kinds", ...kinds(now.kinds));
+}
+function tellChoices(now) {
+  by("choosing").hidden = false;
+  by("whole").hidden = by("one").hidden = true;
+  numbers = true;  // a reward is shown as it is
+  if (before && now.time > before.time) {
+    const span = now.time - before.time;
+    say("choosing-rate", whole(Math.max(0, Math.round((now.predicted - before.predicted) / span))));
+    say("reward-rate", whole(Math.max(0, Math.round((now.events - before.events) / span))));
+  }
+  before = now;
+  say("mean-reward", now.mean_reward === null ? "-" : short(now.mean_reward));
+  say("reward-note", `of ${whole(now.rewards)}`);
+  say("choose-latency", now.predicting ? time(now.predicting.median) : "-");
+  say("choose-note", now.predicting ? "99 % within " + time(now.predicting.p99) : "");
+  say("choice-pending", whole(now.pending));
+  say("choice-note", `${whole(now.dropped)} dropped`);
+  say("people", whole(now.tasks));
+  show("reward-chart", errors(now.curve));
+  by("actions").tBodies[0].replaceChildren(...now.actions.map((row) => make("tr", {},
+    make("td", {}, row.action), make("td", {}, whole(row.offered)), make("td", {}, whole(row.chosen)),
+    make("td", {}, (100 * row.chosen / Math.max(1, now.choices)).toFixed(1) + " %"),
+    make("td", {}, whole(row.rewards)), make("td", {}, row.rewards ? short(row.earned / row.rewards) : "-"),
+    make("td", {}, short(row.earned)))));
 }
 function drawRates() {
   const top = Math.max(1, ...rates.flat());
@@ -292,6 +321,7 @@ by("try").addEventListener("submit", async (event) => {
 });
 
 function route() {
+  if (choosing !== false) return;
   const found = location.hash.match(/^#\/task\/(.+)$/);
   by("one").hidden = !found;
   by("whole").hidden = !!found;

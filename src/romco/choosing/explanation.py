@@ -1,0 +1,126 @@
+"""Explanation of a chooser: what it expects of each action, and for whom."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.choosing import ChooserKernel
+from romco.model.names import Id
+
+
+@dataclass(frozen=True)
+class ActionInsight:
+    """What was learned of one action.
+
+    Scores are log-odds of a reward for "yes/no", and in the unit of the rewards for "number".
+    """
+
+    action: Id
+    score: float  # in the mean context, for somebody new, without features of the action
+    deviation: float  # standard deviation of it: how much is not known
+    features: dict[str, float]  # change of the score per standard deviation, the largest first
+
+
+@dataclass(frozen=True)
+class PersonalLevel:
+    """How much more a person's score of one action is than that of others."""
+
+    task: Id
+    action: Id
+    level: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class ChooserExplanation:
+    """What a chooser has learned: actions, the best first, and the largest levels of people."""
+
+    kind: str
+    rewards: int
+    n_tasks: int
+    n_features: int
+    actions: tuple[ActionInsight, ...]
+    levels: tuple[PersonalLevel, ...]
+    shared: dict[str, float]  # weights of features of actions, and of their products with others
+
+    def __str__(self) -> str:
+        unit = "log-odds" if self.kind == "yes/no" else "reward"
+        counts = f"{self.rewards:,} rewards, {self.n_tasks:,} people, {self.n_features:,} features"
+        lines = [f"{counts}; {unit} of each action in the mean context:"]
+        for one in self.actions:
+            parts = [f"{name} {weight:+.2f}" for name, weight in one.features.items()]
+            text = f"  {one.action}: {one.score:.2f} ± {one.deviation:.2f}"
+            lines.append("; ".join([text, *parts]))
+        if self.shared:
+            parts = [f"{name} {weight:+.2f}" for name, weight in self.shared.items()]
+            lines.append(f"shared by all actions: {'; '.join(parts)}")
+        if self.levels:
+            lines.append("people who differ most:")
+        lines += [f"  {one.task}: {one.action} {one.level:+.2f}" for one in self.levels]
+        return "\n".join(lines)
+
+
+def explain_chooser(
+    kernel: ChooserKernel, levels: Mapping[Id, Mapping[int, int]], top: int
+) -> ChooserExplanation:
+    """Explain what a kernel has learned, with the ``top`` largest parts of each list."""
+    actions = [_action(kernel, number, top) for number in range(len(kernel.names))]
+    actions.sort(key=lambda one: -one.score)
+    names = ["1", *kernel.features.number]
+    others = ["1", *kernel.context.number]
+    pairs = kernel.pairs[: kernel.shared.width]
+    labels = [_product(names, others, z, x) for z, x in pairs]
+    return ChooserExplanation(
+        "number" if kernel.numeric else "yes/no",
+        kernel.rewards,
+        len(levels),
+        kernel.context.width - 1,
+        tuple(actions[:top]),
+        tuple(_levels(kernel, levels, top)),
+        _largest(labels, kernel.shared.mean, top),
+    )
+
+
+def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
+    own = kernel.own[number]
+    if own is None:
+        deviation = kernel.deviation * sqrt(kernel.own_level)
+        return ActionInsight(kernel.names[number], kernel.centre, deviation, {})
+    known = list(kernel.context.number)[: own.width - 1]
+    deviation = kernel.deviation * sqrt(own.covariance[0, 0])
+    features = _largest(known, own.mean[1:], top)
+    score = kernel.centre + float(own.mean[0])
+    return ActionInsight(kernel.names[number], score, deviation, features)
+
+
+def _levels(
+    kernel: ChooserKernel, levels: Mapping[Id, Mapping[int, int]], top: int
+) -> list[PersonalLevel]:
+    places = [(task, n, slot) for task, own in levels.items() for n, slot in own.items()]
+    slots = np.array([slot for _, _, slot in places], dtype=np.int64)
+    means = kernel.level_means[slots]
+    deviations = kernel.deviation * np.sqrt(kernel.level_variances[slots])
+    order = np.argsort(-np.abs(means), kind="stable")[:top].tolist()
+    found = []
+    for k in order:
+        task, number, _ = places[k]
+        one = PersonalLevel(task, kernel.names[number], float(means[k]), float(deviations[k]))
+        found.append(one)
+    return found
+
+
+def _product(names: list[str], others: list[str], z: int, x: int) -> str:
+    """Return the name of a column of z ⊗ x; columns shared by hash have none of their own."""
+    first = names[z] if z < len(names) else f"features #{z}"
+    second = others[x] if x < len(others) else f"features #{x}"
+    if z and x:
+        return f"{first} * {second}"
+    return first if z else second
+
+
+def _largest(names: list[str], weights: NDArray[np.float64], top: int) -> dict[str, float]:
+    order = np.argsort(-np.abs(weights[: len(names)]), kind="stable")[:top]
+    return {names[k]: float(weights[k]) for k in order.tolist() if weights[k] != 0.0}

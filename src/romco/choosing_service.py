@@ -1,0 +1,477 @@
+"""Service of a chooser: choices and rewards, each on the disk before it is answered.
+
+Folder, writer and application are those of :mod:`romco.server`. A choice is drawn, logged with the
+probabilities of its draw, and then kept by the chooser: a restart replays what was drawn.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from romco.choosing import Choice, Chooser
+from romco.server.app import Application, Metrics, Response, media_headers
+from romco.server.protocol import (
+    REWARD_BODY,
+    ChooseRequest,
+    ChooseResponse,
+    LearnResponse,
+    RequestError,
+    RewardRequest,
+    Settings,
+    Task,
+    encode,
+    name_key,
+)
+from romco.server.state import ErrorCount
+from romco.server.store import Forget, Store
+from romco.server.writer import Service
+
+CHOICE_TABLE = """
+CREATE TABLE IF NOT EXISTS choice (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT, body BLOB NOT NULL,
+    reward REAL, sequence INTEGER
+)
+"""  # number: of the change that made the choice; sequence: of the one that learned its reward
+LOG_ROWS = 500  # of a download, read at once
+SHOWN_ACTIONS = 100  # on the page
+
+Action = str | dict[str, float | str | bool | None]
+
+
+# What the log holds
+
+
+class LoggedChoice(msgspec.Struct, array_like=True, frozen=True):
+    """Choice as it was drawn."""
+
+    id: str
+    task: str | None
+    x: dict[str, float | str | bool | None]
+    actions: list[Action]
+    action: str
+    probabilities: dict[str, float]
+
+    @property
+    def choice(self) -> Choice:
+        """Return it as the chooser has it."""
+        return Choice(
+            self.action, self.probabilities[self.action], dict(self.probabilities.items())
+        )
+
+    def respond(self, status: str, sequence: int | None) -> ChooseResponse:
+        """Return the response to a request."""
+        probability = self.probabilities[self.action]
+        drawn = self.action, probability, self.probabilities
+        return ChooseResponse(self.id, *drawn, status, sequence)
+
+
+class Choose(msgspec.Struct, array_like=True, frozen=True, tag="choose"):
+    """Choices that were drawn together."""
+
+    choices: list[LoggedChoice]
+    source = position = None
+    events = ()
+
+    @property
+    def count(self) -> int:
+        """Sequence numbers used."""
+        return len(self.choices)
+
+
+class Reward(msgspec.Struct, array_like=True, frozen=True, tag="reward"):
+    """Rewards by id that are learned together or not at all; a position of a source, if any."""
+
+    rewards: list[tuple[str, float]]
+    source: str | None = None
+    position: str | None = None
+    events = ()
+
+    @property
+    def count(self) -> int:
+        """Sequence numbers used: one per reward, and one if only a position moves."""
+        return max(1, len(self.rewards))
+
+
+class ChoiceStore(Store):
+    """Folder of a chooser; a table holds the choices with their probabilities and rewards."""
+
+    file_kind = Chooser.file_kind
+    decode_change = staticmethod(msgspec.json.Decoder(Choose | Reward | Forget).decode)
+
+    def _connect(self) -> None:
+        super()._connect()
+        self._db.execute(CHOICE_TABLE)
+
+    def append(self, first: int, change: Any) -> None:
+        """Add a change to the log, with all that follows from it."""
+        super().append(first, change)
+        if isinstance(change, Forget):
+            self._db.execute("DELETE FROM choice WHERE task = ?", (name_key(change.task),))
+        elif isinstance(change, Choose):
+            rows = [(first + k, c.id, c.task, encode(c)) for k, c in enumerate(change.choices)]
+            query = "INSERT INTO choice (number, id, task, body) VALUES (?, ?, ?, ?)"
+            self._db.executemany(query, rows)
+        else:
+            rewards = [(r, first + k, id) for k, (id, r) in enumerate(change.rewards)]
+            query = "UPDATE choice SET reward = ?, sequence = ? WHERE id = ?"
+            self._db.executemany(query, rewards)
+
+    def forget_ids(self, sequence: int) -> None:
+        """Remove choices that were made too many changes ago."""
+        last = sequence - self.settings.ids
+        self._db.execute("DELETE FROM choice WHERE number <= ?", (last,))
+
+    def unlearn(self, numbers: range) -> None:
+        """Let the rewards of a change that could not be applied be learned again."""
+        query = "UPDATE choice SET reward = NULL, sequence = NULL WHERE sequence BETWEEN ? AND ?"
+        with self.transaction():
+            self._db.execute(query, (numbers.start, numbers.stop - 1))
+
+    def choices(self, ids: Sequence[str]) -> dict[str, tuple[int, LoggedChoice]]:
+        """Return number and choice of those ids that are known."""
+        rows = self._in("SELECT id, number, body FROM choice WHERE id IN", ids)
+        return {id: (number, decode_choice(body)) for id, number, body in rows}
+
+    def rewards(self, ids: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """Return sequence number and reward of those ids that had one."""
+        query = "SELECT id, sequence, reward FROM choice WHERE reward NOT NULL AND id IN"
+        return {id: (sequence, reward) for id, sequence, reward in self._in(query, ids)}
+
+    def rewarded_after(self, number: int) -> list[tuple[int, bytes, float]]:
+        """Return number, body and reward of the next choices that had one."""
+        query = "SELECT number, body, reward FROM choice WHERE number > ? AND reward NOT NULL "
+        with self._database():
+            rows = self._db.execute(query + "ORDER BY number LIMIT ?", (number, LOG_ROWS))
+            return rows.fetchall()
+
+
+decode_choice = msgspec.json.Decoder(LoggedChoice).decode
+
+
+# What is served
+
+
+class ActionCount(msgspec.Struct, array_like=True):
+    """Counts of one action, and the sum of its rewards."""
+
+    offered: int = 0
+    chosen: int = 0
+    rewards: int = 0
+    earned: float = 0.0
+
+
+class ChoiceScores(msgspec.Struct):
+    """Counts by action, and the curve of rewards."""
+
+    actions: dict[str, ActionCount] = msgspec.field(default_factory=dict)
+    total: ErrorCount = msgspec.field(default_factory=ErrorCount)  # of rewards
+    choices: int = 0
+
+
+class ServedChooser:
+    """Chooser with its scores and the sequence number of the last change applied.
+
+    The same changes in the same order give the same bits, as for a served model.
+    """
+
+    def __init__(self, chooser: Chooser, scores: ChoiceScores, sequence: int) -> None:
+        self.model, self.scores, self.sequence = chooser, scores, sequence
+
+    @property
+    def events(self) -> int:
+        """Number of rewards learned."""
+        return self.model.rewards
+
+    def validator(self, settings: Settings) -> "GroupDraws":
+        """Return what draws the next choices."""
+        return GroupDraws(self, settings)
+
+    def apply(self, changes: Sequence[Choose | Reward | Forget]) -> list[str | None]:
+        """Apply the next changes; return why a change could not be applied, or None, for each."""
+        reasons = list[str | None]()
+        for change in changes:
+            self.sequence += change.count
+            try:
+                if isinstance(change, Choose):
+                    self._keep(change)
+                elif isinstance(change, Reward):
+                    self._learn(change)
+                else:
+                    self.model.forget(name_key(change.task))
+                reasons.append(None)
+            except (KeyError, ValueError) as error:
+                reasons.append(str(error.args[0]))
+        return reasons
+
+    def _keep(self, change: Choose) -> None:
+        for one in change.choices:
+            actions, id, task = one.actions, one.id, one.task
+            self.model.keep(one.choice, one.x, actions=actions, id=id, task=task)
+            for name in one.probabilities:
+                self._count(name).offered += 1
+            self._count(one.action).chosen += 1
+            self.scores.choices += 1
+
+    def _learn(self, change: Reward) -> None:
+        """Learn all rewards of a change, or none."""
+        lost = [id for id, _ in change.rewards if not self.model.is_pending(id)]
+        if lost:
+            raise ValueError(f"the choice {lost[0]!r:.60} was dropped meanwhile: too many wait")
+        for id, reward in change.rewards:
+            choice = self.model.find(id)
+            self.model.reward(id, reward)
+            count = self._count(str(choice.action) if choice else "")
+            count.rewards += 1
+            count.earned += reward
+            self.scores.total.add(reward)
+
+    def _count(self, action: str) -> ActionCount:
+        return self.scores.actions.setdefault(action, ActionCount())
+
+    def copy(self) -> tuple[int, dict[str, Any], bytes]:
+        """Return sequence, state and scores; no change may be applied meanwhile."""
+        return self.sequence, self.model.state(), encode(self.scores)
+
+
+class GroupDraws:
+    """Draws the choices of requests that are committed together; changes nothing."""
+
+    def __init__(self, served: ServedChooser, settings: Settings) -> None:
+        self._served, self._settings = served, settings
+        self.drawn: dict[str, tuple[int, LoggedChoice]] = {}
+        self.rewarded: dict[str, tuple[int, float]] = {}
+        self._actions: set[str] = set()  # new ones
+        self._tasks: set[str] = set()  # new ones
+
+    def knows(self, task: Task) -> bool:
+        """Return True if a person is known."""
+        return self._served.model.knows(name_key(task))
+
+    def draw(self, request: ChooseRequest, actions: list[Action], place: int) -> LoggedChoice:
+        """Draw a choice; RequestError names the place of a bad request."""
+        task = None if request.task is None else name_key(request.task)
+        model = self._served.model
+        try:
+            choice = model.draw(request.x, actions=actions, id=request.id, task=task)
+        except ValueError as error:
+            raise RequestError(str(error), place) from None
+        probabilities = {str(name): p for name, p in choice.probabilities.items()}
+        self._actions |= probabilities.keys() - self._served.scores.actions.keys()
+        if len(self._actions) + len(self._served.scores.actions) > self._settings.model_actions:
+            most = f"{self._settings.model_actions:,} actions"
+            raise RequestError(f"the chooser has room for {most}", place)
+        return LoggedChoice(
+            request.id, task, dict(request.x), actions, str(choice.action), probabilities
+        )
+
+
+class ChoosingService(Service):
+    """Service of a chooser; ``actions`` are offered where a request names none."""
+
+    message_body: ClassVar[Any] = REWARD_BODY
+    store: ChoiceStore
+    served: ServedChooser  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        folder: Path,
+        new: Callable[[], Chooser],
+        settings: Settings,
+        origin: str = "",
+        actions: Sequence[str] = (),
+    ) -> None:
+        self._offered: list[Action] = list(actions)
+        super().__init__(folder, new, settings, origin)  # type: ignore[arg-type]
+
+    def read_log(self, number: int, served: Any) -> list[tuple[int, bytes, float]]:
+        """Return the next choices after a number that had their reward; for :meth:`look`."""
+        return self.store.rewarded_after(number)
+
+    def _open(self, folder: Path) -> ChoiceStore:
+        return ChoiceStore(folder, self.settings)
+
+    def _serve_model(self, model: Any, scores: bytes, sequence: int) -> Any:
+        known = msgspec.json.decode(scores, type=ChoiceScores) if scores else ChoiceScores()
+        return ServedChooser(model, known, sequence)
+
+    def _stage(self, order: Any, validator: Any, sequence: int) -> None:
+        """Prepare the change of an order: choices, rewards, or a person to forget."""
+        if order.forget is not None:
+            super()._stage(order, validator, sequence)
+        elif order.lessons and isinstance(order.lessons[0], ChooseRequest):
+            drawn, order.outcomes = self._choose(order.lessons, validator, sequence)
+            order.change = Choose(drawn) if drawn else None
+        else:
+            learned, order.outcomes = self._reward(order.lessons, validator, sequence)
+            if learned or order.position is not None:
+                order.change = Reward(learned, order.source, order.position)
+
+    def _choose(
+        self, requests: Sequence[ChooseRequest], group: GroupDraws, sequence: int
+    ) -> tuple[list[LoggedChoice], list[ChooseResponse]]:
+        """Return choices to keep, and the response to each request."""
+        known = self.store.choices([request.id for request in requests]) | group.drawn
+        drawn: dict[str, tuple[int, LoggedChoice]] = {}
+        responses: list[ChooseResponse] = []
+        for place, request in enumerate(requests):
+            actions = self._actions(request, place)
+            before = known.get(request.id) or drawn.get(request.id) or self._kept(request.id)
+            if before is not None:
+                number, choice = before
+                _check_repeated(choice, actions, place)
+                responses.append(choice.respond("duplicate", number))
+                continue
+            number = sequence + len(drawn)
+            choice = group.draw(request, actions, place)
+            drawn[request.id] = number, choice
+            responses.append(choice.respond("applied", number))
+        group.drawn |= drawn
+        return [choice for _, choice in drawn.values()], responses
+
+    def _kept(self, id: str) -> tuple[None, LoggedChoice] | None:
+        """Return a choice that the chooser had when the folder began."""
+        choice = self.served.model.find(id)
+        if choice is None:
+            return None
+        probabilities = {str(name): p for name, p in choice.probabilities.items()}
+        return None, LoggedChoice(id, None, {}, [], str(choice.action), probabilities)
+
+    def _actions(self, request: ChooseRequest, place: int) -> list[Action]:
+        actions = request.actions or self._offered
+        if not actions:
+            raise RequestError("actions: give some, here or by --actions", place)
+        for action in actions:
+            name = action.get("name") if isinstance(action, dict) else action
+            if not isinstance(name, str) or not name:
+                raise RequestError('actions: each has a "name", which is text', place)
+        return actions
+
+    def _reward(
+        self, requests: Sequence[RewardRequest], group: GroupDraws, sequence: int
+    ) -> tuple[list[tuple[str, float]], list[LearnResponse]]:
+        """Return rewards to learn, and the outcome of each request."""
+        known = self.store.rewards([request.id for request in requests]) | group.rewarded
+        learned: dict[str, tuple[int, float]] = {}
+        responses: list[LearnResponse] = []
+        for place, request in enumerate(requests):
+            try:
+                reward = self.served.model.check_reward(request.reward)
+            except ValueError as error:
+                raise RequestError(str(error), place) from None
+            before = known.get(request.id) or learned.get(request.id)
+            if before is not None:
+                responses.append(LearnResponse("duplicate", before[0], before[1] != reward))
+            elif request.id in group.drawn or self.served.model.is_pending(request.id):
+                number = sequence + len(learned)
+                learned[request.id] = number, reward
+                responses.append(LearnResponse("applied", number))
+            else:
+                status = "expired" if self.served.model.find(request.id) is None else "duplicate"
+                responses.append(LearnResponse(status, None))
+        group.rewarded |= learned
+        return [(id, reward) for id, (_, reward) in learned.items()], responses
+
+
+def _check_repeated(choice: LoggedChoice, actions: Sequence[Action], place: int) -> None:
+    names = [action["name"] if isinstance(action, dict) else action for action in actions]
+    if choice.action not in names:
+        reason = f"id {choice.id!r:.60} was used for a choice among other actions"
+        raise RequestError(f"{reason}: give each choice an id of its own", place)
+
+
+# Over HTTP
+
+
+class ChoosingApplication(Application):
+    """ASGI application of a chooser."""
+
+    serves = "chooser"
+    _service: ChoosingService
+
+    def _new_metrics(self, service: Service) -> Metrics:
+        return ChoosingMetrics(service)
+
+    async def _choose(self, events: list[Any]) -> Any:
+        responses = await asyncio.wrap_future(self._service.learn(events))
+        self.metrics.predictions += len(responses)
+        return responses
+
+    async def _reward(self, events: list[Any]) -> Any:
+        return await asyncio.wrap_future(self._service.learn(events))
+
+    async def _choices(self, given: str) -> Response:
+        lines = self._lines()
+        await anext(lines)
+        return Response(200, lines, media_headers("choices"))
+
+    async def _lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield nothing, then the log of choices as lines for ``romco evaluate-policy``."""
+        number = 0
+        with self._stream("choices"):
+            yield b""
+            while True:
+                read = partial(self._service.read_log, number)
+                rows = await asyncio.wrap_future(self._service.look(read))
+                if not rows:
+                    return
+                yield b"".join([_line(body, reward) for _, body, reward in rows])
+                number = rows[-1][0]
+
+
+def _line(body: bytes, reward: float) -> bytes:
+    logged = decode_choice(body)
+    known = {"id": logged.id, "task": logged.task, "action": logged.action, "reward": reward}
+    context = {f"x.{name}" if name in known else name: cell for name, cell in logged.x.items()}
+    return encode({**known, "probability": logged.probabilities, **context}) + b"\n"
+
+
+class ChoosingMetrics(Metrics):
+    """Counts of a chooser, for the page and for Prometheus."""
+
+    _service: ChoosingService
+
+    def status(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        service = self._service
+        scores = service.served.scores
+        most_chosen = sorted(scores.actions.items(), key=lambda pair: -pair[1].chosen)
+        rows = [
+            {"action": name, **msgspec.structs.asdict(count)}
+            for name, count in most_chosen[:SHOWN_ACTIONS]
+        ]
+        return {name: value for name, _, value in self._gauges()} | {
+            "time": time.time(),
+            "learner": "romco.Chooser",
+            "target": service.served.model.kind,
+            "events": service.served.model.rewards,
+            "predicted": scores.choices,
+            "durability": service.settings.durability,
+            "dropped": service.served.model.dropped,
+            "trouble": service.trouble and "learning is in trouble: see the log of the service",
+            "curve": scores.total.points(),
+            "predicting": self.latency("/v1/choose"),
+            "learning": self.latency("/v1/reward"),
+            "actions": rows,
+        }
+
+    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        service, scores = self._service, self._service.served.scores
+        model = service.served.model
+        yield "sequence", "Sequence number of the last change applied", service.served.sequence
+        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
+        yield "tasks", "People known", model.n_tasks
+        yield "known_actions", "Actions known", len(scores.actions)
+        yield "choices", "Choices made", scores.choices
+        yield "rewards", "Rewards learned", scores.total.events
+        yield "mean_reward", "Mean reward", scores.total.mean
+        yield "pending", "Choices that wait for a reward", len(model.pending)
+        yield "queued", "Requests that wait", service.queued
+        yield "log_bytes", "Size of the database", service.store.bytes
+        yield "sync_seconds", "Time of the last commit", service.commit_seconds
+        yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"
