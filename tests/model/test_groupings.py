@@ -114,6 +114,7 @@ def test_river():
         stream.learn_one(row, y)
         model.learn_one(row, y, ["pupil", "school"])
     found = [stream.predict_one(row) for row in ROWS[:50]]
+    model.engine.live = True  # as River predicts
     expected = [model.predict_one(row, ["pupil", "school"]) for row in ROWS[:50]]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

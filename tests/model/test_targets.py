@@ -52,7 +52,7 @@ def test_a_model_goes_on_past_thirty_classes(tmp_path):
     assert np.isfinite(model.margins(rows[:9], USERS[:9])).all()
 
 
-@pytest.mark.parametrize("learner", ["romco-auto", "arow-unique", "romco-logd"])
+@pytest.mark.parametrize("learner", ["arow-unique", "romco-logd"])  # romco-auto has curves of two
 def test_two_of_many_are_the_two(learner):
     labels = ["no" if y == "bus" else "yes" for y in MODES]
     two, many = romco.Model(learner), romco.Model(learner, target="classes")

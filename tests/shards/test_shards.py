@@ -97,7 +97,8 @@ def test_shards_know_covariances_as_one_model_does():
     assert loss(shards) < 1.02 * alone
     learners = [one.model.engine.learner for one in shards.coordinator.engine.local_shards]
     for learner in (shards.coordinator.front.engine.learner, *learners):
-        assert sorted(learner.arrays()["frequent"][1:]) == list(range(20))
+        places = learner.arrays()["frequent"]
+        assert sorted(places[(places >= 0) & (places < 20)]) == list(range(20))
 
 
 def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):

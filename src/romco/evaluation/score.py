@@ -108,7 +108,8 @@ class Score:
             self.add_numbers(y, answers.margins, bounds)
         else:
             column = {canonical_name(label): k for k, label in enumerate(model.classes)}
-            columns = np.array([column.get(canonical_name(label), -1) for label in labels])
+            numbers = [column.get(canonical_name(label), -1) for label in labels]
+            columns = np.array(numbers, dtype=np.intp)
             known = (columns >= 0) & (columns < answers.probabilities.shape[1])
             true = np.zeros(len(labels))
             true[known] = answers.probabilities[known, columns[known]]

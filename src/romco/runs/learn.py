@@ -297,7 +297,7 @@ class Run:
             given = piece.features, piece.tasks
             bounds = None
             engine.live = True
-            margins, context = engine.margins_and_context(*given, piece.offsets)
+            margins, context, *_ = engine.margins_and_context(*given, piece.offsets)
             engine.live = False
             if self.score.target != "number":
                 chances = engine.probability_of(margins)

@@ -252,7 +252,7 @@ cdef class AutoKernel(Kernel):
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
         priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
         self.functions = Functions(places, definitions, scores, *priors, prior)
-        self.functions.place = self.global_block.place
+        self.functions.place, self.functions.n_features = self.global_block.place, len(features)
         self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
 
     cdef read_constants(self):
@@ -986,8 +986,12 @@ cdef class AutoKernel(Kernel):
 
     cdef bint has_features(self, const Definition* d) noexcept nogil:
         """Whether the features of a function have places."""
-        return self.global_block.place[<Py_ssize_t> d.feature] \
-            and (d.second < 0.0 or self.global_block.place[<Py_ssize_t> d.second])
+        return self.has_place(d.feature) and (d.second < 0.0 or self.has_place(d.second))
+
+    cdef bint has_place(self, double feature) noexcept nogil:
+        """Whether there is such a feature, and it has a place."""
+        return 0.0 <= feature < self.features.shape[0] \
+            and self.global_block.place[<Py_ssize_t> feature] != 0
 
     cdef void add_function(self, const Definition* d) noexcept nogil:
         """Let a function join both blocks."""

@@ -34,6 +34,7 @@ cdef class Functions:
     cdef Py_ssize_t at             # column where it begins
     cdef double[:, ::1] definitions  # (FUNCTIONS, 5)
     cdef double[:, ::1] scores     # (B, 2 B) sums of residuals times products, and of their squares
+    cdef Py_ssize_t n_features
     cdef const unsigned char* place  # (d,) of each feature; 0: none
     cdef object room
     cdef double* wave              # (n, WAVES) of each place,

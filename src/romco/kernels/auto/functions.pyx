@@ -115,7 +115,10 @@ cdef class Functions:
 
     cdef double factor(self, double feature, double order) noexcept nogil:
         """The value of one factor of a function."""
-        cdef Py_ssize_t k = self.place[<Py_ssize_t> feature]
+        cdef Py_ssize_t k
+        if not (0.0 <= feature < self.n_features and 1.0 <= order <= WAVES):  # a file may lie
+            return 0.0
+        k = self.place[<Py_ssize_t> feature]
         if not k or not self.there[k]:
             return 0.0
         return self.wave[k * WAVES + <Py_ssize_t> order - 1]
@@ -133,10 +136,12 @@ cdef class Functions:
             if s.wait > 1.0:
                 s.wait -= 1.0
                 continue
+            if not 0.0 <= s.kept < KNOTS:  # a file may lie
+                s.kept = 0.0
             s.buffer[<Py_ssize_t> s.kept] = x.value[e]
             s.kept += 1.0
             s.wait = s.pace
-            if s.kept == KNOTS:
+            if s.kept >= KNOTS:
                 make_knots(s)
 
     cdef void score(self, double residual) noexcept nogil:
