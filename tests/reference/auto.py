@@ -189,7 +189,7 @@ class Auto:
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
     def measure(self, x):
-        """The row in units; its entries that are there are kept for functions; NaN is not stored."""
+        """The row in units; entries that are there are kept for functions."""
         there = np.nan_to_num(x).tolist()
         self.stored = [(j, value) for j, value in enumerate(there) if value != 0]
         return self.scales.look(np.nan_to_num(x)) * self.unit()
