@@ -17,6 +17,8 @@ DIFFERENT = {
     "--format": "of rows of events, or of a log of choices",
     "--ignore": "columns of events, or of a log of choices",
     "--name": "host names of a server, the owner of a token",
+    "--reward": "the kind of rewards, or the name of a column",
+    "--floor": "of a chooser, or of the policy that is evaluated",
 }
 
 

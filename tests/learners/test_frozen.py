@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import romco
 from tests.reference.frozen import frozen_margin
@@ -20,6 +21,12 @@ def stream(seed, d, n, dense_share=0.4):
     return task, x, y
 
 
+def stored(rows):
+    """Sparse rows that store all of their zeros."""
+    n, d = rows.shape
+    return csr_array((rows.ravel(), np.tile(np.arange(d), n), d * np.arange(n + 1)), shape=(n, d))
+
+
 def margins_by_reference(predictor, tasks, rows):
     features = [dict(enumerate(row)) for row in rows]
     pairs = zip(tasks, features, strict=True)
@@ -35,8 +42,8 @@ def test_romco_auto(d, n):
     rows = x[n:]
     rows[0] = 0.0
     predictor = learner.frozen_predictor()
-    known = learner.predict_frozen(romco.Round(task[n:], rows, np.empty(0)))
-    new = learner.predict_frozen(romco.Round(np.full(60, TASKS), rows, np.empty(0)))
+    known = learner.predict_frozen(romco.Round(task[n:], stored(rows), np.empty(0)))
+    new = learner.predict_frozen(romco.Round(np.full(60, TASKS), stored(rows), np.empty(0)))
     assert margins_by_reference(predictor, task[n:], rows) == pytest.approx(known, abs=1e-12)
     assert margins_by_reference(predictor, [None] * 60, rows) == pytest.approx(new, abs=1e-12)
 

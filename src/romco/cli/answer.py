@@ -16,7 +16,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import exporting, runs
-from romco.choosing import ChooserExplanation
 from romco.cli.options import (
     AsJson,
     Delay,
@@ -247,6 +246,8 @@ def explain(
     from romco.explanations import explain as explained
 
     explanation = explained(load(model), top=top)
+    from romco.choosing import ChooserExplanation  # here: slow to import
+
     if isinstance(explanation, ChooserExplanation):
         if html is not None or figures is not None:
             raise ValueError(f"{model.name} holds a chooser: --html and --figures are for models")

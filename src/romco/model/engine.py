@@ -907,7 +907,7 @@ def next_double(size: int, needed: int) -> int:
 
 def _given_rows(x: Any) -> int | None:
     """Return the number of rows as they were given; None where they have no length."""
-    if isinstance(x, Encoded):
+    if isinstance(x, Encoded | Sparse):
         return len(x.starts) - 1
     if hasattr(x, "shape"):  # sparse matrices have no length
         return int(x.shape[0])

@@ -24,7 +24,7 @@ import uvicorn
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from romco.model import Columns
+from romco.model import Columns, Model
 from romco.server import routes
 from romco.server.connection import (
     JSON_HEADERS,
@@ -92,8 +92,9 @@ class Application:
         self._streams: Counter[str] = Counter()  # responses under way that take long
         self._snapshot: Snapshot | None = None
         self._snapshot_lock = asyncio.Lock()
-        features = getattr(service.served.model, "features", None)
-        width = features.width if isinstance(features, Columns) else None
+        served, width = service.served.model, None
+        if isinstance(served, Model) and isinstance(served.features, Columns):
+            width = served.features.width
         self._constant = {  # responses, by the name of the route
             "page": Response(200, *load_page()),
             "healthz": Response(200, b'{"status":"alive"}'),

@@ -294,7 +294,7 @@ class Store(durable.Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
-        kind = getattr(model, "file_kind", "model")
+        kind = "model" if isinstance(model, Model) else "chooser"
         if kind != self.file_kind:
             raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
         self.remove_models()  # left by a kill within a checkpoint

@@ -3,7 +3,6 @@ from numpy.typing import NDArray
 
 BASES: int
 DEFINITION_FIELDS: tuple[str, ...]
-KNOTS: int
 MOST_FUNCTIONS: int
 SKETCH_FIELDS: tuple[str, ...]
 
