@@ -13,7 +13,7 @@ from romco.model.names import Id
 
 @dataclass(frozen=True)
 class ActionInsight:
-    """What was learned of one action.
+    """Score of one action and what its features add.
 
     Scores are log-odds of a reward for "yes/no", and in the unit of the rewards for "number".
     """
@@ -26,7 +26,7 @@ class ActionInsight:
 
 @dataclass(frozen=True)
 class PersonalLevel:
-    """How much more a person's score of one action is than that of others."""
+    """Difference of a person's score of one action from that of others."""
 
     task: Id
     action: Id
@@ -36,7 +36,7 @@ class PersonalLevel:
 
 @dataclass(frozen=True)
 class ChooserExplanation:
-    """What a chooser has learned: actions, the best first, and the largest levels of people."""
+    """Actions of a chooser, the best first, and the largest levels of people."""
 
     kind: str
     rewards: int

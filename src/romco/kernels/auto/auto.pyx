@@ -1,4 +1,4 @@
-"""romco-auto for two classes: four Gaussian learners, the moment, and two stacking models.
+"""romco-auto for two classes and for numbers: four Gaussian learners, the moment, two stacking models.
 
 Two losses (squared hinge as in AROW, bold; logistic, cautious) by two degrees of sharing:
 
@@ -7,10 +7,11 @@ Two losses (squared hinge as in AROW, bold; logistic, cautious) by two degrees o
     global logistic     one vector for all tasks, learned as if there were no tasks
     mixed logistic      a shared vector, a level and slopes of each task
 
-Each is a Gaussian. Of frequent features the two shared logistic vectors have full covariances
-(`covariances`); all other covariances are zero. Of the prior variance that is stored which is spent,
-so that zeros are the prior. Of a task's level and slopes the information and the precision are stored
-apart from the prior, whose variance is learned (`variances`): a change of it acts on all tasks at once.
+Each is a Gaussian. Of frequent features, and of functions of columns (`functions`), the two shared
+logistic vectors have full covariances (`covariances`); all other covariances are zero. Of the prior
+variance that is stored which is spent, so that zeros are the prior. Of a task's level and slopes the
+information and the precision are stored apart from the prior, whose variance is learned (`variances`):
+a change of it acts on all tasks at once.
 
 A stacking model, a Bayesian logistic regression on the four margins and on a low-rank part of the own
 vectors (`subspace`), gives the log-odds. Each task has a deviation from its weights. *The moment* is a
@@ -18,6 +19,10 @@ level and slopes of frequent features that follow a random walk on top of it; it
 predicts better. That is the live prediction. A second stacking model, without deviations and the moment,
 makes frozen predictions, after which no labels come. It learns from margins by old copies of the
 weights: a copy is renewed at the first change after the stream has grown by COPY_GROWTH.
+
+Of numbers both losses are Student's t, and there is no global hinge learner. Means are in the unit of the
+answers, measured from the first one, variances in units of the answers' variance V. The stacking models
+add to the mixed learner's prediction what the others say less that.
 """
 
 import numpy as np
@@ -169,7 +174,7 @@ cdef struct Constants:             # see constants.py
     double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
-    double own_prior, degrees_of_freedom, noise_pace, noise_events
+    double degrees_of_freedom, noise_pace, noise_events
 
 
 cdef struct Outputs:               # of an event
@@ -263,7 +268,7 @@ cdef class AutoKernel(Kernel):
         c.frozen_min_events, c.moment_pace = constants.FROZEN_MIN_EVENTS, constants.MOMENT_PACE
         c.moment_prior, c.moment_forgetting = constants.MOMENT_PRIOR, constants.MOMENT_FORGETTING
         c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
-        c.drift_rate, c.own_prior = constants.DRIFT_RATE, 1.0
+        c.drift_rate = constants.DRIFT_RATE
         c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
         c.noise_events = constants.NOISE_EVENTS
         self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
@@ -408,7 +413,7 @@ cdef class AutoKernel(Kernel):
         if self.global_block.closed():  # without covariances it says nothing that others do not
             o.p[GLOBAL] = old_all = 0.0
         if self.number:
-            o.own_variance += self.c.own_prior - t.own_level_spent
+            o.own_variance += 1.0 - t.own_level_spent
             o.p[OWN] += self.mixed_intercept[0, 0] + t.own_level
             old_own += self.stream.mixed_copy + t.own_level_copy
             o.base = o.p[MIXED]
@@ -429,6 +434,13 @@ cdef class AutoKernel(Kernel):
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
             if t.copied_at > self.stream.directions_at:
                 o.copied[DIRECTION + c] = direction[c] * t.factor_copy[c]
+
+    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
+        """`read` of an event that is not counted."""
+        cdef Row x = events.row(e)
+        self.read(
+            x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
+        )
 
     cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
         """Read a row, and its functions, into a block."""
@@ -503,10 +515,9 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         cdef Outputs* o = &self.outputs
         cdef Py_ssize_t e
-        cdef double unit = self.unit()
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), unit, o)
+            self.read_event(events, e, o)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -660,6 +671,7 @@ cdef class AutoKernel(Kernel):
     cdef void learn_frozen(self, long long task, double y, double h, Outputs* o) noexcept nogil:
         """The stacking model of frozen predictions learns from margins by old weights."""
         cdef double margin
+        cdef Step step
         if self.stream.answers <= self.c.frozen_min_events:
             return
         if self.number:
@@ -667,7 +679,10 @@ cdef class AutoKernel(Kernel):
         margin = self.frozen_by(o.copied_base, o.copied, o)
         if self.number:
             self.learn_noise(task, y - margin, margin, h, o)
-        self.frozen.update(self.stacking_step(y, margin, o.frozen.variance / o.V, h, o.V, &self.stream.frozen_noise), &o.frozen)
+        step = self.stacking_step(
+            y, margin, o.frozen.variance / o.V, h, o.V, &self.stream.frozen_noise
+        )
+        self.frozen.update(step, &o.frozen)
 
     cdef Step stacking_step(
         self, double y, double margin, double variance, double h, double V, double* noise
@@ -855,7 +870,7 @@ cdef class AutoKernel(Kernel):
         )
         finish_evidence(self.stream.level_evidence, products)
         if self.number:
-            move(&t.own_level, &t.own_level_spent, self.c.own_prior, own, 1.0)
+            move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
 
     cdef void find_steps(
         self, double y, double h, const Outputs* o, Step* hinge, Step* own, Step* all_, Step* mixed
@@ -913,9 +928,11 @@ cdef class AutoKernel(Kernel):
         cdef Step step = self.stacking_step(
             y, o.settled + shift, o.variance, h, o.V, &self.stream.live_noise
         )
+        cdef double spread
         cdef int c
         if self.number:
-            remember(self.errors, fabs(y - o.settled - shift) / self.spread(task, o.settled, o.variance, self.stream.live_noise, o), h)
+            spread = self.spread(task, o.settled, o.variance, self.stream.live_noise, o)
+            remember(self.errors, fabs(y - o.settled - shift) / spread, h)
             t.residual, t.answer = y - o.settled, y - o.offset
         self.live.update(step, &o.live)
         self.live.renew(h)
@@ -951,7 +968,8 @@ cdef class AutoKernel(Kernel):
             return
         self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
         for k in range(self.function_states.shape[0]):  # their features may have left
-            if self.functions.definition(k).used != 0.0 and not self.has_features(self.functions.definition(k)):
+            if self.functions.definition(k).used != 0.0 \
+                    and not self.has_features(self.functions.definition(k)):
                 self.drop_function(k)
         found.used, found.second, found.second_order = 1.0, -1.0, 0.0
         for k in range(1, self.global_block.count):
@@ -1159,7 +1177,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
+            self.read_event(events, e, o)
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1189,7 +1207,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read(events.row(e), self.scales.look(events.row(e)), events.tasks[e], self.offset_of(events, e), self.unit(), o)
+            self.read_event(events, e, o)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)

@@ -5,15 +5,15 @@ A feature whose values are numbers may have up to four waves besides its line,
     cos(pi k r) / k,   k = 1 to 4,
 
 where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
-orthogonal, and constant beyond the past range, where only the line goes on. A zero that a sparse
-row stores is a value; of what is absent all waves are 0, as they are on average. So is a zero of a dense row. Ranks come from 32 knots.
-As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
+orthogonal, and constant beyond the past range, where only the line goes on. A zero that a sparse row
+stores is a value. All waves of what is absent are 0, as they are on average; a zero of a dense row is
+absent. Ranks come from 32 knots. As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
 anew from the old ones and these, in equal parts: whatever has moved since is followed.
 
 Waves, and products of the first two waves of two features or of indicators that features are there, are
 tested on the way: the sum over events of residual times function, and of its square, tells how far it is
-from chance. Those far from chance join whenever the events have doubled, and the sums begin anew. So a
-linear world costs nothing.
+from chance. Products far from chance join whenever the events have doubled, and the sums begin anew. Of
+numbers so do waves; waves of two classes always join.
 
 All functions are weights of the shared logistic learners, with full covariances (`covariances`).
 """

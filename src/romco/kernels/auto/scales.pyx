@@ -14,8 +14,8 @@ kept, and N is the number of events. Then
 so a feature near the common size keeps what its size says (as words do, whose rarity it
 tells), and one far from it is brought there. A value becomes (x - m) / divisor, kept within 10 s
 of the centre. A zero is no value, but for one that is stored of a feature which is centred, and binary
-or there in 85 % of the events: it becomes -m / divisor. m, s and the divisor are found anew when c has grown by a tenth,
-or N has where m is not zero; g when that has happened a tenth more often.
+or there in 85 % of the events: it becomes -m / divisor. m, s and the divisor are found anew when c has
+grown by a tenth, or N has where m is not zero; g when that has happened a tenth more often.
 """
 
 import numpy as np
