@@ -191,7 +191,9 @@ class ServedChooser:
         """Return what draws the next choices."""
         return GroupDraws(self, settings)
 
-    def apply(self, changes: Sequence[Choose | Reward | Forget]) -> list[str | None]:
+    def apply(
+        self, changes: Sequence[Choose | Reward | Forget], _rows: object = None
+    ) -> list[str | None]:
         """Apply the next changes; return why a change could not be applied, or None, for each."""
         reasons = list[str | None]()
         for change in changes:

@@ -126,6 +126,6 @@ def margins_by_reference(model, predictor, rows, tasks):
         encoded = model.schema.encode(row).items()
         values = {column[name]: value for name, value in encoded if name in column}
         margins.append(
-            model.engine.target.turn * frozen_margin(predictor, number.get(task), values)
+            model.engine.target.sign * frozen_margin(predictor, number.get(task), values)
         )
     return margins

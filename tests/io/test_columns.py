@@ -12,8 +12,9 @@ import pytest
 
 import romco
 from romco.io.formats import BadFile, BadRow, Sample
+from romco.io.inference import infer_column
 from romco.io.reader import Reader, Source
-from romco.io.schema import Schema, infer_column
+from romco.io.schema import Schema
 from tests.io.helpers import read_events
 from tests.reference.events import reader_events
 

@@ -6,8 +6,8 @@ import pytest
 import romco
 from romco.learners.averaging import order_effect
 from romco.learners.base import Learner
-from romco.model.engine import GivenRows
 from romco.model.fitting import fit
+from romco.model.rows import Rows
 from romco.rounds import Rounds
 
 N, D, M = 3000, 6, 12
@@ -191,7 +191,8 @@ def test_a_fit_can_be_broken_off():
         raise KeyboardInterrupt
 
     engine = new().engine
-    rows = GivenRows(*rows_of(n=20_000))
+    x, y, task = rows_of(n=20_000)
+    rows = Rows(x, task, y)
     with pytest.raises(KeyboardInterrupt):
         fit(engine, rows, np.random.RandomState(0), report=stop)
     assert len(shares) == 1

@@ -259,7 +259,7 @@ def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
     parts = [ShardReader(given, 3, k, FilePosition()) for k in range(3)]
     found = [part.read(10**6) for part in parts]
     assert [rows for _, rows in found] == [260] * 3
-    tasks = [[task for one in own for task in one.tasks] for own, _ in found]
+    tasks = [[task for one in own for task in one.task] for own, _ in found]
     assert sum(map(len, tasks)) == 260
     assert sum(len(set(own)) for own in tasks) == len({task for own in tasks for task in own})
     for at in (5, 90, 101, 200):
@@ -267,7 +267,7 @@ def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
         own, _ = again.read(at)
         again.close()
         rest, _ = ShardReader(given, 3, 1, again.position).read(10**6)
-        assert [task for one in own + rest for task in one.tasks] == tasks[1]
+        assert [task for one in own + rest for task in one.task] == tasks[1]
         whole = [np.concatenate([one.y for one in part]) for part in (own + rest, found[1][0])]
         np.testing.assert_array_equal(*whole)
 
@@ -346,7 +346,7 @@ def shares(given, n, piece=7):
             own, passed = part.read(piece)
             rows += passed
             for one in own:
-                tasks += one.tasks
+                tasks += one.task
                 sides += one.y.tolist()
         found.append((list(zip(tasks, sides, strict=True)), rows, part.skipped))
     return found
@@ -448,7 +448,7 @@ def test_bad_rows_of_parquet_are_skipped_by_their_shard_alone(tmp_path):
     read = [reader.read(60) for reader in readers]
     read += [reader.read(60) for reader in readers]
     tasks = [
-        [task for rows, _ in read[k::3] for part in rows for task in part.tasks] for k in range(3)
+        [task for rows, _ in read[k::3] for part in rows for task in part.task] for k in range(3)
     ]
     assert [done for _, done in read] == [60] * 3 + [30] * 3
     assert sum(map(len, tasks)) == 88

@@ -11,8 +11,8 @@ from romco.adapters.common import tasks_of
 from romco.model import Columns, Model, Names
 from romco.model.target import logistic
 from romco.parameters import choice, not_negative, positive, whole
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Target = Literal["two classes", "classes", "number"]
 
 LAYER_PRIOR = 0.05  # probability, before any event, that the layer predicts better than the base
@@ -101,7 +101,7 @@ class PersonalLayer:
         self._weigh(margins[counts], offset[counts], y[counts])
         return self
 
-    def decision_function(self, X: Any, task: Any) -> Numbers:
+    def decision_function(self, X: Any, task: Any) -> Floats:
         """Return log-odds (n,) of ``classes_[1]``, log-probabilities (n, K), or numbers."""
         offset = self._offset(X)
         if self.model is None or not self._rows:
@@ -130,7 +130,7 @@ class PersonalLayer:
             margins.argmax(axis=1) if margins.ndim == 2 else (margins >= 0.0).astype(np.intp)
         ]
 
-    def predict_proba(self, X: Any, task: Any) -> Numbers:
+    def predict_proba(self, X: Any, task: Any) -> Floats:
         """Return probabilities (n, K) of ``classes_``; ValueError for numbers."""
         if self.classes_ is None:
             raise ValueError("a number has no probability: use predict")
@@ -171,7 +171,7 @@ class PersonalLayer:
         classes = None if self.classes_ is None else self.classes_.tolist()
         return Model(features=features, target=self.target, classes=classes)
 
-    def _offset(self, X: Any) -> Numbers:
+    def _offset(self, X: Any) -> Floats:
         if self.base is None:
             raise ValueError("this layer was loaded without its base: set layer.base first")
         scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64)
@@ -196,7 +196,7 @@ class PersonalLayer:
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
         return X if self.columns is None else X[:, self.columns]
 
-    def _weigh(self, layer: Numbers, base: Numbers, y: NDArray[Any]) -> None:
+    def _weigh(self, layer: Floats, base: Floats, y: NDArray[Any]) -> None:
         """Update the layer's posterior weight by Bayes' rule, then a fixed share of the prior."""
         if self.classes_ is None:
             errors = np.square(base - y)

@@ -31,8 +31,8 @@ from romco.evaluation import Score
 from romco.evaluation.arrival import Arrival
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
+from romco.io.frames import quoted, rows_of
 from romco.io.modelfile import load
-from romco.io.schema import quoted, rows_of
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions

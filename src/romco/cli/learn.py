@@ -37,7 +37,7 @@ from romco.io.modelfile import save
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.model import Hashed, Model
-from romco.model.engine import personal_tasks
+from romco.model.body import personal_tasks
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget

@@ -15,18 +15,19 @@ from scipy.sparse import csc_array, csr_array
 
 from romco.choosing import Chooser, ChooserExplanation
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
+from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.auto import KINDS
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
-from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
+from romco.model.body import personal_tasks, predict
 from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.model.names import canonical_name
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 MAX_GROUPED_TASKS = 1000  # groups cost m^2
 MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 FEW_TASKS = 1000  # up to these an overview is always made anew
@@ -119,10 +120,10 @@ class TaskWeights:
     With rank r, costs are O(d r + m r) and the non-zeros of ``own``.
     """
 
-    left: Numbers  # (d, r)
-    right: Numbers  # (m, r)
+    left: Floats  # (d, r)
+    right: Floats  # (m, r)
     own: csc_array  # (d, m)
-    spectrum: Numbers  # singular values of U, largest first
+    spectrum: Floats  # singular values of U, largest first
     note: str | None = None
     per_feature: int = 1  # rows of each feature: one for each of many classes
 
@@ -143,20 +144,20 @@ class TaskWeights:
         note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
-    def per_spread(self, spread: Numbers) -> "TaskWeights":
+    def per_spread(self, spread: Floats) -> "TaskWeights":
         """Return effects per standard deviation of a column, so that units do not matter."""
         unit = np.repeat(spread, self.per_feature)[:, None]
         return replace(self, left=unit * self.left, own=csc_array(self.own.multiply(unit)))
 
-    def shared(self) -> Numbers:
+    def shared(self) -> Floats:
         """Norm (m,) of each column of U."""
         return np.sqrt(np.maximum(0.0, ((self.right @ self._gram()) * self.right).sum(axis=1)))
 
-    def personal(self) -> Numbers:
+    def personal(self) -> Floats:
         """Norm (m,) of each column of V."""
         return column_lengths(self.own)
 
-    def cosines(self, some: NDArray[np.int64]) -> Numbers:
+    def cosines(self, some: NDArray[np.int64]) -> Floats:
         """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
         factors, others, unit_factors, unit_own = self._products
         cosines = np.zeros((len(some), len(self.right)))
@@ -168,7 +169,7 @@ class TaskWeights:
         return cosines
 
     @cached_property
-    def _products(self) -> tuple[Numbers, Numbers, Numbers, Any]:
+    def _products(self) -> tuple[Floats, Floats, Floats, Any]:
         """Factors (m, 2 r) whose products are those of weights but for V with V; unit vectors."""
         gram = self.right @ self._gram()
         across = self.own.T @ self.left
@@ -194,13 +195,13 @@ class TaskWeights:
         order = np.lexsort((rows, -np.abs(values)))[:n]
         return [(int(rows[k]), float(values[k])) for k in order if values[k] != 0.0]
 
-    def mean(self) -> Numbers:
+    def mean(self) -> Floats:
         """Mean weights (d,) over tasks."""
         tasks = max(len(self.right), 1)
         own = np.asarray(self.own.sum(axis=1)).ravel() / tasks
         return np.asarray(self.left @ (self.right.sum(axis=0) / tasks) + own)
 
-    def _gram(self) -> Numbers:
+    def _gram(self) -> Floats:
         return self.left.T @ self.left
 
 
@@ -211,12 +212,12 @@ class ModelReader:
         self.learner, self.model = learner, model
         self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
-        self.turn = 1.0  # sign of the learner's margins for the positive label
+        self.sign = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
             tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
             self.names = [name for name, _ in tasks]
             self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
-            self.turn = model.engine.target.turn
+            self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
@@ -254,12 +255,12 @@ class ModelReader:
         )
 
     @cached_property
-    def shared(self) -> Numbers:
+    def shared(self) -> Floats:
         """Norm (m,) of each column of U."""
         return self.weights.shared()
 
     @cached_property
-    def personal(self) -> Numbers:
+    def personal(self) -> Floats:
         """Norm (m,) of each column of V."""
         return self.weights.personal()
 
@@ -315,7 +316,7 @@ class ModelReader:
             raise KeyError(f"no task {task!r} is known")
         return self.detailed_task(i, self.weights.cosines(np.array([i]))[0])
 
-    def detailed_task(self, i: int, cosines: Numbers) -> TaskInsight:
+    def detailed_task(self, i: int, cosines: Floats) -> TaskInsight:
         """Return a task with its largest personal effects and its most similar tasks."""
         return self.task(i, nearest=self._nearest(i, cosines), features=self._features(i))
 
@@ -323,7 +324,7 @@ class ModelReader:
         """Largest effects, mean over tasks, of two classes or numbers."""
         if self.weights.per_feature > 1 or not self.names:
             return ()
-        return self._largest(self.turn * self.weights.mean()[: self.n_features], n)
+        return self._largest(self.sign * self.weights.mean()[: self.n_features], n)
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
@@ -333,7 +334,7 @@ class ModelReader:
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
         return notes
 
-    def _levels(self) -> Numbers | None:
+    def _levels(self) -> Floats | None:
         """Prediction (m,) of each task for the average event; None where it is not known."""
         model = self.model
         if self.average is None or model is None or not self.names:
@@ -345,7 +346,7 @@ class ModelReader:
         m, k = len(self.names), len(columns)
         row = np.tile(self.average[columns], m), np.tile(columns, m)
         rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
-        margins = self.turn * predict(self.learner, rows, self.numbers)
+        margins = self.sign * predict(self.learner, rows, self.numbers)
         return margins if kind == "number" else model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:
@@ -364,14 +365,14 @@ class ModelReader:
         more = len(classes) - SHOWN_CLASSES
         return [*lines, f"And {more:,} more classes."] if more > 0 else lines
 
-    def _largest(self, w: Numbers, n: int) -> tuple[tuple[Any, float], ...]:
+    def _largest(self, w: Floats, n: int) -> tuple[tuple[Any, float], ...]:
         order = np.argsort(-np.abs(w), kind="stable")[:n].tolist()
         return tuple((self._name(j), float(w[j])) for j in order if w[j] != 0.0)
 
     def _name(self, j: int) -> Any:
         return j if self.model is None else feature_name(self.model, j)
 
-    def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
+    def _nearest(self, i: int, cosines: Floats, n: int = 3) -> tuple[tuple[Any, float], ...]:
         least = np.partition(cosines, -n - 1)[-n - 1] if len(cosines) > n else -np.inf
         near = np.flatnonzero(cosines >= least)
         most = near[np.argsort(-cosines[near], kind="stable")[: n + 1]]
@@ -384,7 +385,7 @@ class ModelReader:
             if j < self.n_features * per:
                 name, k = self._name(j // per), j % per
                 name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
-                features.append((name, self.turn * value))
+                features.append((name, self.sign * value))
         return tuple(features)
 
 
@@ -427,7 +428,7 @@ class Overview:
             return self._reader
 
 
-def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
+def _moments(learner: Learner) -> tuple[Floats | None, Floats | None]:
     """Mean and standard deviation (d,) of each feature, where the learner knows them."""
     if isinstance(learner, Classes) and learner.at_once() is None:
         learner = learner.members()[0]

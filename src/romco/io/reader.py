@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name, read_task
 from romco.io.durable import Closing
+from romco.io.encoder import MAX_NAMES
 from romco.io.formats import (
     BadFile,
     BadRow,
@@ -30,7 +31,10 @@ from romco.io.formats import (
     TaskFilter,
     read_sample,
 )
-from romco.io.schema import MAX_NAMES, SAMPLE_ROWS, Column, Schema, expand_groupings, quoted
+from romco.io.frames import SAMPLE_ROWS, quoted
+from romco.io.groupings import expand_groupings
+from romco.io.inference import Column
+from romco.io.schema import Schema
 from romco.kernels.io.delimited import LABEL, TASK, UNUSED
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder

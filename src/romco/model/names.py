@@ -46,7 +46,7 @@ def identity(what: str, value: Any) -> Id:
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
     """The identity of each value; where all are plain text, which they mostly are, at one look."""
-    given = list(values)
+    given = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if set(map(type, given)) == {str} and all(map(str.isascii, given)):
         return given
     return [identity(what, value) for value in given]

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from romco.io.schema import MAX_GROUPINGS
+from romco.io.groupings import MAX_GROUPINGS
 from romco.model.names import canonical_name
 
 MAX_EVENTS = 1_000  # per request

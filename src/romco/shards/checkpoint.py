@@ -28,7 +28,8 @@ from romco.learners.merging import (
     store_pairs,
 )
 from romco.model import Model, Scale
-from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.body import next_double
+from romco.model.engine import MAX_EVENTS
 from romco.model.history import TaskHistory, renamed_slots
 from romco.model.names import from_json
 from romco.model.target import target_from_json
@@ -36,9 +37,9 @@ from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import HistoryState, ShardUpdate, merge_scales, scale_numbers
+from romco.typing import Integers
 
 State = dict[str, Any]
-Numbers = NDArray[np.int64]
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 FILE_NAME = "shards.romco"  # of a checkpoint in a folder
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
@@ -126,7 +127,7 @@ def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
     return parts
 
 
-def _owners(names: Sequence[Any], n: int) -> Numbers:
+def _owners(names: Sequence[Any], n: int) -> Integers:
     """Return the owner of each task of a state among n shards; -1 where a number is free."""
     owners = np.full(len(names), -1, dtype=np.int64)
     for number, name in enumerate(names):
@@ -215,14 +216,14 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     return ShardsState(front, starts, position, updates)
 
 
-def _part(state: State, own: Numbers, room: int | None = None) -> State:
+def _part(state: State, own: Integers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
     shared = _strip_prefix(state["arrays"], LEARNER)
     return _assemble(_without(state, "history", PREFIX), shared, [(state, own)], room)
 
 
 def _assemble(
-    plain: State, shared: Values, parts: Sequence[tuple[State, Numbers]], room: int | None = None
+    plain: State, shared: Values, parts: Sequence[tuple[State, Integers]], room: int | None = None
 ) -> State:
     """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
     ends = np.cumsum([0, *(len(own) for _, own in parts)])

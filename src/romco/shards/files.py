@@ -10,8 +10,8 @@ import numpy as np
 
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
-from romco.model.engine import read_weights
-from romco.model.features import Dense, features_from_json
+from romco.model.features import features_from_json
+from romco.model.rows import read_offset, read_weights
 from romco.parameters import whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
@@ -19,6 +19,7 @@ from romco.shards.checkpoint import from_model_state
 from romco.shards.reader import EventFiles, FilePosition
 from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
+from romco.typing import Floats
 
 START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files
@@ -84,12 +85,13 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
     if source.schema.weight is not None:
         read_weights(np.empty(0), front.learner)  # ValueError where it takes none
     column = source.schema.offset
-    offset: Dense | None = None
+    offset: Floats | None = None
     if isinstance(column, str):
         offset = np.empty(0)
     elif column is not None:  # one for each class
         offset = np.empty((0, len(column)))
-    front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
+    learned = coordinator.events > 0
+    front.with_offset = read_offset(front, offset, 1.0, learned) is not None
     progress = replace(_resume(coordinator, files), resumed=coordinator.place)
     warm = warm_up(coordinator, files)
     if warm is not None:

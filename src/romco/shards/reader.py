@@ -19,9 +19,10 @@ from romco.io.formats import BadRow, format_of
 from romco.io.reader import Block, Reader
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.merge.partition import encode
-from romco.model.features import Dense, Rows, features_from_json
+from romco.model.features import features_from_json
 from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
+from romco.model.rows import Rows
 from romco.model.target import TwoClasses
 from romco.rounds import select
 from romco.runs import Source
@@ -104,16 +105,6 @@ class EventFiles:
     features: dict[str, Any]  # JSON of hashed features or of columns
 
 
-class ParsedRows(NamedTuple):
-    """Events of one shard, ready to be learned."""
-
-    rows: Rows
-    y: Dense  # -1 or +1
-    tasks: list[Any]
-    weight: Dense | None
-    offset: Dense | None
-
-
 def list_files(paths: list[str], format: str | None = None) -> tuple[str, ...]:
     """Return the files, and those in the folders, sorted by name; hidden files are left out."""
     files: list[str] = []
@@ -155,7 +146,7 @@ class ShardReader:
         """True after the last file."""
         return self.position.file >= len(self._files.paths)
 
-    def read(self, rows: int) -> tuple[list[ParsedRows], int]:
+    def read(self, rows: int) -> tuple[list[Rows], int]:
         """Return the shard's events among the next ``rows`` rows, and the number of rows read.
 
         An error closes the file; nothing more can be read.
@@ -173,7 +164,7 @@ class ShardReader:
         except BaseException:
             self.close()
             raise
-        return [one for one in parsed if one.tasks], done
+        return [one for one in parsed if one.task], done
 
     def close(self) -> None:
         """Close the current file."""
@@ -205,7 +196,7 @@ class ShardReader:
             block = block.at(np.flatnonzero([self._owns(task) for task in block.tasks]))
         return block, reader.passed - passed
 
-    def _parse(self, block: Block) -> ParsedRows:
+    def _parse(self, block: Block) -> Rows:
         """Turn names into numbers; a label, weight or offset that cannot be used is a bad row."""
         y = np.array([self._side(*one) for one in zip(block.labels, block.lines, strict=True)])
         source = self._files.source
@@ -231,7 +222,7 @@ class ShardReader:
             self.history.commit(len(tasks))
         weights = select(block.weights, kept)
         offsets = select(block.offsets, kept)
-        return ParsedRows(self._features.read(rows), y, tasks, weights, offsets)
+        return Rows(self._features.read(rows), tasks, y, weights, offsets)
 
     def _side(self, label: str | None, line: int) -> float:
         try:
