@@ -183,7 +183,8 @@ cdef struct Outputs:               # of an event
     double offset                  # known part of the log-odds, of which nothing is learned
     double hinge_variance, own_variance, global_variance, mixed_variance
     double level, level_variance   # of the task
-    double without                 # the mixed learner's margin without what is the task's own
+    double without                 # the mixed learner's margin without what is the task's own,
+    double slopes, slopes_variance # and with its slopes only: mean and variance
     double p[DIRECTION]            # margins of the learners,
     double base                    # what stacking adds to: of numbers that of the mixed learner,
     double z[INPUTS]               # and inputs of the stacking models;
@@ -406,7 +407,8 @@ cdef class AutoKernel(Kernel):
             old_mixed += f.mixed_copy * self.functions.value[k]
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
-        o.mixed_variance += slopes + o.level_variance
+        o.slopes, o.slopes_variance = mixed + personal, o.mixed_variance + slopes
+        o.mixed_variance = o.slopes_variance + o.level_variance
         o.p[OWN], o.p[HINGE] = own, hinge
         o.p[MIXED] = self.moderated(mixed + personal + o.level, o.mixed_variance)
         o.p[GLOBAL] = self.moderated(all_, o.global_variance)
@@ -717,7 +719,7 @@ cdef class AutoKernel(Kernel):
     cdef inline double loss(
         self, double y, double margin, double variance, double noise, double V
     ) noexcept nogil:
-        """Negative log-likelihood of an answer, but for a constant."""
+        """Negative log-likelihood of an answer, but for what depends on the variance alone."""
         cdef double nu = self.c.degrees_of_freedom, error = y - margin
         if not self.number:
             return softplus(-y * margin)
@@ -823,6 +825,7 @@ cdef class AutoKernel(Kernel):
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
             - self.loss(y, o.p[MIXED] + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
         )
+        self.add_level_evidence(t, y, h, o)
         self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
         self.global_block.move(all_)
         self.mixed_block.move(mixed)
@@ -860,15 +863,7 @@ cdef class AutoKernel(Kernel):
             if place[j]:
                 self.add_own_evidence(self.place(place[j]), size, information, precision, p)
         finish_evidence(self.stream.slope_evidence, products)
-        information, precision = t.information, t.precision
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
-        for c in range(GRID):
-            products[c] = 1.0
-        add_evidence(
-            self.stream.level_evidence, products, self.level_grid.least,
-            size * information, precision, size * t.information, t.precision,
-        )
-        finish_evidence(self.stream.level_evidence, products)
         if self.number:
             move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
 
@@ -894,6 +889,23 @@ cdef class AutoKernel(Kernel):
         all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
         mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
         self.residual = mixed.a / sqrt(mixed.b * V)
+
+    cdef void add_level_evidence(
+        self, const TaskState* t, double y, double h, const Outputs* o
+    ) noexcept nogil:
+        """Log-likelihood of the answer under each variance of tasks' levels."""
+        cdef double prior = self.level_grid.least, variance, margin, loss
+        cdef int c
+        for c in range(GRID):
+            variance = prior / (1.0 + prior * t.precision)
+            margin = o.slopes + variance * t.information
+            variance += o.slopes_variance
+            margin = self.moderated(margin, variance) + o.offset
+            loss = self.loss(y, margin, variance, self.stream.mixed_noise, o.V)
+            if self.number:
+                loss += 0.5 * log(variance + self.stream.mixed_noise)
+            self.stream.level_evidence[c] -= h * loss
+            prior *= 10.0
 
     cdef void add_own_evidence(
         self, PlaceState* place, double size, double information, double precision, const PairState* p
