@@ -8,7 +8,7 @@ from tests.reference.functions import MOST, WAVES, Functions, Sketch
 from tests.reference.scales import Scales, SettledScales, alike
 
 FREQUENT = 100
-FREEDOM = 4.0  # of Student's t
+FREEDOM, STACKING_FREEDOM = 8.0, 100.0  # degrees of Student's t, of learners and stacking
 
 
 def moderate(mean, variance):
@@ -692,7 +692,8 @@ class AutoNumber(Auto):
         """A step (a, b) on an error, whose variance is in units V, and the noise after it."""
         noise, e2 = self.noise[name], error**2 / self.variance()
         total = variance + noise
-        trust = (FREEDOM + 1) / (FREEDOM + e2 / total)
+        freedom = STACKING_FREEDOM if name in ("live", "frozen") else FREEDOM
+        trust = (freedom + 1) / (freedom + e2 / total)
         b = 1 / (variance + max(noise / (trust * h), 1e-10 * size))
         found = trust * e2 * (noise / total) ** 2 + variance * noise / total
         pace = min(1.0, h * max(2 / (self.answers + 2), 1e-3))

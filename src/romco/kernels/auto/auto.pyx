@@ -174,7 +174,7 @@ cdef struct Constants:             # see constants.py
     double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
-    double degrees_of_freedom, noise_pace, noise_events
+    double degrees_of_freedom, stacking_degrees, noise_pace, noise_events
 
 
 cdef struct Outputs:               # of an event
@@ -271,6 +271,7 @@ cdef class AutoKernel(Kernel):
         c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
         c.drift_rate = constants.DRIFT_RATE
         c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
+        c.stacking_degrees = constants.STACKING_DEGREES_OF_FREEDOM
         c.noise_events = constants.NOISE_EVENTS
         self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
         self.slope_grid.least, self.slope_grid.start = constants.SLOPE_GRID, constants.SLOPE_START
@@ -693,20 +694,23 @@ cdef class AutoKernel(Kernel):
         cdef Step step
         if not self.number:
             return logistic(y, margin, variance, h)
-        step = self.number_step(y - margin, variance, 1.0, h, V, noise)
+        step = self.number_step(
+            y - margin, variance, 1.0, h, V, noise, self.c.stacking_degrees
+        )
         step.a /= V
         step.b /= V
         return step
 
     cdef Step number_step(
-        self, double error, double variance, double size, double h, double V, double* noise
+        self, double error, double variance, double size, double h, double V, double* noise,
+        double nu,
     ) noexcept nogil:
-        """A step on an error by Student's t, in units V; the noise follows the errors.
+        """A step on an error by Student's t of ``nu`` degrees of freedom, in units V.
 
-        An error much larger than expected counts for little. ``size`` bounds rounding errors.
+        An error much larger than expected counts for little. The noise follows the errors.
+        ``size`` bounds rounding errors.
         """
         cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, found
-        cdef double nu = self.c.degrees_of_freedom
         cdef Step step
         trust = (nu + 1.0) / (nu + e2 / total)
         step.b = 1.0 / (variance + max(s2 / (trust * h), LEAST_NOISE * size))
@@ -738,7 +742,10 @@ cdef class AutoKernel(Kernel):
         cdef PlaceState* place
         cdef double value, forgetting = h * self.c.moment_forgetting
         if self.number:
-            step = self.number_step(y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise)
+            step = self.number_step(
+                y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise,
+                self.c.stacking_degrees,
+            )
         else:
             step = logistic(y, o.settled + o.moment, o.moment_variance, h)
         noise = stream.live_noise
@@ -872,7 +879,7 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """Steps of the four learners, each on its own loss."""
         cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
-        cdef double size = 1.0 + o.x2, V = o.V
+        cdef double size = 1.0 + o.x2, V = o.V, nu = self.c.degrees_of_freedom
         cdef StreamState* s = self.stream
         if not self.number:
             hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
@@ -885,9 +892,11 @@ cdef class AutoKernel(Kernel):
             return
         y -= o.offset
         hinge.a = hinge.b = 0.0
-        own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise)
-        all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
-        mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
+        own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise, nu)
+        all_[0] = self.number_step(
+            y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise, nu
+        )
+        mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise, nu)
         self.residual = mixed.a / sqrt(mixed.b * V)
 
     cdef void add_level_evidence(
