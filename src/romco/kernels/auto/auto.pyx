@@ -1315,6 +1315,19 @@ cdef class AutoKernel(Kernel):
         self.mixed_block.lose_track()
         self.functions.lose_track()
 
+    def add_functions(self, const double[:, ::1] definitions not None):
+        """Let functions of columns join that another learner has, as long as there is room."""
+        cdef const Definition* d
+        cdef Py_ssize_t f
+        self.check_idle()
+        if self.global_block.count == 0:
+            self.global_block.find_places()
+        for f in range(definitions.shape[0]):
+            d = <const Definition*> &definitions[f, 0]
+            if d.used != 0.0 and self.has_features(d) and not self.functions.is_known(d) \
+                    and self.global_block.count < MOST_PLACES:
+                self.add_function(d)
+
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
         self.check_rows(rows)
