@@ -158,6 +158,7 @@ class BaseAuto(PairLearner):
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
+    function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -228,6 +229,12 @@ class BaseAuto(PairLearner):
         """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
         level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
         return float(level), self.kernel.slope_variances()
+
+    def _levels(self) -> tuple[Numbers, Numbers]:
+        """Return means and variances (m,) of tasks' levels in the mixed learner."""
+        prior, _ = self.variances()
+        variance = prior / (1.0 + prior * self.field("tasks", "precision"))
+        return self.field("tasks", "information") * variance, variance
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
         """Return tasks and features of stored pairs, and their numbers by name."""
@@ -391,6 +398,34 @@ class BaseAuto(PairLearner):
         column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
         share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
         return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
+
+    def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
+        """Return functions of columns that are in use, with their weights (n, lanes)."""
+        a = self._arrays
+        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
+        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
+        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
+        features = np.unique(np.concatenate([first, second[second >= 0]]))
+        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
+        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
+        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        found = np.where(second < 0, -1, np.searchsorted(features, second))
+        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
+        share = self.function_share / self.prior
+        wave = np.sqrt(constants.WAVE_PRIOR * share) / np.maximum(orders[0], 1)
+        cross = np.sqrt(constants.CROSS_PRIOR * share)
+        return FrozenFunctions(
+            features=features,
+            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            knots=knots,
+            factors=factors,
+            scales=np.where(second < 0, wave, cross),
+            weights=weights,
+        )
+
+    def _used_functions(self) -> NDArray[np.intp]:
+        """Return the numbers of functions of columns that are in use."""
+        return np.flatnonzero(self._arrays["definitions"][:, DEFINITION_FIELDS.index("used")])
 
     @abstractmethod
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
@@ -616,17 +651,16 @@ class Auto(BaseAuto):
             raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
         own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
         directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
-        a, side = self._arrays, RANK * self._side()
+        a = self._arrays
         level_prior, slope_prior = self.variances()
-        functions = np.flatnonzero(a["definitions"][:, DEFINITION_FIELDS.index("used")])
+        functions = self._used_functions()
         global_block, global_variance, used = self._frozen_variances("global", all_, functions)
         mixed_block, mixed_variance, _ = self._frozen_variances("mixed", mixed, functions)
         intercepts = np.zeros(len(INPUT_NAMES))
         intercepts[place["constant"]] = 1.0
         intercepts[all_] = used * a["global_intercept"][0, 0]
         intercepts[mixed] = a["mixed_intercept"][0, 0]
-        level_variance = level_prior / (1.0 + level_prior * self.field("tasks", "precision"))
-        level = self.field("tasks", "information") * level_variance
+        level, level_variance = self._levels()
         task, feature, pair = self._pairs()
 
         def read_pairs(at: NDArray[np.int64]) -> Numbers:
@@ -637,8 +671,11 @@ class Auto(BaseAuto):
 
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
-        vectors += [a["directions"][:, side + k] for k in range(RANK)]
+        vectors += [*self.directions().T]
         shared = (place["global hinge"], all_, mixed, *directions)
+        function_weights = np.zeros((len(functions), len(shared) + 2))  # as the lanes of features
+        function_weights[:, 1] = used * self.function_weights("global")[functions]
+        function_weights[:, 2] = self.function_weights("mixed")[functions]
         total, count = a["clock"][:2]
         row = float(np.exp(-0.5 * total / count)) if count else 0.0
         return FrozenPredictor(
@@ -660,7 +697,7 @@ class Auto(BaseAuto):
                 (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
             ),
             covariances=(global_block, mixed_block),
-            functions=self._frozen_functions(functions, used),
+            functions=self._frozen_functions(functions, function_weights),
         )
 
     def _frozen_variances(
@@ -687,32 +724,6 @@ class Auto(BaseAuto):
             variance /= self.prior
         covariance = np.diag([1.0, *[self.prior] * (n - 1)]) - spent
         return InputCovariance(at, features, covariance), variance, float(not closed)
-
-    def _frozen_functions(self, functions: NDArray[np.intp], used: float) -> FrozenFunctions:
-        """Return the functions of columns; ``used`` is 0 where the global learner takes no part."""
-        a = self._arrays
-        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
-        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
-        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
-        features = np.unique(np.concatenate([first, second[second >= 0]]))
-        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
-        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
-        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
-        found = np.where(second < 0, -1, np.searchsorted(features, second))
-        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
-        wave = np.sqrt(constants.WAVE_PRIOR / self.prior) / np.maximum(orders[0], 1)
-        cross = np.sqrt(constants.CROSS_PRIOR / self.prior)
-        weights = np.zeros((len(functions), 3 + RANK + 2))  # as the lanes of features
-        weights[:, 1] = used * self.function_weights("global")[functions]
-        weights[:, 2] = self.function_weights("mixed")[functions]
-        return FrozenFunctions(
-            features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
-            knots=knots,
-            factors=factors,
-            scales=np.where(second < 0, wave, cross),
-            weights=weights,
-        )
 
     # Margins and units
 
