@@ -244,10 +244,15 @@ class BaseAuto(PairLearner):
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
-        by_task = [*self._shared_weights(), low_rank]
+        hinge, everybody, mixed = self._shared_weights()
+        by_task = [hinge, float(self._uses_global()) * everybody, mixed, low_rank]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         left = np.column_stack([*vectors, self.directions()])
         return self.units()[:, None] * left, np.hstack(by_task)
+
+    def _uses_global(self) -> bool:
+        """Return whether *global logistic* takes part; of two classes it needs covariances."""
+        return self.answers == 0 or CLOSED not in self._arrays["frequent"]
 
     @abstractmethod
     def _shared_weights(self) -> list[Numbers]:
@@ -359,6 +364,8 @@ class BaseAuto(PairLearner):
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._frozen_shares(levels)
+        if not self._uses_global():
+            share = share._replace(everybody=np.zeros(n))
         directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
@@ -379,25 +386,30 @@ class BaseAuto(PairLearner):
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
         by_function = share.everybody[:, None] * self.function_weights("global")
-        by_function = by_function + share.mixed[:, None] * self.function_weights("mixed")
-        curves = (functions * by_function) @ self._function_columns()
-        return Contributions(part(shared) + csr_array(curves), part(personal), intercept)
+        by_function += share.mixed[:, None] * self.function_weights("mixed")
+        curves = csr_array((n, self.n_features))
+        products: dict[tuple[int, int], Numbers] = {}
+        for term, members in self.function_terms().items():
+            added = (functions * by_function)[:, members].sum(axis=1)
+            if len(term) == 1:
+                where = (np.arange(n), np.full(n, term[0]))
+                curves += csr_array((added, where), shape=curves.shape)
+            else:
+                products[term[0], term[1]] = added
+        return Contributions(part(shared) + curves, part(personal), intercept, products)
+
+    def function_terms(self) -> dict[tuple[int, ...], list[int]]:
+        """Return the functions of each column j as (j,), and of two columns j < k as (j, k)."""
+        terms: dict[tuple[int, ...], list[int]] = {}
+        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
+        for f in np.flatnonzero(field["used"]).tolist():
+            columns = {int(field["feature"][f]), int(field["second"][f])} - {-1}
+            terms.setdefault(tuple(sorted(columns)), []).append(f)
+        return terms
 
     def function_weights(self, learner: str) -> Numbers:
         """Return the weights (f,) of functions of columns in the global or the mixed learner."""
         return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
-
-    def _function_columns(self) -> Any:
-        """Return whose functions are (f, d): products belong to two columns by halves."""
-        from scipy.sparse import csr_array
-
-        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
-        used = np.flatnonzero(field["used"])
-        crossed = used[field["second"][used] >= 0.0]
-        row = np.concatenate([used, crossed])
-        column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
-        share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
-        return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
 
     def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
         """Return functions of columns that are in use, with their weights (n, lanes)."""
