@@ -25,7 +25,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average
+from romco.learners.averaging import average, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -78,7 +78,6 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
-OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -549,6 +548,15 @@ class BaseAuto(PairLearner):
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
+    # In several orders
+
+    def start_events(self) -> None:
+        self.kernel.check_idle()
+        keep_units(self._arrays)
+
+    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
+        average(self, others, given)
+
     @abstractmethod
     def units(self) -> Numbers:
         """Return factors (d,) that bring each feature to the learners' units."""
@@ -725,18 +733,6 @@ class Auto(BaseAuto):
             scales=np.where(second < 0, wave, cross),
             weights=weights,
         )
-
-    # In several orders
-
-    def start_events(self) -> None:
-        """Count no event as learned; units of features and rows stay as they were observed."""
-        self.kernel.check_idle()
-        total, count = self._arrays["clock"][:2]
-        if count:
-            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
-
-    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
-        average(self, others, given)
 
     # Margins and units
 

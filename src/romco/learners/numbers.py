@@ -24,14 +24,17 @@ from romco.rounds import Features, Round
 
 PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
-NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
+FREEDOM = constants.DEGREES_OF_FREEDOM
+NOISE_FACTOR = (FREEDOM + 3.0) / (
+    FREEDOM + 1.0
+)  # inverse Fisher information of Student's t by its squared scale
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 
 
 class AutoNumber(BaseAuto):
     r"""``romco-auto`` for numbers: the same parts with another loss.
 
-    In place of logistic and hinge losses errors follow Student's t with four degrees of freedom,
+    In place of logistic and hinge losses errors follow Student's t with eight degrees of freedom,
     so that an outlier moves little, and each learner tracks the size of its noise. There is no
     global hinge learner. The stacking model adds to the mixed learner's prediction what the others
     say less that, and, live, what the task's last answer tells.

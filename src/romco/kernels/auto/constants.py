@@ -27,7 +27,8 @@ WAVE_PRIOR = 0.3  # prior variance of a wave of a column,
 CROSS_PRIOR = 0.1  # and of a product of two columns
 
 # Of numbers
-DEGREES_OF_FREEDOM = 4.0  # of Student's t, which errors follow
+DEGREES_OF_FREEDOM = 8.0  # of Student's t, which errors follow: a median resists outliers,
+STACKING_DEGREES_OF_FREEDOM = 100.0  # and of the stacking models, which predict means
 NOISE_PACE = 1e-3  # least weight of an event in an estimate of noise
 NOISE_EVENTS = 10.0  # events by which a task's noise is shrunk to that of all
 NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
