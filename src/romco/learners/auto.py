@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,11 +48,14 @@ from romco.learners.sharing import (
     Full,
     Latest,
     Line,
+    Moments,
     PerFeature,
     Sum,
+    Tracked,
     Whole,
     stored_pairs,
 )
+from romco.learners.sharing import Part as MergePart
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
@@ -89,11 +93,20 @@ def _belief(name: str, prior: float) -> Belief:
     return Belief(mean, spent, prior=prior)
 
 
-def evidence_and_rest(fields: tuple[str, ...]) -> tuple[Sum, Latest]:
-    """Return the merge rules of a state whose evidence and counts are added, and nothing else."""
-    added = ("evidence", "level_evidence", "slope_evidence", "answers", "total", "squares")
-    sums = columns_of(fields, *added)
-    return Sum(sums), Latest(tuple(k for k in range(len(fields)) if k not in sums))
+def evidence_and_rest(fields: tuple[str, ...], *parts: MergePart) -> tuple[MergePart, ...]:
+    """Return merge rules of a state: evidence is added; what no part names is one shard's."""
+    sums = columns_of(fields, "evidence", "level_evidence", "slope_evidence")
+    named = {*sums, *chain.from_iterable(part.columns for part in parts)}
+    rest = tuple(k for k in range(len(fields)) if k not in named)
+    return Sum(sums), *parts, Latest(rest)
+
+
+def _of_stream(*names: str) -> tuple[int, ...]:
+    return tuple(map(STREAM_FIELDS.index, names))
+
+
+ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
+NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
@@ -101,7 +114,14 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("mixed_intercept", Belief(0, 1)),
     Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
     Full("frozen_weight", "frozen_covariance", None, ceiling=constants.MAX_VARIANCE),
-    Whole("stream", *evidence_and_rest(STREAM_FIELDS)),
+    Whole(
+        "stream",
+        *evidence_and_rest(
+            STREAM_FIELDS,
+            ANSWERS,
+            Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+        ),
+    ),
     Whole("places", *evidence_and_rest(PLACE_FIELDS)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),

@@ -71,7 +71,7 @@ cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
 cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
-cdef double ERROR_MEMORY = 0.993               # of a histogram of errors, per event
+cdef double ERROR_MEMORY = constants.ERROR_MEMORY
 cdef double LOWEST_DOUBLING = 8.0              # its bins begin at 2^-8 of the expected error,
 cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
@@ -441,6 +441,7 @@ cdef class AutoKernel(Kernel):
     cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
         """`read` of an event that is not counted."""
         cdef Row x = events.row(e)
+        self.scales.held = self.number and self.is_shard()
         self.read(
             x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
@@ -613,6 +614,7 @@ cdef class AutoKernel(Kernel):
             self.check_answer(y - offset, h)
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
+        self.scales.held = self.number and self.is_shard()
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if self.number and self.rebase_changed():
             noted = False
@@ -625,7 +627,7 @@ cdef class AutoKernel(Kernel):
             self.read(x, row, task, offset, unit, o)
             if o.V > 0.0:
                 self.stack(task, o)
-        if o.V > 0.0:  # numbers: two answers differ
+        if o.V > 0.0 and not (self.scales.held and unit == 0.0):  # two answers differ
             self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
         if not first:
             count_size(&self.clock[0], row.x2, h)
@@ -635,7 +637,8 @@ cdef class AutoKernel(Kernel):
             self.choose_functions()
         if self.number:
             self.count_answer(y - offset, h)
-            self.settle_unit()
+            if not self.scales.held:
+                self.settle_unit()
         else:
             self.stream.answers += h
         return 0
@@ -1349,13 +1352,31 @@ cdef class AutoKernel(Kernel):
                 raise ValueError(f"feature {rows[i]} is out of range")
 
     def choose_after_merge(self, const int[::1] rows not None):
-        """Choose the features with covariances from merged rows; return whether any changed."""
+        """Choose the features with covariances from merged rows, of numbers units, too.
+
+        Return whether any changed.
+        """
         cdef Py_ssize_t n = rows.shape[0]
         cdef bint changed
         self.check_rows(rows)
         with nogil:
+            if self.number:
+                self.agree_on_units(rows)
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
-        return changed
+        return changed or self.number
+
+    cdef void agree_on_units(self, const int[::1] rows) noexcept nogil:
+        """Find the units of features and of rows from what all shards counted.
+
+        Without a unit of rows a shard learns nothing: answers have no common origin before.
+        """
+        self.global_block.settle()
+        self.mixed_block.settle()
+        self.scales.agree(rows)
+        self.rebase_changed()
+        self.settle_unit()
+        if self.stream.unit == 0.0:  # no row has had a feature
+            self.stream.unit = 1.0
 
     def restart_subspace(self):
         """Give up a recomputation of the subspace that is under way."""
