@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average
+from romco.learners.averaging import average, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -47,11 +48,14 @@ from romco.learners.sharing import (
     Full,
     Latest,
     Line,
+    Moments,
     PerFeature,
     Sum,
+    Tracked,
     Whole,
     stored_pairs,
 )
+from romco.learners.sharing import Part as MergePart
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
@@ -74,7 +78,6 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
-OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -90,11 +93,20 @@ def _belief(name: str, prior: float) -> Belief:
     return Belief(mean, spent, prior=prior)
 
 
-def evidence_and_rest(fields: tuple[str, ...]) -> tuple[Sum, Latest]:
-    """Return the merge rules of a state whose evidence and counts are added, and nothing else."""
-    added = ("evidence", "level_evidence", "slope_evidence", "answers", "total", "squares")
-    sums = columns_of(fields, *added)
-    return Sum(sums), Latest(tuple(k for k in range(len(fields)) if k not in sums))
+def evidence_and_rest(fields: tuple[str, ...], *parts: MergePart) -> tuple[MergePart, ...]:
+    """Return merge rules of a state: evidence is added; what no part names is one shard's."""
+    sums = columns_of(fields, "evidence", "level_evidence", "slope_evidence")
+    named = {*sums, *chain.from_iterable(part.columns for part in parts)}
+    rest = tuple(k for k in range(len(fields)) if k not in named)
+    return Sum(sums), *parts, Latest(rest)
+
+
+def _of_stream(*names: str) -> tuple[int, ...]:
+    return tuple(map(STREAM_FIELDS.index, names))
+
+
+ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
+NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
@@ -102,7 +114,14 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("mixed_intercept", Belief(0, 1)),
     Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
     Full("frozen_weight", "frozen_covariance", None, ceiling=constants.MAX_VARIANCE),
-    Whole("stream", *evidence_and_rest(STREAM_FIELDS)),
+    Whole(
+        "stream",
+        *evidence_and_rest(
+            STREAM_FIELDS,
+            ANSWERS,
+            Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+        ),
+    ),
     Whole("places", *evidence_and_rest(PLACE_FIELDS)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
@@ -159,6 +178,7 @@ class BaseAuto(PairLearner):
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
+    function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -229,6 +249,12 @@ class BaseAuto(PairLearner):
         """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
         level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
         return float(level), self.kernel.slope_variances()
+
+    def _levels(self) -> tuple[Numbers, Numbers]:
+        """Return means and variances (m,) of tasks' levels in the mixed learner."""
+        prior, _ = self.variances()
+        variance = prior / (1.0 + prior * self.field("tasks", "precision"))
+        return self.field("tasks", "information") * variance, variance
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
         """Return tasks and features of stored pairs, and their numbers by name."""
@@ -455,6 +481,34 @@ class BaseAuto(PairLearner):
             return share
         return share._replace(everybody=np.zeros(len(levels)))
 
+    def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
+        """Return functions of columns that are in use, with their weights (n, lanes)."""
+        a = self._arrays
+        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
+        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
+        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
+        features = np.unique(np.concatenate([first, second[second >= 0]]))
+        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
+        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
+        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        found = np.where(second < 0, -1, np.searchsorted(features, second))
+        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
+        share = self.function_share / self.prior
+        wave = np.sqrt(constants.WAVE_PRIOR * share) / np.maximum(orders[0], 1)
+        cross = np.sqrt(constants.CROSS_PRIOR * share)
+        return FrozenFunctions(
+            features=features,
+            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            knots=knots,
+            factors=factors,
+            scales=np.where(second < 0, wave, cross),
+            weights=weights,
+        )
+
+    def _used_functions(self) -> NDArray[np.intp]:
+        """Return the numbers of functions of columns that are in use."""
+        return np.flatnonzero(self._arrays["definitions"][:, DEFINITION_FIELDS.index("used")])
+
     @abstractmethod
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
         """Return by what the parts of the learners are multiplied in frozen margins."""
@@ -591,6 +645,15 @@ class BaseAuto(PairLearner):
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
+    # In several orders
+
+    def start_events(self) -> None:
+        self.kernel.check_idle()
+        keep_units(self._arrays)
+
+    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
+        average(self, others, given)
+
     @abstractmethod
     def units(self) -> Numbers:
         """Return factors (d,) that bring each feature to the learners' units."""
@@ -670,17 +733,16 @@ class Auto(BaseAuto):
             raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
         own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
         directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
-        a, side = self._arrays, RANK * self._side()
+        a = self._arrays
         level_prior, slope_prior = self.variances()
-        functions = np.flatnonzero(a["definitions"][:, DEFINITION_FIELDS.index("used")])
+        functions = self._used_functions()
         global_block, global_variance, used = self._frozen_variances("global", all_, functions)
         mixed_block, mixed_variance, _ = self._frozen_variances("mixed", mixed, functions)
         intercepts = np.zeros(len(INPUT_NAMES))
         intercepts[place["constant"]] = 1.0
         intercepts[all_] = used * a["global_intercept"][0, 0]
         intercepts[mixed] = a["mixed_intercept"][0, 0]
-        level_variance = level_prior / (1.0 + level_prior * self.field("tasks", "precision"))
-        level = self.field("tasks", "information") * level_variance
+        level, level_variance = self._levels()
         task, feature, pair = self._pairs()
 
         def read_pairs(at: NDArray[np.int64]) -> Numbers:
@@ -691,8 +753,11 @@ class Auto(BaseAuto):
 
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
-        vectors += [a["directions"][:, side + k] for k in range(RANK)]
+        vectors += [*self.directions().T]
         shared = (place["global hinge"], all_, mixed, *directions)
+        function_weights = np.zeros((len(functions), len(shared) + 2))  # as the lanes of features
+        function_weights[:, 1] = used * self.function_weights("global")[functions]
+        function_weights[:, 2] = self.function_weights("mixed")[functions]
         total, count = a["clock"][:2]
         row = float(np.exp(-0.5 * total / count)) if count else 0.0
         return FrozenPredictor(
@@ -714,7 +779,7 @@ class Auto(BaseAuto):
                 (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
             ),
             covariances=(global_block, mixed_block),
-            functions=self._frozen_functions(functions, used),
+            functions=self._frozen_functions(functions, function_weights),
         )
 
     def _frozen_variances(
@@ -741,44 +806,6 @@ class Auto(BaseAuto):
             variance /= self.prior
         covariance = np.diag([1.0, *[self.prior] * (n - 1)]) - spent
         return InputCovariance(at, features, covariance), variance, float(not closed)
-
-    def _frozen_functions(self, functions: NDArray[np.intp], used: float) -> FrozenFunctions:
-        """Return the functions of columns; ``used`` is 0 where the global learner takes no part."""
-        a = self._arrays
-        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
-        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
-        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
-        features = np.unique(np.concatenate([first, second[second >= 0]]))
-        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
-        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
-        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
-        found = np.where(second < 0, -1, np.searchsorted(features, second))
-        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
-        wave = np.sqrt(constants.WAVE_PRIOR / self.prior) / np.maximum(orders[0], 1)
-        cross = np.sqrt(constants.CROSS_PRIOR / self.prior)
-        weights = np.zeros((len(functions), 3 + RANK + 2))  # as the lanes of features
-        weights[:, 1] = used * self.function_weights("global")[functions]
-        weights[:, 2] = self.function_weights("mixed")[functions]
-        return FrozenFunctions(
-            features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
-            knots=knots,
-            factors=factors,
-            scales=np.where(second < 0, wave, cross),
-            weights=weights,
-        )
-
-    # In several orders
-
-    def start_events(self) -> None:
-        """Count no event as learned; units of features and rows stay as they were observed."""
-        self.kernel.check_idle()
-        total, count = self._arrays["clock"][:2]
-        if count:
-            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
-
-    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
-        average(self, others, given)
 
     # Margins and units
 
