@@ -383,9 +383,7 @@ class BaseAuto(PairLearner):
         starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
-        share = self._frozen_shares(levels)
-        if not self._uses_global():
-            share = share._replace(everybody=np.zeros(n))
+        share = self._used_shares(levels)
         directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
@@ -430,6 +428,58 @@ class BaseAuto(PairLearner):
     def function_weights(self, learner: str) -> Numbers:
         """Return the weights (f,) of functions of columns in the global or the mixed learner."""
         return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
+
+    def term_deviations(self, round: Round, term: tuple[int, ...]) -> list[Numbers]:
+        """Return two arrays (n, p): how unsure the global and the mixed learner are of a term.
+
+        A term is the line and curve of a column j, (j,), or a product of two, (j, k). The norm of
+        the difference of two rows is the standard error of what the term adds to one of the two
+        margins more than to the other.
+        """
+        starts, features, values, _, levels, functions = self.kernel.entries(self.events_of(round))
+        share = self._used_shares(levels)
+        members = self.function_terms().get(term, [])
+        design = functions[:, members]
+        numbers = [FUNCTION_NUMBERS + f for f in members]
+        if len(term) == 1:
+            line = np.zeros(len(design))
+            at = np.flatnonzero(features == term[0])
+            line[np.searchsorted(starts, at, side="right") - 1] = values[at]
+            design = np.column_stack([line, design])
+            numbers = [*term, *numbers]
+        blocks = (
+            (share.everybody, self._arrays["frequent"], self.kernel.global_block),
+            (share.mixed, self._arrays["mixed_frequent"], self.kernel.mixed_block),
+        )
+        found = []
+        for factor, frequent, block in blocks:
+            places = np.flatnonzero(np.isin(frequent, numbers))
+            order = [numbers.index(int(number)) for number in frequent[places]]
+            spent = block.read_block()[1:][np.ix_(places, places)]
+            size, axes = np.linalg.eigh(self.prior * np.eye(len(places)) - spent)
+            root = axes * np.sqrt(np.maximum(size, 0.0) * self._variance())
+            found.append(factor[:, None] * (design[:, order] @ root))
+        return found
+
+    def ranked_values(self) -> dict[int, Numbers]:
+        """Return past values of each frequent number, rising and evenly spaced in rank."""
+        frequent = self._arrays["frequent"]
+        is_feature = (frequent >= 0.0) & (frequent < self.n_features)
+        is_feature[0] = False  # the place of the intercept
+        places = np.flatnonzero(is_feature & (self.field("places", "is_number") != 0.0))
+        knots = self._arrays["places"][:, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        return {int(frequent[k]): knots[k].copy() for k in places}
+
+    def _variance(self) -> float:
+        """Return the unit of variances."""
+        return 1.0
+
+    def _used_shares(self, levels: Numbers) -> "FrozenShares":
+        """Return the shares of frozen margins, without that of a learner that takes no part."""
+        share = self._frozen_shares(levels)
+        if self._uses_global():
+            return share
+        return share._replace(everybody=np.zeros(len(levels)))
 
     def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
         """Return functions of columns that are in use, with their weights (n, lanes)."""
