@@ -124,7 +124,8 @@ def catboost(x: Any, y: Any, task: Any, later: Any, later_task: Any, number: boo
     def text(rows: Any, tasks: Any) -> pd.DataFrame:
         made = rows.assign(task=tasks)
         names = [name for name in made if not pd.api.types.is_numeric_dtype(made[name])]
-        return made.astype(dict.fromkeys(names, str))
+        made[names] = made[names].fillna("").astype(str)
+        return made
 
     x = text(x, task)
     names = [name for name in x if not pd.api.types.is_numeric_dtype(x[name])]
