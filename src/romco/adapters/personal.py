@@ -93,8 +93,9 @@ class PersonalLayer:
         """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
         offset, rows = self._offset(X), self._select(X)
         y, task = np.asarray(y).reshape(-1), tasks_of(task, len(offset))
-        y = y.astype(np.float64) if self.target == "number" else y
         model = self.model or self._new_model(rows)
+        if self.target == "number":
+            y, _ = model.engine.target.read(y)
         margins = model.learn(rows, y, task, weight=sample_weight, offset=offset)
         self.model = model
         counts = slice(None) if sample_weight is None else np.asarray(sample_weight) > 0.0
