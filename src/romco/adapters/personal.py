@@ -104,10 +104,11 @@ class PersonalLayer:
         """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
         scores, rows = self._base_scores(X), self._select(X)
         y, task = np.asarray(y).reshape(-1), tasks_of(task, len(scores))
-        y = y.astype(np.float64) if self.target == "number" else y
         joint_rows = _with_scores(rows, scores, self.classes_)
         model = self.model or self._new_model(joint_rows)
         alone = self.alone or self._new_model(rows)
+        if self.target == "number":
+            y, _ = model.engine.target.read(y)
         joint = model.learn(joint_rows, y, task, weight=sample_weight)
         without = alone.learn(rows, y, task, weight=sample_weight)
         self.model, self.alone = model, alone
