@@ -1219,6 +1219,10 @@ cdef class AutoKernel(Kernel):
 
     # --- answers that come late ---------------------------------------------------------------
 
+    def answer_variance(self):
+        """Variance of the answers of numbers; 0 until two of them differ."""
+        return self.variance_of_answers()
+
     def drift(self):
         """Mean probability, over the last events, that the moment predicts better."""
         return self.stream.drift

@@ -21,6 +21,7 @@ All functions are weights of the shared logistic learners, with full covariances
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport M_PI, M_SQRT2, cos, fabs, sqrt
+from romco.kernels.core.dense cimport axpy
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
@@ -147,34 +148,34 @@ cdef class Functions:
                 make_knots(s, s.buffer)
 
     cdef void score(self, double residual) noexcept nogil:
-        """Add the residual of the row that was last read to the sums of all products."""
-        cdef int[CROSSED * ORDERS] base
+        """Add the residual of the row that was last read to the sums of all waves and products."""
         cdef double[CROSSED * ORDERS] value
-        cdef Py_ssize_t e, k, o, i, j, n = 0
+        cdef double[CROSSED * ORDERS] square
+        cdef Py_ssize_t e, k, o, i, n = 0
         cdef double term
-        cdef double* sums
-        cdef double* squares
+        cdef double* wave
         cdef Sketch* s
+        if self.scores.shape[0] == 0:
+            return
         residual = max(-MAX_RESIDUAL, min(MAX_RESIDUAL, residual))
-        for e in range(self.n_listed if self.scores.shape[0] else 0):
+        for i in range(CROSSED * ORDERS):
+            value[i] = square[i] = 0.0
+        for e in range(self.n_listed):
             k = self.listed[e]
-            s = self.sketch(k)
+            s, wave = self.sketch(k), self.wave + k * WAVES
             for o in range(WAVES if s.is_number != 0.0 else 0):
-                term = residual * self.wave[k * WAVES + o]
+                term = residual * wave[o]
                 s.sums[o] += term
                 s.squares[o] += term * term
-            if k > CROSSED:
-                continue
-            for o in range(ORDERS):
-                if self.wave[k * WAVES + o] != 0.0:
-                    base[n], value[n] = <int> ((k - 1) * ORDERS + o), self.wave[k * WAVES + o]
-                    n += 1
-        for i in range(n):
-            sums, squares = &self.scores[base[i], 0], &self.scores[base[i], CROSSED * ORDERS]
-            for j in range(i):
-                term = residual * value[i] * value[j]
-                sums[base[j]] += term
-                squares[base[j]] += term * term
+            for o in range(ORDERS if k <= CROSSED else 0):
+                i = (k - 1) * ORDERS + o
+                value[i], square[i] = wave[o], wave[o] * wave[o]
+                n = max(n, i + 1)
+        for i in range(n):  # each with those before it
+            if value[i] != 0.0:
+                term = residual * value[i]
+                axpy(i, term, value, &self.scores[i, 0])
+                axpy(i, term * term, square, &self.scores[i, CROSSED * ORDERS])
 
     cdef Py_ssize_t free(self) noexcept nogil:
         """A function that is not in use, or -1."""
