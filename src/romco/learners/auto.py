@@ -18,7 +18,13 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
-from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
+from romco.kernels.auto.functions import (
+    BASES,
+    DEFINITION_FIELDS,
+    MOST_FUNCTIONS,
+    SKETCH_FIELDS,
+    merge_sketches,
+)
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
@@ -48,6 +54,7 @@ from romco.learners.sharing import (
     Full,
     Latest,
     Line,
+    Merged,
     Moments,
     PerFeature,
     Sum,
@@ -78,6 +85,8 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
+SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
+SUBSPACE_PAIRS = 200.0  # pairs of task and feature that each event between them may cost
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -105,9 +114,16 @@ def _of_stream(*names: str) -> tuple[int, ...]:
     return tuple(map(STREAM_FIELDS.index, names))
 
 
+def _merge_sketches(start: Numbers, shards: list[Numbers]) -> None:
+    merge_sketches(start, shards, PLACE_FIELDS.index(SKETCH_FIELDS[0]))
+
+
+TESTS = columns_of(PLACE_FIELDS, "sum_", "square_")  # of functions, in sketches
+SKETCHES = Merged(
+    tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})), _merge_sketches
+)
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
-
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
@@ -122,7 +138,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
             Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
         ),
     ),
-    Whole("places", *evidence_and_rest(PLACE_FIELDS)),
+    Whole("places", *evidence_and_rest(PLACE_FIELDS, Sum(TESTS), SKETCHES)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
@@ -151,6 +167,7 @@ class SubspaceRows(NamedTuple):
 
     rows: NDArray[np.int32]  # (t,)
     values: Numbers  # (t, k)
+    pairs: int = 0  # of task and feature that they are computed from
 
 
 def prior_covariance(weights: Numbers) -> Numbers:
@@ -585,10 +602,19 @@ class BaseAuto(PairLearner):
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        return SubspaceRows(rows, self.kernel.gather_directions(rows))
+        store = self.pair_store
+        pairs = store.n_tasks * store.n_features if store.dense else store.used
+        return SubspaceRows(rows, self.kernel.gather_directions(rows), pairs)
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
+        """Return B from the statistics of all shards, for :meth:`set_subspace` of each.
+
+        Tasks of a low rank are learned from B as soon as it is known: it is computed anew at every
+        barrier, less often where that would cost more than learning.
+        """
+        events = float(self._arrays["clock"][1])
+        pause = sum(part.pairs for part in statistics) / SUBSPACE_PAIRS
+        self._arrays["clock"][2] = max(SUBSPACE_GROWTH * events, events + pause)
         own = [part.rows for part in statistics]
         rows = TouchedRows(own, own, self.n_features).union()
         values = np.zeros((len(rows), statistics[0].values.shape[1]))
