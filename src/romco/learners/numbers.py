@@ -11,13 +11,14 @@ from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
 from romco.kernels.auto.scales import SettledScales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
-from romco.learners.auto import DIRECTIONS, NO_VARIANCE, RANK, BaseAuto, FrozenShares, lanes
+from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, FrozenShares, lanes
 from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Decomposed, Numbers, Posterior
 from romco.learners.frozen import FrozenPredictor, PairTable, Table, settled_units
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
+from romco.learners.sharing import Line, Tracked, Whole
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
@@ -28,7 +29,6 @@ FREEDOM = constants.DEGREES_OF_FREEDOM
 NOISE_FACTOR = (FREEDOM + 3.0) / (
     FREEDOM + 1.0
 )  # inverse Fisher information of Student's t by its squared scale
-NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 
 
@@ -78,6 +78,16 @@ class AutoNumber(BaseAuto):
 
     def _of_stream(self, name: str) -> float:
         return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
+
+    def sharing(self) -> tuple[Line, ...]:
+        errors = Tracked(tuple(range(len(EDGES) - 1)), 1.0 - constants.ERROR_MEMORY)
+        return *super().sharing(), Whole("errors", errors)
+
+    def become_shard(self) -> None:
+        super().become_shard()
+        if self._of_stream("answers"):  # with an origin; rows without features have no unit
+            unit = STREAM_FIELDS.index("unit")
+            self._arrays["stream"][unit] = self._of_stream("unit") or 1.0
 
     def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
         if not 0.0 < level < 1.0:
