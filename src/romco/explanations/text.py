@@ -272,6 +272,8 @@ def _column(name: Any) -> str:
 
 def change(report: Explanation) -> str:
     """Return what changes, with its unit."""
+    if report.classes:
+        return "score of a class"
     if report.positive is None:
         return "change of the prediction"
     return f"log-odds of {inert(str(report.positive))}"
@@ -337,14 +339,26 @@ def _kind_sentence(task: TaskInsight) -> str:
 
 def table(report: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
-    rows = [cells(report, task) for task in report.tasks[:MAX_ROWS]]
-    lines = _aligned([COLUMNS, *rows])
+    columns = shown_columns(report)
+    rows = [columns]
+    for task in report.tasks[:MAX_ROWS]:
+        by_column = dict(zip(COLUMNS, cells(report, task), strict=True))
+        rows.append([by_column[name] for name in columns])
+    lines = _aligned(rows)
     more = len(report.tasks) - MAX_ROWS
     if more > 0:
         lines.append(f"... and {more:,} more")
     head = [headline(report), *levels(report), *effects(report), *curve_lines(report)]
     head += [kinds(report), *groups(report), *report.classes, *report.findings]
     return "\n".join([*head, "", *lines, "", rank(report), *report.notes])
+
+
+def shown_columns(report: Explanation) -> list[str]:
+    """Return the columns of the table of tasks; levels where they are known."""
+    columns = list(COLUMNS)
+    if all(task.level is None for task in report.tasks):
+        columns.remove("level")
+    return columns
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -523,9 +537,7 @@ def _list(title: str, items: Iterable[str]) -> str:
 
 def _tasks(report: Explanation, most: int) -> str:
     longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
-    columns = list(COLUMNS)
-    if all(task.level is None for task in report.tasks):
-        columns.remove("level")
+    columns = shown_columns(report)
     head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
     level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""
