@@ -8,7 +8,7 @@ from tests.reference.functions import MOST, WAVES, Functions, Sketch
 from tests.reference.scales import Scales, SettledScales, alike
 
 FREQUENT = 100
-FREEDOM, STACKING_FREEDOM = 8.0, 100.0  # degrees of Student's t, of learners and stacking
+FREEDOM, STACKING_FREEDOM = 8.0, 20.0  # degrees of Student's t, of learners and stacking
 
 
 def moderate(mean, variance):

@@ -28,7 +28,7 @@ CROSS_PRIOR = 0.1  # and of a product of two columns
 
 # Of numbers
 DEGREES_OF_FREEDOM = 8.0  # of Student's t, which errors follow: a median resists outliers,
-STACKING_DEGREES_OF_FREEDOM = 100.0  # and of the stacking models, which predict means
+STACKING_DEGREES_OF_FREEDOM = 20.0  # and of the stacking models, which predict nearly means
 NOISE_PACE = 1e-3  # least weight of an event in an estimate of noise
 NOISE_EVENTS = 10.0  # events by which a task's noise is shrunk to that of all
 NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
