@@ -116,11 +116,11 @@ def test_at_a_barrier_the_model_answers_exactly_as_the_shards():
 def test_a_model_is_spread_over_shards_and_learns_on_as_well(n):
     x, y, task = numbers(600)
     model = romco.Model(target="number")
-    model.learn(x[:300], y[:300], task[:300])
+    model.learn(x[:400], y[:400], task[:400])
     shards = Shards.of(model, n)
     errors = []
     for one in (model, shards):
-        errors.append(np.abs(one.learn(x[300:], y[300:], task[300:]) - y[300:]).mean())
+        errors.append(np.abs(one.learn(x[400:], y[400:], task[400:]) - y[400:]).mean())
     assert errors[1] < 1.1 * errors[0]
 
 

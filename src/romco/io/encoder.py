@@ -100,6 +100,23 @@ class CellEncoder:
             self._adopt(schema, rows)
         return encoded
 
+    def forget(self, gone: Iterable[Any], left: Iterable[Any], given: Iterable[Any]) -> None:
+        """Forget columns of features that are gone, unless features that are left have them.
+
+        Columns that were ``given`` stay, and those whose kind was set.
+        """
+        self._lexicon = Lexicon()
+        if self.schema is None:
+            return
+        schema = self.schema.copy()
+        inferred = {name for name, column in schema.columns.items() if column.reason != "set"}
+        inferred -= set(given)
+        used = {column for name in left for column in _columns_of(name, inferred)}
+        for name in gone:
+            for column in _columns_of(name, inferred) - used:
+                schema.columns.pop(column, None)
+        self.schema = schema
+
     def _check_required(self, rows: Any) -> None:
         """Raise ValueError where no row has a column that is required."""
         there = dict.fromkeys(chain.from_iterable(row for row in rows if isinstance(row, Mapping)))
@@ -205,3 +222,12 @@ class CellEncoder:
             unknown = ", ".join(self.schema.unknown(new))
             text = f"the model has not learned column {unknown}: it is not used"
             warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _columns_of(name: Any, columns: Container[str]) -> set[str]:
+    """Return the columns that a feature may come from: its name, or what is before = : or a dot."""
+    if not isinstance(name, str):
+        return set()
+    ends = [k for k, mark in enumerate(name) if mark in "=:."]
+    starts = [name, *(name[:end] for end in ends)]
+    return {start for start in starts if start in columns}

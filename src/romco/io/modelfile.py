@@ -42,19 +42,21 @@ MAGIC = b"romco\r\n\x1a"
 FORMAT = 2
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
 # Parts of a state that may be long: not in the header.
-JSON_PARTS = ("tasks", "features", "notes", "session", "history")
+JSON_PARTS = ("tasks", "features", "notes", "session", "history", "alone")
 
 # Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
 TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
 DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
-CHOOSER = "chooser"  # kind of a romco.Chooser, which is imported when a file of it is loaded
-# Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
+# Kinds of objects, and where each is: it is imported when a file of its kind is loaded.
+WITH_OWN_STATE = {
+    "chooser": "romco.choosing:Chooser",
+    "personal layer": "romco.adapters.personal:PersonalLayer",
+}
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
     "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
     "river": "romco.adapters.river:ROMCOClassifier",
     "river number": "romco.adapters.river:ROMCORegressor",
-    "personal layer": "romco.adapters.personal:PersonalLayer",
 }
 
 
@@ -83,7 +85,7 @@ class Estimator(Protocol):
 
 @runtime_checkable
 class OwnState(Protocol):
-    """An object with a state of its own, such as a chooser."""
+    """An object with a state of its own, such as a chooser or a personal layer."""
 
     @property
     def file_kind(self) -> str:
@@ -147,13 +149,18 @@ def load(path: str | Path, limit: int | None = None) -> Any:
             return Model.from_state(state)
         if kind == "learner":
             return restore(state)
-        if kind == CHOOSER:
-            return import_module("romco.choosing").Chooser.from_state(state)
+        if kind in WITH_OWN_STATE:
+            return _imported(WITH_OWN_STATE[kind]).from_state(state)
         if kind in ESTIMATORS:
-            module, _, name = ESTIMATORS[kind].partition(":")
-            estimator: type[Estimator] = vars(import_module(module))[name]
+            estimator: type[Estimator] = _imported(ESTIMATORS[kind])
             return estimator.from_file_settings(state["estimator"], Model.from_state(state))
         raise ValueError(f"unknown kind {kind!r}")
+
+
+def _imported(place: str) -> Any:
+    """Return a class from ``module:name``."""
+    module, _, name = place.partition(":")
+    return vars(import_module(module))[name]
 
 
 def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:

@@ -18,7 +18,13 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
-from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
+from romco.kernels.auto.functions import (
+    BASES,
+    DEFINITION_FIELDS,
+    MOST_FUNCTIONS,
+    SKETCH_FIELDS,
+    merge_sketches,
+)
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
@@ -48,6 +54,7 @@ from romco.learners.sharing import (
     Full,
     Latest,
     Line,
+    Merged,
     Moments,
     PerFeature,
     Sum,
@@ -78,6 +85,8 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
+SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
+SUBSPACE_PAIRS = 200.0  # pairs of task and feature that each event between them may cost
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -105,9 +114,16 @@ def _of_stream(*names: str) -> tuple[int, ...]:
     return tuple(map(STREAM_FIELDS.index, names))
 
 
+def _merge_sketches(start: Numbers, shards: list[Numbers]) -> None:
+    merge_sketches(start, shards, PLACE_FIELDS.index(SKETCH_FIELDS[0]))
+
+
+TESTS = columns_of(PLACE_FIELDS, "sum_", "square_")  # of functions, in sketches
+SKETCHES = Merged(
+    tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})), _merge_sketches
+)
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
-
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
@@ -122,7 +138,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
             Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
         ),
     ),
-    Whole("places", *evidence_and_rest(PLACE_FIELDS)),
+    Whole("places", *evidence_and_rest(PLACE_FIELDS, Sum(TESTS), SKETCHES)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
@@ -151,6 +167,7 @@ class SubspaceRows(NamedTuple):
 
     rows: NDArray[np.int32]  # (t,)
     values: Numbers  # (t, k)
+    pairs: int = 0  # of task and feature that they are computed from
 
 
 def prior_covariance(weights: Numbers) -> Numbers:
@@ -383,9 +400,7 @@ class BaseAuto(PairLearner):
         starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
-        share = self._frozen_shares(levels)
-        if not self._uses_global():
-            share = share._replace(everybody=np.zeros(n))
+        share = self._used_shares(levels)
         directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
@@ -430,6 +445,58 @@ class BaseAuto(PairLearner):
     def function_weights(self, learner: str) -> Numbers:
         """Return the weights (f,) of functions of columns in the global or the mixed learner."""
         return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
+
+    def term_deviations(self, round: Round, term: tuple[int, ...]) -> list[Numbers]:
+        """Return two arrays (n, p): how unsure the global and the mixed learner are of a term.
+
+        A term is the line and curve of a column j, (j,), or a product of two, (j, k). The norm of
+        the difference of two rows is the standard error of what the term adds to one of the two
+        margins more than to the other.
+        """
+        starts, features, values, _, levels, functions = self.kernel.entries(self.events_of(round))
+        share = self._used_shares(levels)
+        members = self.function_terms().get(term, [])
+        design = functions[:, members]
+        numbers = [FUNCTION_NUMBERS + f for f in members]
+        if len(term) == 1:
+            line = np.zeros(len(design))
+            at = np.flatnonzero(features == term[0])
+            line[np.searchsorted(starts, at, side="right") - 1] = values[at]
+            design = np.column_stack([line, design])
+            numbers = [*term, *numbers]
+        blocks = (
+            (share.everybody, self._arrays["frequent"], self.kernel.global_block),
+            (share.mixed, self._arrays["mixed_frequent"], self.kernel.mixed_block),
+        )
+        found = []
+        for factor, frequent, block in blocks:
+            places = np.flatnonzero(np.isin(frequent, numbers))
+            order = [numbers.index(int(number)) for number in frequent[places]]
+            spent = block.read_block()[1:][np.ix_(places, places)]
+            size, axes = np.linalg.eigh(self.prior * np.eye(len(places)) - spent)
+            root = axes * np.sqrt(np.maximum(size, 0.0) * self._variance())
+            found.append(factor[:, None] * (design[:, order] @ root))
+        return found
+
+    def ranked_values(self) -> dict[int, Numbers]:
+        """Return past values of each frequent number, rising and evenly spaced in rank."""
+        frequent = self._arrays["frequent"]
+        is_feature = (frequent >= 0.0) & (frequent < self.n_features)
+        is_feature[0] = False  # the place of the intercept
+        places = np.flatnonzero(is_feature & (self.field("places", "is_number") != 0.0))
+        knots = self._arrays["places"][:, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        return {int(frequent[k]): knots[k].copy() for k in places}
+
+    def _variance(self) -> float:
+        """Return the unit of variances."""
+        return 1.0
+
+    def _used_shares(self, levels: Numbers) -> "FrozenShares":
+        """Return the shares of frozen margins, without that of a learner that takes no part."""
+        share = self._frozen_shares(levels)
+        if self._uses_global():
+            return share
+        return share._replace(everybody=np.zeros(len(levels)))
 
     def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
         """Return functions of columns that are in use, with their weights (n, lanes)."""
@@ -535,10 +602,19 @@ class BaseAuto(PairLearner):
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        return SubspaceRows(rows, self.kernel.gather_directions(rows))
+        store = self.pair_store
+        pairs = store.n_tasks * store.n_features if store.dense else store.used
+        return SubspaceRows(rows, self.kernel.gather_directions(rows), pairs)
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
+        """Return B from the statistics of all shards, for :meth:`set_subspace` of each.
+
+        Tasks of a low rank are learned from B as soon as it is known: it is computed anew at every
+        barrier, less often where that would cost more than learning.
+        """
+        events = float(self._arrays["clock"][1])
+        pause = sum(part.pairs for part in statistics) / SUBSPACE_PAIRS
+        self._arrays["clock"][2] = max(SUBSPACE_GROWTH * events, events + pause)
         own = [part.rows for part in statistics]
         rows = TouchedRows(own, own, self.n_features).union()
         values = np.zeros((len(rows), statistics[0].values.shape[1]))

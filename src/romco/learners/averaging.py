@@ -38,7 +38,7 @@ UNIT_FIELDS = (
 COUNTED = [UNIT_FIELDS.index(name) for name in ("count", "total", "square")]
 DUE = [UNIT_FIELDS.index(name) for name in ("due_count", "due_events")]
 OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
-NEVER = 1e300  # events at which a unit is found anew while orders are learned
+FAR_OFF = 1e300  # events after which a unit is found anew while orders are learned
 
 
 def keep_units(state: Arrays) -> None:
@@ -47,7 +47,7 @@ def keep_units(state: Arrays) -> None:
     if count:
         state["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
         state["stream"][STREAM_FIELDS.index("unit")] = np.exp(-0.5 * total / count)
-    state["units"][:, DUE] = NEVER
+    state["units"][:, DUE] = FAR_OFF
 
 
 def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:

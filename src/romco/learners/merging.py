@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
+from romco.learners import sharing
 from romco.learners.base import Learner
 from romco.learners.sharing import (
     Belief,
@@ -225,7 +226,7 @@ def _rules(
         columns[int(column)] = Column(values, others, live)
     copied: list[int] = []
     for part in line.parts:
-        if not isinstance(part, Steps | Tracked):
+        if not isinstance(part, Steps | Tracked | sharing.Merged):
             copied += part.columns
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
@@ -342,6 +343,8 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
     for part in line.parts:
         if isinstance(part, Moments):
             values = _from_one_origin(part, values)
+        elif isinstance(part, sharing.Merged):
+            part.merge(start, values)
         elif isinstance(part, Tracked):
             _merge_tracked(part, start, values, [one.events for one in active])
     rules = _rules(line, line.merged(start), [line.merged(own) for own in values], False)

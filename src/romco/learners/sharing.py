@@ -9,7 +9,7 @@ never merged, and lists all others once, a line each::
     )
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -95,7 +95,15 @@ class Moments:
         return self.count, self.origin, self.total, self.squares
 
 
-Part = Sum | Belief | Steps | Latest | Tracked | Moments
+@dataclass(frozen=True)
+class Merged:
+    """Columns of a small array that ``merge(start, shards)`` merges into its start."""
+
+    columns: tuple[int, ...]
+    merge: Callable[[Floats, list[Floats]], None]
+
+
+Part = Sum | Belief | Steps | Latest | Tracked | Moments | Merged
 
 
 def _sorted_columns(parts: Iterable[Part]) -> tuple[int, ...]:

@@ -54,7 +54,6 @@ cdef enum:
     DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
-cdef double SHARD_GROWTH = 1.25                # of all events between two recomputations in shards
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
@@ -632,6 +631,7 @@ cdef class AutoKernel(Kernel):
         if not first:
             count_size(&self.clock[0], row.x2, h)
         if self.global_block.n_columns > 1:
+            self.functions.held = self.is_shard()
             self.functions.count(x)
         if not self.is_shard():
             self.choose_functions()
@@ -984,12 +984,12 @@ cdef class AutoKernel(Kernel):
 
     # --- functions of columns -----------------------------------------------------------------------
 
-    cdef void choose_functions(self) noexcept nogil:
-        """Let waves of columns and the best products join, as long as there is room."""
+    cdef bint choose_functions(self) noexcept nogil:
+        """Let waves of columns and the best products join, as long as there is room; true if due."""
         cdef Definition found
         cdef Py_ssize_t k, o, joined = 0
         if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
-            return
+            return False
         self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
         for k in range(self.function_states.shape[0]):  # their features may have left
             if self.functions.definition(k).used != 0.0 \
@@ -1016,6 +1016,7 @@ cdef class AutoKernel(Kernel):
                     self.add_function(&found)
                     joined += 1
         self.functions.scores[:, :] = 0.0
+        return True
 
     cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
         """Judge all waves of a column together; their sums begin anew."""
@@ -1352,9 +1353,9 @@ cdef class AutoKernel(Kernel):
                 raise ValueError(f"feature {rows[i]} is out of range")
 
     def choose_after_merge(self, const int[::1] rows not None):
-        """Choose the features with covariances from merged rows, of numbers units, too.
+        """Choose the features with covariances and functions of them after a merge of rows.
 
-        Return whether any changed.
+        Of numbers units are found anew, too. Return whether any of this changed.
         """
         cdef Py_ssize_t n = rows.shape[0]
         cdef bint changed
@@ -1363,7 +1364,8 @@ cdef class AutoKernel(Kernel):
             if self.number:
                 self.agree_on_units(rows)
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
-        return changed or self.number
+            changed = self.choose_functions() or changed or self.number
+        return changed
 
     cdef void agree_on_units(self, const int[::1] rows) noexcept nogil:
         """Find the units of features and of rows from what all shards counted.
@@ -1403,10 +1405,9 @@ cdef class AutoKernel(Kernel):
             self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
-        """Directions (t, 4) of all that is not zero made orthonormal; sets when to recompute next."""
+        """Make directions (t, 4) of all that is not zero orthonormal."""
         self.check_idle()
         make_orthonormal(values)
-        self.clock[2] = SHARD_GROWTH * self.clock[1]
 
 
 cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:
