@@ -52,9 +52,9 @@ def share(texts, counts):
 @pytest.mark.parametrize(
     ("counts", "limit"),
     [
-        (is_conditional, 30),  # to become 15
-        (is_comprehension, 42),  # to become 25
-        (assigns_computed_values, 5),
+        (is_conditional, 15),
+        (is_comprehension, 38),  # to become 25
+        (assigns_computed_values, 4),
     ],
 )
 def test_lines_hold_one_thought(counts, limit):

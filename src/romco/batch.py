@@ -287,7 +287,9 @@ def robust(
         solution = hinge_robust(events, price, parts, tol, max_iter)
     else:
         rows = TaskRows.of(events, len(X))
-        weight = 2.0 if loss == "least-squares" else 1.0
+        weight = 1.0
+        if loss == "least-squares":
+            weight = 2.0
         fit = Fit(SumOfParts(rows), events.y, weight, LOSSES[loss])
         solution = minimise(fit, price, parts, tol, max_iter)
     warn_if_short(solution, tol)
@@ -327,7 +329,8 @@ def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Float
 
 
 def _features(x: Any, k: int) -> csr_array:
-    x = x if issparse(x) else np.asarray(x, dtype=np.float64)
+    if not issparse(x):
+        x = np.asarray(x, dtype=np.float64)
     if x.ndim != 2:
         raise ValueError(f"X[{k}] must have shape (events, features); got {x.shape}")
     rows = csr_array(x, dtype=np.float64)
@@ -358,7 +361,8 @@ class TaskRows:
     def of(cls, events: Round, n_tasks: int, intercept: bool = False) -> "TaskRows":
         """Return the rows of events; an intercept is one more feature that is always 1."""
         x: Any = csr_array(events.x)
-        x = csr_array(hstack([x, np.ones((x.shape[0], 1))])) if intercept else x
+        if intercept:
+            x = csr_array(hstack([x, np.ones((x.shape[0], 1))]))
         n, d = x.shape
         columns = x.indices + np.repeat(events.task * d, np.diff(x.indptr))
         return cls(csr_array((x.data, columns, x.indptr), shape=(n, n_tasks * d)), n_tasks)
@@ -404,7 +408,10 @@ class Spectrum:
     @classmethod
     def of(cls, w: Floats) -> "Spectrum":
         """The spectrum of w (d, m)."""
-        gram = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
+        if w.shape[0] >= w.shape[1]:
+            gram = w.T @ w
+        else:
+            gram = w @ w.T
         squares, q = np.linalg.eigh(gram)
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
 
@@ -506,7 +513,10 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        guess = g / GRID if g else _curvature(fit, q, slopes, _finite(gradient))
+        if g:
+            guess = g / GRID
+        else:
+            guess = _curvature(fit, q, slopes, _finite(gradient))
         g = _on_grid(guess)
         while True:
             new, cost = price.prox(_finite(z - gradient / g), 1.0 / g)
@@ -562,7 +572,9 @@ def _curvature(fit: Fit, p: Floats, slopes: Floats, gradient: Floats) -> float:
     move = 0.1 / max(largest, 1.0 / STEEPEST)
     bend = float(np.vdot(fit.slopes(p + move * along) - slopes, along)) / move
     squared = float(np.vdot(gradient, gradient))
-    return (bend / squared if squared > 0.0 else 0.0) or 1.0
+    if squared == 0.0:
+        return 1.0
+    return bend / squared or 1.0
 
 
 def _finite(values: Floats) -> Floats:
@@ -611,7 +623,8 @@ def hinge_robust(
             share = price.allowed(rows.adjoint(y * a))
             lower = max(lower, share * float(a.sum()))
             objective = _objective(rows, y, price, B)
-            best, upper = (B, objective) if objective < upper else (best, upper)
+            if objective < upper:
+                best, upper = B, objective
         if iteration == tune:  # ever more rarely, so that the method still converges
             tune += tune // 2
             stiffer = _balance(margins, p, p_old, pull), _balance(parts, B, B_old, part_pull)

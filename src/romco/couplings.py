@@ -53,7 +53,9 @@ class Uniform:
     def factor(self, n_tasks: int) -> Floats:
         """F (m, m + 1): what is shared comes first; I where the strength is 0."""
         shared = np.full((n_tasks, 1), np.sqrt(self.strength))
-        return np.hstack([shared, np.eye(n_tasks)]) if self.strength else np.eye(n_tasks)
+        if self.strength:
+            return np.hstack([shared, np.eye(n_tasks)])
+        return np.eye(n_tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,8 @@ def coupling_of(value: Any) -> Coupling:
         return Uniform(float(value))
     if isinstance(value, list | tuple | np.ndarray):
         A = np.asarray(value)
-        return Uniform(float(A)) if A.ndim == 0 else FixedCoupling(A)
+        if A.ndim == 0:
+            return Uniform(float(A))
+        return FixedCoupling(A)
     coupling: Coupling = part("coupling", COUPLINGS, value)
     return coupling

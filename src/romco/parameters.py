@@ -100,7 +100,9 @@ def data(what: str, listed: Mapping[str, Any], value: Any) -> Data:
     for name, known in listed.items():
         if type(value) is _type(known) and is_dataclass(value) and not isinstance(value, type):
             numbers = asdict(value)
-            return {"name": name, **numbers} if numbers else name
+            if numbers:
+                return {"name": name, **numbers}
+            return name
     raise ValueError(
         f"{what} must be one of {', '.join(map(repr, listed))}, or a frozen dataclass that is "
         f"listed beside them under a name, so that a saved learner can be made again; got {value!r}"
@@ -108,7 +110,9 @@ def data(what: str, listed: Mapping[str, Any], value: Any) -> Data:
 
 
 def _type(listed: Any) -> type:
-    return listed if isinstance(listed, type) else type(listed)
+    if isinstance(listed, type):
+        return listed
+    return type(listed)
 
 
 def _value(text: str) -> Any:

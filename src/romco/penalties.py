@@ -153,7 +153,10 @@ def shrink_logdet(s: Floats, rho: float) -> Floats:
     s = np.asarray(s, dtype=np.float64)
     if rho == 0.0:
         return s.copy()
-    x = _single_root(s, rho) if rho <= 4.0 else _best_root(s, rho)
+    if rho <= 4.0:
+        x = _single_root(s, rho)
+    else:
+        x = _best_root(s, rho)
     # s(x) = x + 2 rho x / (1 + x^2) bounds the root from both sides.
     return np.clip(x, np.maximum(s - rho, s / (1.0 + 2.0 * rho)), s)
 

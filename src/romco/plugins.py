@@ -68,7 +68,9 @@ def connect_ray(address: str | None = None) -> tuple[Any, bool]:
     if ray.is_initialized():
         return ray, False
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    where = {"include_dashboard": False} if address is None else {"address": address}
+    where: dict[str, Any] = {"address": address}
+    if address is None:
+        where = {"include_dashboard": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(log_to_driver=False, configure_logging=False, **where)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -167,12 +167,20 @@ class _Table:
         error = reward - self.fitted
         ips = weight * reward
         robust = self.by_model + weight * error
-        value = ips.sum() / total if total > 0.0 else np.nan
+        value = np.nan
+        if total > 0.0:
+            value = ips.sum() / total
         replayed = self.of_policy.sum()
-        replay = (self.of_policy * reward).sum() / replayed if replayed > 0.0 else np.nan
-        normalised = weight * (reward - value) / weight.mean() if total > 0.0 else weight
+        replay = np.nan
+        if replayed > 0.0:
+            replay = (self.of_policy * reward).sum() / replayed
+        normalised = weight
+        if total > 0.0:
+            normalised = weight * (reward - value) / weight.mean()
         matches = self.of_policy * (reward - replay)
-        spread = np.sqrt((matches**2).sum()) / replayed if replayed > 0.0 else np.nan
+        spread = np.nan
+        if replayed > 0.0:
+            spread = np.sqrt((matches**2).sum()) / replayed
         deviation = self.by_model.std(ddof=1)
         return {
             "replay": _estimate(replay, spread),
@@ -200,7 +208,9 @@ class _Table:
     def effective_size(self) -> float:
         """Return n^2 over the sum of expected squared weights."""
         total = self.squares.sum()
-        return float(len(self.reward) ** 2 / total) if total > 0.0 else 0.0
+        if total > 0.0:
+            return float(len(self.reward) ** 2 / total)
+        return 0.0
 
     def warnings(self) -> Iterator[str]:
         """Yield what makes the estimates doubtful."""
@@ -251,9 +261,7 @@ def _checked_actions(events: Sequence[LoggedChoice]) -> list[list[Id]]:
     for t, event in enumerate(events):
         _check(event, t)
     everything = list(dict.fromkeys(event.action for event in events))
-    return [
-        everything if event.probabilities is None else list(event.probabilities) for event in events
-    ]
+    return [list(event.probabilities or everything) for event in events]
 
 
 def _check(event: LoggedChoice, t: int) -> None:
@@ -283,10 +291,12 @@ def _expected_rewards(
     events: Sequence[LoggedChoice], actions: Sequence[Sequence[Id]]
 ) -> list[dict[Id, float]]:
     """Return the expected reward of each action offered, learned from the other folds."""
-    binary = all(event.reward in (0.0, 1.0) for event in events)
+    kind: Literal["yes/no", "number"] = "number"
+    if {event.reward for event in events} <= {0.0, 1.0}:
+        kind = "yes/no"
     expected: list[dict[Id, float]] = [{} for _ in events]
     for fold in range(FOLDS):
-        model = Chooser("yes/no" if binary else "number", pending=1)
+        model = Chooser(kind, pending=1)
         for t, event in enumerate(events):
             if t % FOLDS != fold:
                 model.choose(event.context, task=event.task, actions=[event.action], id=t)
@@ -395,7 +405,9 @@ def _logged(
     chosen = cells.pop(action)
     earned = _number(cells.pop(reward), where, reward)
     drawn = cells.pop(probability)
-    person = None if task is None else cells.pop(task)
+    person = None
+    if task is not None:
+        person = cells.pop(task)
     if isinstance(drawn, str) and drawn.lstrip().startswith("{"):
         drawn = json.loads(drawn)
     probabilities = None
@@ -417,7 +429,9 @@ def _cell(cell: Any) -> Any:
         value = float(cell)
     except (TypeError, ValueError):
         return str(cell)
-    return value if isfinite(value) else None
+    if isfinite(value):
+        return value
+    return None
 
 
 def _number(cell: Any, where: str, column: str) -> float:
@@ -478,10 +492,14 @@ def _vowpal_features(line: str) -> dict[str, float]:
     """Return values by "namespace^feature"."""
     features: dict[str, float] = {}
     for part in line.split("|")[1:]:
-        space = "" if part[:1].isspace() else part.split()[0]
-        words = part.split() if not space else part.split()[1:]
+        space = ""
+        words = part.split()
+        if words and not part[:1].isspace():
+            space, *words = words
         for word in words:
             name, _, value = word.partition(":")
-            key = f"{space}^{name}" if space else name
-            features[key] = float(value) if value else 1.0
+            key = name
+            if space:
+                key = f"{space}^{name}"
+            features[key] = float(value or 1.0)
     return features

@@ -1,7 +1,7 @@
 """The one noun that travels: events that are predicted together and then learned together."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,12 +53,18 @@ class Rounds(Sequence[Round]):
         weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> None:
+        if not is_sparse(x):
+            x = np.ascontiguousarray(x, dtype=np.float64)
+        if weight is not None:
+            weight = np.ascontiguousarray(weight, dtype=np.float64)
+        if offset is not None:
+            offset = np.ascontiguousarray(offset, dtype=np.float64)
         self.task = np.ascontiguousarray(task, dtype=np.int64)
-        self.x = x if is_sparse(x) else np.ascontiguousarray(x, dtype=np.float64)
+        self.x = x
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.starts = np.ascontiguousarray(starts, dtype=np.int64)
-        self.weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-        self.offset = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64)
+        self.weight = weight
+        self.offset = offset
 
     @classmethod
     def pack(cls, rounds: Iterable[Round]) -> "Rounds":
@@ -68,14 +74,15 @@ class Rounds(Sequence[Round]):
         parts = list(rounds)
         if not parts:
             raise ValueError("no rounds to pack: give at least one")
-        sizes = [len(part.y) for part in parts]
+        task, x, y, weight, offset = zip(*parts, strict=True)
+        sizes = list(map(len, y))
         return cls(
-            np.concatenate([part.task for part in parts]),
-            _stacked([part.x for part in parts]),
-            np.concatenate([part.y for part in parts]),
+            np.concatenate(task),
+            _stacked(x),
+            np.concatenate(y),
             np.concatenate([[0], np.cumsum(sizes)]),
-            _joined(parts, "weight", 1.0),
-            _joined(parts, "offset", 0.0),
+            _joined(weight, sizes, 1.0),
+            _joined(offset, sizes, 0.0),
         )
 
     @property
@@ -103,23 +110,23 @@ class Rounds(Sequence[Round]):
         return self._between(self.starts[at], self.starts[at + 1])
 
     def _between(self, begin: int, end: int) -> Round:
-        weight = None if self.weight is None else self.weight[begin:end]
-        offset = None if self.offset is None else self.offset[begin:end]
-        x = _rows(self.x, begin, end)
-        return Round(self.task[begin:end], x, self.y[begin:end], weight, offset)
+        part = slice(begin, end)
+        weight = select(self.weight, part)
+        offset = select(self.offset, part)
+        return Round(self.task[part], _rows(self.x, begin, end), self.y[part], weight, offset)
 
 
 def chosen(round: Round, at: NDArray[np.bool_] | NDArray[np.int64]) -> Round:
     """Some events of a round, by a mask (n,) or by their numbers."""
     if at.dtype == np.bool_ and at.all():
         return round
-    return round._replace(
-        **{name: part[at] for name, part in round._asdict().items() if part is not None}
-    )
+    weight = select(round.weight, at)
+    offset = select(round.offset, at)
+    return Round(round.task[at], round.x[at], round.y[at], weight, offset)
 
 
 def select(
-    values: NDArray[np.float64] | None, at: "NDArray[np.int64] | slice"
+    values: NDArray[np.float64] | None, at: NDArray[Any] | slice
 ) -> NDArray[np.float64] | None:
     """Return some entries of an array; None where there is none."""
     if values is None:
@@ -133,20 +140,25 @@ def is_sparse(x: object) -> bool:
 
 
 def _stacked(parts: Sequence[Features]) -> Features:
-    if not any(is_sparse(part) for part in parts):
-        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+    if not any(map(is_sparse, parts)):
+        return np.concatenate(parts, dtype=np.float64)
     from scipy.sparse import csr_array, vstack
 
-    return vstack([csr_array(part) for part in parts], format="csr")
+    return vstack(list(map(csr_array, parts)), format="csr")
 
 
-def _joined(parts: Sequence[Round], name: str, missing: float) -> NDArray[np.float64] | None:
+def _joined(
+    parts: Sequence[NDArray[np.float64] | None], sizes: Sequence[int], missing: float
+) -> NDArray[np.float64] | None:
     """Weights or offsets of all events; ``missing`` where a round has none, None if all lack it."""
-    values = [getattr(part, name) for part in parts]
-    if all(value is None for value in values):
+    if all(part is None for part in parts):
         return None
-    pairs = zip(parts, values, strict=True)
-    return np.concatenate([np.full(len(p.y), missing) if v is None else v for p, v in pairs])
+    filled = []
+    for part, size in zip(parts, sizes, strict=True):
+        if part is None:
+            part = np.full(size, missing)
+        filled.append(part)
+    return np.concatenate(filled)
 
 
 def _rows(x: Features, begin: int, end: int) -> Features:

@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused_before_anything(tmp_path):
     file.unlink(missing_ok=True)
     for how in ("--threads", "--shards"):
         said = run(*given, "--target", "classes", how, 2, fails=True)
-        assert f"{how} goes with two classes only" in said
+        assert f"{how} goes with two classes and numbers" in said
     said = run(*given, "--weight", "h", "--learner", "cw-col", fails=True)
     assert "cannot learn events that count differently" in said
     assert not file.exists()

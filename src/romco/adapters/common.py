@@ -19,7 +19,9 @@ def asked_schema(
     schema: Schema | None, kinds: Mapping[str, str] | None, time: str | None
 ) -> Schema | None:
     """Return a schema with columns of these kinds, and that of the time for history features."""
-    asked = {**(kinds or {}), **({} if time is None else {time: "time"})}
+    asked = dict(kinds or {})
+    if time is not None:
+        asked[time] = "time"
     if not asked:
         return schema
     made = schema or Schema(complete=True)
@@ -84,12 +86,18 @@ def split_off(X: Any, column: str | int | list[str]) -> tuple[Any, Any]:
         return X[[name for name in X.columns if name != column]], X[column]
     if not isinstance(column, int):
         raise ValueError(f"task_column={column!r} names a column, but X is {_nameless(X)}")
-    X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
+    if hasattr(X, "tocsc"):
+        X = X.tocsc()
+    else:
+        X = np.asarray(X)
     if X.ndim != 2 or not -X.shape[1] <= column < X.shape[1]:
         raise ValueError(f"task_column={column} is none of the columns of X, of shape {X.shape}")
     column %= X.shape[1]
     rest = [j for j in range(X.shape[1]) if j != column]
-    task = X[:, [column]].toarray().ravel() if hasattr(X, "toarray") else X[:, column]
+    if hasattr(X, "toarray"):
+        task = X[:, [column]].toarray().ravel()
+    else:
+        task = X[:, column]
     return X[:, rest], task
 
 
@@ -134,14 +142,18 @@ def column_to_json(column: Any) -> Any:
     """The name of a column in a file; None where there is none."""
     if isinstance(column, list):
         return {"groupings": column}
-    return None if column is None else to_json(column)
+    if column is None:
+        return None
+    return to_json(column)
 
 
 def column_from_json(data: Any) -> Any:
     """Restore what :func:`column_to_json` wrote."""
     if isinstance(data, dict) and "groupings" in data:
         return list(data["groupings"])
-    return None if data is None else from_json(data)
+    if data is None:
+        return None
+    return from_json(data)
 
 
 def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any = None) -> Any:
@@ -152,8 +164,12 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
     """
     if sample_weight is None and class_weight is None:
         return None
-    weight = np.ones(n) if sample_weight is None else _checked(sample_weight, n)
-    return weight if class_weight is None else weight * _of_classes(class_weight, y)
+    weight = np.ones(n)
+    if sample_weight is not None:
+        weight = _checked(sample_weight, n)
+    if class_weight is None:
+        return weight
+    return weight * _of_classes(class_weight, y)
 
 
 def _checked(sample_weight: Any, n: int) -> Floats:

@@ -20,6 +20,7 @@ from romco.adapters.common import (
 from romco.io.groupings import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
+from romco.model.features import Features
 from romco.model.rows import Rows
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class TaskStream:
         self.history = history
         self.time = time
         self.kinds = kinds
-        features = Names() if hashed is None else Hashed(hashed)
+        features: Features = Names()
+        if hashed is not None:
+            features = Hashed(hashed)
         settings = {"target": self.target, "new_task": new_task, "history": history}
         settings["schema"] = asked_schema(None, kinds, time)
         self.model = Model(learner, features, **settings | (parameters or {}))
@@ -112,7 +115,10 @@ class TaskStream:
         X, task = self._split_many(X, task)
         answers, weight = list(y), None
         if w is not None:
-            weight = np.full(len(answers), float(w)) if np.ndim(w) == 0 else np.asarray(w)
+            if np.ndim(w) == 0:
+                weight = np.full(len(answers), float(w))
+            else:
+                weight = np.asarray(w)
         with self.model.engine.transaction():
             self.model.engine.widen_for(answers)
             self.model.learn(X, answers, task, together=self.rounds, weight=weight, offset=offset)
@@ -226,7 +232,9 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     def _classes(self) -> tuple[Any, ...]:
         """The labels known; River's False and True unless there are others."""
         known = self.model.classes
-        return (False, True) if all(isinstance(label, bool) for label in known) else known
+        if all(isinstance(label, bool) for label in known):
+            return (False, True)
+        return known
 
 
 class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
@@ -319,12 +327,16 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         return self._audit.error()
 
     def _ask_for_label(self, x: Mapping[Any, Any], y_pred: Mapping[Any, float]) -> bool:
-        chances = np.fromiter(y_pred.values(), dtype=np.float64) if y_pred else np.ones(1)
+        chances = np.ones(1)
+        if y_pred:
+            chances = np.fromiter(y_pred.values(), dtype=np.float64)
         if len(chances) < 2:
             chances = np.array([0.5, 0.5])  # one label is known, or none: anything may come
         with np.errstate(divide="ignore"):
             ask = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
-        self._audited = y_pred if self._policy.audited[0] else None
+        self._audited = None
+        if self._policy.audited[0]:
+            self._audited = y_pred
         return ask
 
     def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
@@ -332,7 +344,9 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         chances, self._audited = self._audited, None
         if chances is not None:
             wrong = not chances or max(chances, key=lambda label: chances[label]) != y
-            chance = max(chances.get(y, 0.0), 1e-15) if chances else 0.5
+            chance = 0.5
+            if chances:
+                chance = max(chances.get(y, 0.0), 1e-15)
             self._audit.add(0, float(wrong), float(-np.log(chance)))
         self.classifier.learn_one(x, y, **kwargs)
 

@@ -99,7 +99,9 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             X, y, task = self._read_labelled(X, y, task, first=True)
             weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
             model = self._new(y, list(dict.fromkeys(task)))
-            random = check_random_state(self.random_state) if self.shuffle else None
+            random = None
+            if self.shuffle:
+                random = check_random_state(self.random_state)
             fit(model.engine, Rows(X, task, y, weight, offset), random, self.epochs)
             self.model_ = model
         return self
@@ -119,7 +121,12 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             if isinstance(self.class_weight, str):
                 raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
             weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-            model = self._new(y if classes is None else classes) if first else self.model_
+            if classes is None:
+                classes = y
+            if first:
+                model = self._new(classes)
+            else:
+                model = self.model_
             if not self._numeric:
                 _check_known(y, model.classes, by_position)
             learn_weighted(model.engine, Rows(X, task, y, weight, offset))
@@ -234,7 +241,9 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def file_settings(self) -> dict[str, Any]:
         """Parameters and columns, for :func:`romco.save`."""
-        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
+        names = None
+        if "feature_names_in_" in vars(self):
+            names = self.feature_names_in_.tolist()
         parameters = self.get_params(deep=False) | {"task_column": column_to_json(self.task_column)}
         return {"parameters": parameters, "width": self.n_features_in_, "names": names}
 
@@ -259,12 +268,16 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         name = self._one_task(X, task)
         if name is None or type(y) not in (list, np.ndarray) or len(y) != 1:
             return False
-        label = y[0].item() if isinstance(y[0], np.generic) else y[0]
+        label = y[0]
+        if isinstance(label, np.generic):
+            label = label.item()
         return self.model_.engine.learn_event(X, label, name) is not NotImplemented
 
     def _margins(self, X: Any, task: Any, offset: Any) -> Floats:
         """Return margins of rows; that of one plain row by the compiled step."""
-        name = self._one_task(X, task) if offset is None else None
+        name = None
+        if offset is None:
+            name = self._one_task(X, task)
         if name is not None:
             margin = self.model_.engine.margin_of_event(X, name)
             if margin is not NotImplemented:
@@ -278,9 +291,11 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             return None
         if "model_" not in fitted or "feature_names_in_" in fitted or self.task_column is not None:
             return None
-        if type(task) is list:
-            return task[0] if len(task) == 1 else None
-        return task if type(task) is str else None
+        if type(task) is list and len(task) == 1:
+            return task[0]
+        if type(task) is str:
+            return task
+        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -291,7 +306,9 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         if self.reads_table_:
             return Names()
         names = getattr(self, "feature_names_in_", None)
-        return Columns(self.n_features_in_, None if names is None else names.tolist())
+        if names is not None:
+            names = names.tolist()
+        return Columns(self.n_features_in_, names)
 
     def _make_model(self, target: Any, classes: Any, tasks: Sequence[Any], given: Any) -> Model:
         schema = None
@@ -326,7 +343,10 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         if answers is None:
             X, y = self._validated(X, y, reset=first, y_numeric=self._numeric)
             answers = self._checked_answers(y)
-        return X, answers, self._tasks(task, len(answers), None if first else self.model_)
+        known = None
+        if not first:
+            known = self.model_
+        return X, answers, self._tasks(task, len(answers), known)
 
     def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
         """Return X, and y if it is given, as scikit-learn checks them; gaps need a frame."""
@@ -416,11 +436,12 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _linear(learner: Learner) -> Learner:
     if not learner.linear:
-        also = "; shared_ and personal_ for what was learned"
+        also = ""
+        if isinstance(learner, Decomposed):
+            also = "; shared_ and personal_ for what was learned"
         raise AttributeError(
             f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
-            "reasons(X, task), or romco.reasons(model_, x, task), for what features add"
-            f"{also if isinstance(learner, Decomposed) else ''}"
+            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{also}"
         )
     return learner
 
@@ -601,7 +622,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     def _new(self, labels: Any, tasks: Sequence[Any] = ()) -> Model:
         classes = classes_of(labels)
-        target = "two classes" if len(classes) == 2 else "classes"
+        target = "classes"
+        if len(classes) == 2:
+            target = "two classes"
         return self._make_model(target, classes, tasks, self._parameters())
 
     def _parameters(self) -> dict[str, Any]:
@@ -630,7 +653,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             return None
         if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
             return None
-        return y if set(y.tolist()).issubset(self.model_.classes) else None
+        if set(y.tolist()).issubset(self.model_.classes):
+            return y
+        return None
 
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:
@@ -703,4 +728,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         if type(y) is list and {type(number) for number in y} <= {int, float}:
             y = np.array(y, dtype=np.float64)
         plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
-        return y if plain and bool(np.isfinite(y).all()) else None
+        if plain and bool(np.isfinite(y).all()):
+            return y
+        return None

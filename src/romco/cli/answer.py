@@ -97,17 +97,22 @@ def evaluate(
     note_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    target, summary = loaded.engine.target, scores.summary()
+    target = loaded.engine.target
+    summary = scores.summary()
     two = target.kind == "two classes"
     if as_json:
-        about = {"positive": target.positive} if two else {"target": target.kind}
+        about = {"target": target.kind}
+        if two:
+            about = {"positive": target.positive}
         print(json.dumps({**about, **summary}))
         return
     if two:
         _show_table(loaded, scores)
     else:
         _show_lines(scores)
-    title, key, form = ("RMSE", "rmse", ".4g") if "rmse" in summary else ("error", "error", ".2%")
+    title, key, form = "error", "error", ".2%"
+    if "rmse" in summary:
+        title, key, form = "RMSE", "rmse", ".4g"
     by_tasks = f"{summary[f'{key}_by_tasks']:{form}}"
     print(f"{title} by events {summary[key]:{form}}, by tasks {by_tasks}")
     for value in scores.weighted().values():
@@ -141,7 +146,9 @@ def _add_score(table: Table, name: str, score: Score) -> None:
 
 
 def _describe_scores(model: Model, score: Score) -> str:
-    curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    curve = ""
+    if score.auc is not None:
+        curve = f"AUC {score.auc:.3f}; "
     positive = inert(str(model.engine.target.positive))
     return (
         f"Positive: {positive}, {score.positives:.2%} of events. {curve}"
@@ -197,16 +204,24 @@ def effects(
     from romco.explanations import effects as find_effects
 
     result = find_effects(load(model), split_list(slopes))
-    levels, variances = rows_of(result.levels), rows_of(result.variances)
+    levels = rows_of(result.levels)
+    variances = rows_of(result.variances)
     if as_csv:
-        writer = csv.DictWriter(sys.stdout, list(levels[0]) if levels else [], lineterminator="\n")
+        names = []
+        if levels:
+            names = list(levels[0])
+        writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(levels)
         return
     print("variance components")
     for row in variances:
-        share = f"{row['share']:6.1%}" if (row["share"] or 0.0) > 0.0 else ""
-        name = f"{row['grouping']} {'' if row['grouping'] == 'residual' else row['term']}"
+        share = ""
+        if (row["share"] or 0.0) > 0.0:
+            share = f"{row['share']:6.1%}"
+        name = row["grouping"] + " "
+        if name != "residual ":
+            name += row["term"]
         print(f"  {name:30} variance {row['variance']:10.4g}  sd {row['sd']:10.4g}  {share}")
     print(f"the {MAX_PRINTED_EFFECTS} effects furthest from the common, of {len(levels):,}")
     far = sorted(levels, key=lambda row: -abs(row["estimate"]) / (row["se"] or 1.0))
@@ -287,14 +302,20 @@ def _explain_one(
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
         return
     schema, cells = model.schema, _cells(event)
-    column = None if schema is None else schema.task
+    column = None
+    if schema is not None:
+        column = schema.task
     if task is None and column is not None and column in cells:
         task = read_name(column, cells)
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
-    reasons = explain_cells(model, cells, ONLY_TASK if task is None else task, label)
-    lines = [json.dumps(reasons.summary(top))] if as_json else map(inert, reasons.lines(top))
-    print("\n".join(lines))
+    if task is None:
+        task = ONLY_TASK
+    reasons = explain_cells(model, cells, task, label)
+    if as_json:
+        print(json.dumps(reasons.summary(top)))
+    else:
+        print("\n".join(map(inert, reasons.lines(top))))
 
 
 def _cells(event: str) -> dict[str, Any]:

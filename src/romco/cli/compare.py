@@ -77,7 +77,9 @@ def compare(
     from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
 
     arrival = Arrival.parse(together, delay)
-    order = order or ("interleaved" if arrival.at_once else "recorded")
+    if order is None and arrival.at_once:
+        order = "interleaved"
+    order = order or "recorded"
     check_known("order", order, ORDERS)
     if arrival.seconds and order != "recorded":
         raise ValueError(f"--delay {delay} is a time: use --order recorded")
@@ -94,7 +96,9 @@ def compare(
         arrival,
     )
     title, total = f"{dataset}: runs", len(comparison.runs())
-    engine = "ray" if ray else None
+    engine = None
+    if ray:
+        engine = "ray"
     with performing(engine, address), screen.progress(console, title, total) as done:
         report = compare(comparison, out, typed_command(), jobs, done)
     screen.show(console, report.table)

@@ -68,8 +68,9 @@ def _new(source: Source, options: ModelOptions) -> Model:
 
 def _show(held_out: list[HeldOut], number: bool) -> None:
     """Print a table of errors on rows held out."""
-    error = "RMSE" if number else "error"
-    names = [error] if number else [error, "log loss"]
+    names = ["error", "log loss"]
+    if number:
+        names = ["RMSE"]
     head = ["held out", "events", *names, *(f"{name} of one regression" for name in names)]
     table = Table(*head, box=None)
     for one in held_out:
@@ -80,7 +81,9 @@ def _show(held_out: list[HeldOut], number: bool) -> None:
 
 def _cells(errors: Errors | None, number: bool) -> list[str]:
     if errors is None:
-        return ["-"] if number else ["-", "-"]
+        if number:
+            return ["-"]
+        return ["-", "-"]
     if errors.log_loss is None:
         return [f"{errors.error:.4g}"]
     return [f"{errors.error:.2%}", f"{errors.log_loss:.4f}"]

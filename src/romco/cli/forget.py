@@ -51,7 +51,9 @@ def forget(
     finally:
         service.close()
     note(f"forgotten: {', '.join(task)}")
-    for proof in dict.fromkeys(map(encode, found)) if exact else ():
+    if not exact:
+        return
+    for proof in dict.fromkeys(map(encode, found)):
         if certificate is None:
             print(proof.decode())
         else:
@@ -79,8 +81,9 @@ def verify(
         raise FileNotFoundError(f"{data} is no folder of a service")
     with Store(data, Settings()) as store:
         checks = _check(store, proof, task)
+    words = {True: "yes", False: "NO"}
     for what, holds in checks.items():
-        note(f"{what}: {'yes' if holds else 'NO'}")
+        note(f"{what}: {words[holds]}")
     if not all(checks.values()):
         note("not verified; a later exact forgetting changes the log: use its certificate")
         raise typer.Exit(1)

@@ -38,6 +38,7 @@ from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.model import Hashed, Model
 from romco.model.body import personal_tasks
+from romco.model.features import Features
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
@@ -106,7 +107,9 @@ def learn(
     if asked is not None:
         _learn_answers(source, model, asked, id)
         return
-    schedule = {"growth": growth} if every is None else {"growth": growth, "every": every}
+    schedule: dict[str, Any] = {"growth": growth}
+    if every is not None:
+        schedule["every"] = every
     kinds = options.kinds(source.kinds) or None
     source = replace(source, weight=weight, kinds=kinds, together=together)
     arrival = Arrival.parse(together, delay)
@@ -118,7 +121,9 @@ def learn(
             raise ValueError("--offset CLASS=COLUMN is for --target classes, and names all of them")
         options = replace(options, target="classes", classes=classes)
     if shards is not None:
-        known = load_model(model) if model.exists() else None
+        known = None
+        if model.exists():
+            known = load_model(model)
         _check_combination(known, options, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
@@ -146,7 +151,9 @@ def _learn_one(
 ) -> None:
     """Learn one source; ``how`` goes to :func:`romco.runs.learn.learn_into`."""
     with locked_model(path) as known:
-        schema = None if known is None else known.schema
+        schema = None
+        if known is not None:
+            schema = known.schema
         check_source(source, True, schema)
         _check_combination(known, options, threads)
         source = source.resolve(schema)
@@ -166,7 +173,9 @@ def _learn_one(
                 learner = options.new(Shards, source.schema, n, target=target, **engine)
             else:
                 learner = Shards.load(path, n, **engine)
-        budget = None if labels is None else _under_budget(labels, source, learner)
+        budget = None
+        if labels is not None:
+            budget = _under_budget(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
@@ -177,7 +186,9 @@ def new_model(
 ) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
-    target = None if two and options.target is None else resolve_target(options.target, source)
+    target = None
+    if not (two and options.target is None):
+        target = resolve_target(options.target, source)
     _check_combination(None, replace(options, target=target), threads)
     if target is None:
         classes = options.classes or infer_classes(source, options.positive)
@@ -203,7 +214,9 @@ def _check_combination(
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
     if (threads, shards) != (None, None) and target == "classes":
-        option = "--threads" if shards is None else "--shards"
+        option = "--shards"
+        if shards is None:
+            option = "--threads"
         raise ValueError(
             f"{option} goes with two classes and numbers: how shards would agree on new classes is "
             "not settled; leave it out to learn --target classes"
@@ -223,7 +236,9 @@ def _follow(
             show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
-        skipped = f", {last.skipped:,} bad rows skipped" if last.skipped else ""
+        skipped = ""
+        if last.skipped:
+            skipped = f", {last.skipped:,} bad rows skipped"
         text = f"nothing to learn from: {source.path} has no events{skipped}; {model}"
         if not model.exists():
             raise ValueError(f"{text} is not made")
@@ -241,7 +256,9 @@ def _follow(
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
     note("it goes on learning; to predict later without answers, take romco fit")
-    classes = last.model.classes if isinstance(last.model, Model) else ()
+    classes: tuple[Any, ...] = ()
+    if isinstance(last.model, Model):
+        classes = last.model.classes
     if last.model.engine.target.kind == "two classes" and len(classes) == 1:
         warn(
             f"all events have the label {classes[0]!r}, so every answer will be that one: "
@@ -298,7 +315,9 @@ def _describe_run(progress: Progress, seconds: float) -> str:
 
 def _describe_progress(progress: Progress) -> list[str]:
     """Return two lines: how much was learned and how, and how good the predictions were."""
-    verb = "learned" if progress.budget is None else "predicted"
+    verb = "predicted"
+    if progress.budget is None:
+        verb = "learned"
     counts = [f"{progress.events - progress.refused:,} events {verb}"]
     if isinstance(progress.model, Model):
         counts += _describe_tasks(progress.model)
@@ -314,7 +333,9 @@ def _describe_progress(progress: Progress) -> list[str]:
     if progress.budget is not None:
         scores.append(progress.budget.audit.describe(progress.budget.policy))
     else:
-        arrival = AT_ONCE if progress.late is None else progress.late.arrival
+        arrival = AT_ONCE
+        if progress.late is not None:
+            arrival = progress.late.arrival
         scores.append(f"labels came {arrival}")
     return [", ".join(counts), ", ".join(scores)]
 
@@ -344,14 +365,17 @@ def _learn_in_shards(
         options.check(model, known)
         options = replace(options, learner=known.engine.learner_name)
         how = {**how, "new_task": known.engine.new_task}
-    schema = None if known is None else known.schema
+    schema = None
+    if known is not None:
+        schema = known.schema
     source = replace(source, path=paths[0]).resolve(schema)
     classes = None
     if not _learns_number(known, options, source):
         classes = _classes_in_shards(known, options, source, paths)
-    features = (
-        Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS)) if known is None else known.features
-    )
+    if known is None:
+        features: Features = Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS))
+    else:
+        features = known.features
     files = EventFiles(paths, source, classes, features.to_json())
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
@@ -364,7 +388,9 @@ def _learn_in_shards(
     if last is None or not last.ended:
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
-    predicts = "predicts a number" if classes is None else f"positive label: {classes[1]}"
+    predicts = "predicts a number"
+    if classes is not None:
+        predicts = f"positive label: {classes[1]}"
     note(f"model: {model}, {predicts}")
 
 
@@ -381,18 +407,24 @@ def _learns_number(known: Model | None, options: ModelOptions, source: Source) -
 def _classes_in_shards(
     known: Model | None, options: ModelOptions, source: Source, paths: tuple[str, ...]
 ) -> tuple[Any, Any]:
-    classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
-    negative, positive = classes or _infer_classes(source, paths, options.positive)
+    if known is not None and len(known.classes) == 2:
+        negative, positive = known.classes
+    else:
+        negative, positive = options.classes or _infer_classes(source, paths, options.positive)
     return negative, positive
 
 
 def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -> str:
     """Return events, error and merges of all shards in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
-    error = f"RMSE {progress.error**0.5:.4g}" if number else f"error {progress.error:.2%}"
+    error = f"error {progress.error:.2%}"
+    if number:
+        error = f"RMSE {progress.error**0.5:.4g}"
+    if not progress.events:
+        error = "there was nothing to learn from"
     parts = [
         f"{progress.events:,} events learned",
-        error if progress.events else "there was nothing to learn from",
+        error,
         f"{speed:,.0f} events/s of all shards",
         f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
         f"stale by {progress.staleness:,} events at most",
@@ -452,10 +484,10 @@ def _learn_answers(source: Source, path: Path, request_file: Path, id: str | Non
     with locked_model(path) as model:
         if model is None:
             raise FileNotFoundError(f"there is no model file {path}")
-        schema = model.schema
-        label = source.label or (None if schema is None else schema.label)
+        if source.label is None and model.schema is not None:
+            source = replace(source, label=model.schema.label)
         file = Source(str(request_file), skip_bad=source.skip_bad)
-        result = requests.learn_answers(model, replace(source, label=label), file, id)
+        result = requests.learn_answers(model, source, file, id)
         save(model, path)
     note(str(result))
     error = Audit.of(model.session).error()

@@ -100,7 +100,9 @@ def main() -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        what = error.strerror
+        if error.filename:
+            what = f"{error.filename}: {error.strerror}"
     else:
         what = str(error) or type(error).__name__
     what = " ".join([what, *(f"({note})" for note in getattr(error, "__notes__", []))])

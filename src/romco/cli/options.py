@@ -111,8 +111,10 @@ def _source(
 
 def _offset(texts: list[str]) -> str | dict[str, str] | None:
     """Return the column, which may have a = in its name, or several by class."""
-    if len(texts) < 2:
-        return texts[0] if texts else None
+    if not texts:
+        return None
+    if len(texts) == 1:
+        return texts[0]
     parts = [text.partition("=") for text in texts]
     columns = {name: column for name, _, column in parts}
     if len(columns) < len(parts) or not all(map(all, parts)):
@@ -132,16 +134,21 @@ def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
 
 def check_source(source: Source, labelled: bool, known: Schema | None = None) -> None:
     """Raise ValueError unless the source, or the model's schema, names its format and columns."""
-    name = "stdin" if source.path == "-" else source.path
+    name = source.path
+    if source.path == "-":
+        name = "stdin"
     if known is not None:
-        task, label = source.task or known.task, source.label or known.label
+        label = source.label or known.label
         source = replace(source, label=label, one_task=source.one_task or known.one_task)
-        source = source if source.one_task else replace(source, task=task)
+        if not source.one_task:
+            source = replace(source, task=source.task or known.task)
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
         there = ", ".join(FORMATS)
-        problem = "is not known" if source.format else "does not follow from its name"
+        problem = "does not follow from its name"
+        if source.format:
+            problem = "is not known"
         raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
@@ -160,7 +167,9 @@ def resolve_source(model: Model, source: Source, labelled: bool) -> tuple[Source
     schema = model.schema
     check_source(source, labelled, schema)
     known = source.resolve_to_predict(schema)
-    return known, None if schema is None else known.unknown_columns(schema)
+    if schema is None:
+        return known, None
+    return known, known.unknown_columns(schema)
 
 
 @dataclass(frozen=True)
@@ -186,8 +195,9 @@ class ModelOptions:
 
     def parameters(self, schema: Schema | None) -> dict[str, Any]:
         """Return the learner's parameters, and the history with the schema of its columns."""
-        past = {} if self.history is None else {"history": self.history, "schema": schema}
-        return self.settings | past
+        if self.history is None:
+            return self.settings
+        return {**self.settings, "history": self.history, "schema": schema}
 
     def kinds(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return kinds of columns with those of the history, which are categories."""
@@ -195,14 +205,20 @@ class ModelOptions:
         for column in self.history or ():
             if kinds.setdefault(column, "category") != "category":
                 raise ValueError(f"--history {column}: it must be a category, not {kinds[column]}")
-        return kinds if self.time is None else {**kinds, self.time: "time"}
+        if self.time is None:
+            return kinds
+        return {**kinds, self.time: "time"}
 
     def check(self, path: Path, model: Model) -> None:
         """Raise ValueError where options contradict the model that is there."""
         inside, features, past = model.engine.learner, model.features, model.engine.history
-        columns = None if past is None else past.kernel.columns
+        columns = None
+        if past is not None:
+            columns = past.kernel.columns
         if self.history is not None and columns != self.history:
-            had = "without a history" if columns is None else f"--history {','.join(columns)}"
+            had = "without a history"
+            if columns is not None:
+                had = f"--history {','.join(columns)}"
             raise ValueError(f"{path.name} was made {had}: use another model file")
         if self.learner is not None and self.learner != inside.name:
             raise ValueError(
@@ -212,9 +228,13 @@ class ModelOptions:
             if inside.parameters.get(name) != value:
                 had = f"{name}={inside.parameters.get(name)!r}, not {value!r}"
                 raise ValueError(f"{path.name} was made with {had}: use another model file")
-        size = None if self.hash_bits is None else 2**self.hash_bits
+        size = None
+        if self.hash_bits is not None:
+            size = 2**self.hash_bits
         if size is not None and features.to_json() != {"kind": "hashed", "size": size}:
-            had = f"{features.width} hashed" if isinstance(features, Hashed) else "named"
+            had = "named"
+            if isinstance(features, Hashed):
+                had = f"{features.width} hashed"
             raise ValueError(f"{path.name} has {had} features, not {size} hashed: use another file")
         known, classes = model.classes, self.classes
         if classes is not None and known and known != classes[: len(known)]:
@@ -273,7 +293,9 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     }
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.items():
-        options = list(shared[name].values()) if name in shared else [parameter]
+        options = [parameter]
+        if name in shared:
+            options = list(shared[name].values())
         if name in shared and parameter.default is not parameter.empty:
             options[0] = options[0].replace(default=parameter.default)
         parameters += options
@@ -294,7 +316,9 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def split_list(text: str | None) -> tuple[str, ...] | None:
     """Split "a,b,c"."""
-    return None if text is None else tuple(part.strip() for part in text.split(","))
+    if text is None:
+        return None
+    return tuple(part.strip() for part in text.split(","))
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:
@@ -308,11 +332,14 @@ def parse_label_budget(text: str) -> float | int:
     >>> parse_label_budget("5%"), parse_label_budget("0.05"), parse_label_budget("500")
     (0.05, 0.05, 500)
     """
-    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    number = text.strip()
     try:
-        if number.isdecimal() and not percent and int(number) > 0:
+        if number.isdecimal() and int(number) > 0:
             return int(number)
-        share = float(number) / (100.0 if percent else 1.0)
+        if number.endswith("%"):
+            share = float(number[:-1]) / 100.0
+        else:
+            share = float(number)
     except ValueError:
         share = 0.0
     if not 0.0 < share <= 1.0:
@@ -331,7 +358,9 @@ def resolve_target(target: Kind | None, source: Source) -> Kind | None:
     """Return what a new model predicts, None for two classes; None looks at the first labels."""
     if target is None:
         return infer_target(source)
-    return None if target == "two classes" else target
+    if target == "two classes":
+        return None
+    return target
 
 
 def check_known(what: str, value: str, known: Iterable[str]) -> None:

@@ -23,8 +23,9 @@ def warn(text: str | None) -> None:
 
 def note_schema(schema: Schema) -> None:
     """Print how each column is read, and what is suspicious."""
-    for line in str(schema).splitlines() if schema.columns else ():
-        note(line)
+    if schema.columns:
+        for line in str(schema).splitlines():
+            note(line)
     for warning in schema.warnings[:MAX_WARNINGS]:
         warn(warning)
 

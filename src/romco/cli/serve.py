@@ -3,8 +3,9 @@
 import json
 import logging
 import secrets
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -105,14 +106,17 @@ def serve(
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
-    handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    handler.setFormatter(JsonFormatter() if log_json else plain)
-    logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
+    _log_to_stderr(log_json)
     if options.hash_bits is not None and columns is not None:
         raise ValueError("--hash and --columns contradict each other: events are named or arrays")
     if keep_log and actions is not None:
         raise ValueError("--keep-log and --actions contradict each other: a chooser keeps no log")
+    groupings = list(expand_groupings(task or ()))
+    if groupings[1:] and columns is not None:
+        raise ValueError("--task and --columns contradict each other: groupings have names")
+    budget = None
+    if labels is not None:
+        budget = _share(labels)
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -123,42 +127,23 @@ def serve(
         keep_log=keep_log,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
-        budget=None if labels is None else _share(labels),
+        budget=budget,
     )
-
-    def new() -> Model:
-        if model is not None:
-            return load_model(model)
-        features = {} if columns is None else {"features": Columns(columns)}
-        kinds = options.kinds() | dict.fromkeys(groupings[1:], "category")
-        schema = Schema(kinds, task=groupings)
-        made: Model = options.new(Model, schema, target=options.target, **features)
-        if groupings[1:]:
-            made.schema = schema
-        return made
-
-    def new_chooser() -> Chooser:
-        if model is None:
-            seed = secrets.randbits(32)  # nobody can choose an action by the choice of an id
-            return Chooser(reward, floor=floor, seed=seed, pending=pending_events)  # type: ignore[arg-type]
-        made = load(model)
-        if not isinstance(made, Chooser):
-            raise ValueError(f"{model.name} holds no chooser, but a {type(made).__name__}")
-        return made
-
-    groupings = list(expand_groupings(task or ()))
-    if groupings[1:] and columns is not None:
-        raise ValueError("--task and --columns contradict each other: groupings have names")
-
-    source = None if from_ is None else open_source(from_)
+    source = None
+    if from_ is not None:
+        source = open_source(from_)
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
-    origin = "" if model is None else describe_origin(model)
+    origin = ""
+    if model is not None:
+        origin = describe_origin(model)
     service: Service
     application = Application
     if actions is None:
+        new = partial(_make_model, options, model, columns, groupings)
         service = open_service(data, new, settings, origin)
     else:
         offered = split_list(actions) or ()
+        new_chooser = partial(_make_chooser, model, reward, floor, pending_events)
         service = ChoosingService(data, new_chooser, settings, origin, offered)
         application = ChoosingApplication
     try:
@@ -166,7 +151,9 @@ def serve(
             options.check(data, service.served.model)
         if groupings[1:] and groupings != service.served.groupings:
             raise ValueError(f"{data.name} was begun with other groupings: use another folder")
-        known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
+        known = ""
+        if service.last_sequence:
+            known = f", {service.last_sequence:,} changes known"
         note(f"data: {data}{known}")
         if check:
             service.store.check()
@@ -193,6 +180,45 @@ def token(
     from romco.server.routes import create_token
 
     print(create_token(path, list(split_list(scopes) or ()), name))
+
+
+def _make_model(
+    options: ModelOptions, path: Path | None, columns: int | None, groupings: list[str]
+) -> Model:
+    """Load the model that a server begins with, or make a new one."""
+    if path is not None:
+        return load_model(path)
+    features = {}
+    if columns is not None:
+        features = {"features": Columns(columns)}
+    kinds = options.kinds() | dict.fromkeys(groupings[1:], "category")
+    schema = Schema(kinds, task=groupings)
+    made: Model = options.new(Model, schema, target=options.target, **features)
+    if groupings[1:]:
+        made.schema = schema
+    return made
+
+
+def _make_chooser(path: Path | None, reward: Any, floor: float, pending: int) -> Chooser:
+    """Load the chooser that a server begins with, or make a new one."""
+    if path is None:
+        seed = secrets.randbits(32)  # nobody can choose an action by the choice of an id
+        return Chooser(reward, floor=floor, seed=seed, pending=pending)
+    made = load(path)
+    if not isinstance(made, Chooser):
+        raise ValueError(f"{path.name} holds no chooser, but a {type(made).__name__}")
+    return made
+
+
+def _log_to_stderr(as_json: bool) -> None:
+    """Log warnings in plain lines; as JSON, also what is only informative."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    level = logging.WARNING
+    if as_json:
+        handler.setFormatter(JsonFormatter())
+        level = logging.INFO
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _share(labels: str) -> float:

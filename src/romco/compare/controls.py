@@ -124,7 +124,9 @@ def _predict(
 ) -> tuple[Floats, Learner | None]:
     task, x, y, _, offset = rounds.events
     known = known_labels(rounds, delay)
-    group = np.zeros_like(task) if row in (*IGNORE_TASK, ONE_HOT) else task
+    group = task
+    if row in (*IGNORE_TASK, ONE_HOT):
+        group = np.zeros_like(task)
     if row in (FREQUENCY, HISTORY):
         if offset is not None:  # and an intercept
             return _regression(stream, group, np.empty((len(y), 0)), y, offset, known), None
@@ -134,10 +136,13 @@ def _predict(
     if row in (ONE_HOT, TASK_COLUMN):
         x = refitted.with_tasks(x, task, stream.n_tasks)
     if row in BATCH_CONTROLS:
-        answers = y if stream.answers == 0 else class_numbers(stream, y).astype(np.float64)
+        answers = y
+        if stream.answers != 0:
+            answers = class_numbers(stream, y).astype(np.float64)
         start = _from_answers(FREQUENCY, stream, task, y, known)
-        fit = refitted.boost if row == TREES else refitted.regress
-        return fit(stream, group, x, answers, known, start), None
+        if row == TREES:
+            return refitted.boost(stream, group, x, answers, known, start), None
+        return refitted.regress(stream, group, x, answers, known, start), None
     if row not in (WITHOUT_TASK, TASK_COLUMN):
         return _learned(row, stream, stream.n_tasks, rounds, parameters, delay)
     alone = Rounds(np.zeros_like(task), x, y, rounds.starts - rounds.starts[0], offset=offset)
@@ -149,7 +154,9 @@ def _by_model(
 ) -> tuple[Floats, Model]:
     """Predict by :class:`romco.Model`, so that figures are those of ``romco learn``."""
     target: Any = {0: "number", 1: "two classes"}.get(stream.answers, "classes")
-    classes = stream.labels if stream.answers == 1 else None
+    classes = None
+    if stream.answers == 1:
+        classes = stream.labels
     model = Model(target=target, classes=classes, **parameters)
     task, x, y, _, offset = rounds.events
     names = y
@@ -196,9 +203,14 @@ def _answers(engine: Engine, rounds: Rounds, whole: Rows, delay: Delay) -> Engin
         engine.live = True
         found = engine.margins_and_context(some)
         engine.live = False
-        chances = found.margins if found.probabilities is None else found.probabilities
+        chances = found.probabilities
+        if chances is None:
+            chances = found.margins
         parts.append(EngineAnswers(found.margins, chances))
-        pending.append((k, found.context if delay.is_late else None))
+        context = None
+        if delay.is_late:
+            context = found.context
+        pending.append((k, context))
     return join_predictions(parts)
 
 
@@ -242,8 +254,9 @@ def _regression(
     n_classes = max(stream.answers, 2)
     log_rates = np.log(baselines.class_rates(classes, n_classes, known))
     if stream.answers == 1:
-        odds = log_rates[:, 1] - log_rates[:, 0] if offset is None else offset
-        positive = regress(group, x, classes.astype(float), odds[:, None], "two classes", known)
+        if offset is None:
+            offset = log_rates[:, 1] - log_rates[:, 0]
+        positive = regress(group, x, classes.astype(float), offset[:, None], "two classes", known)
         return np.column_stack([1.0 - positive, positive])
     return regress(group, x, classes.astype(float), log_rates, "classes", known)
 
@@ -325,14 +338,19 @@ def regress(
         known = np.arange(len(y))
     for members in refitted.groups(group):
         part = rows[members]
-        begin = _dense if isinstance(part, np.ndarray) else _sparse
+        begin = _sparse
+        if isinstance(part, np.ndarray):
+            begin = _dense
         look, learn = begin(part, offset[members], target)
         answers = y[members].tolist()
         done = 0
         last: tuple[int, int, Any] = (-1, 0, None)  # a view is the same until something was learned
         for e, may in enumerate(np.searchsorted(members, known[members]).tolist()):
             while done < may:
-                view = last[2] if last[:2] == (done, done) else look(done)
+                if last[:2] == (done, done):
+                    view = last[2]
+                else:
+                    view = look(done)
                 learn(done, view[0], answers[done])
                 done += 1
             last = e, done, look(e)

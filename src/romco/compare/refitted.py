@@ -76,7 +76,9 @@ def regress(
     the first ``known`` (n,); before there are any, by ``begin``: class frequencies (n, K), or
     means (n,). Frequencies count as one event of the group more, so that no class is impossible.
     """
-    make = Ridge if stream.answers == 0 else LogisticRegression
+    make = LogisticRegression
+    if stream.answers == 0:
+        make = Ridge
     predicted = begin.copy()
     x = standardised(x)
     for members in groups(group):

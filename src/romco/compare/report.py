@@ -142,7 +142,9 @@ def _method_note(comparison: Comparison) -> str:
     if comparison.order == "recorded":
         return f"in the order of the file; {known}"
     n = len(comparison.seeds)
-    shuffles = "one shuffle" if n == 1 else f"mean over {n} shuffles"
+    shuffles = "one shuffle"
+    if n != 1:
+        shuffles = f"mean over {n} shuffles"
     return f"{shuffles}, {comparison.order}; {known}"
 
 

@@ -88,7 +88,9 @@ class Row:
     def loss(self) -> float:
         """Mean loss over events and shuffles; infinite where no event could be scored."""
         scored = self.losses[~np.isnan(self.losses)]
-        return float(scored.mean()) if len(scored) else np.inf
+        if len(scored):
+            return float(scored.mean())
+        return np.inf
 
     @property
     def measure(self) -> float:

@@ -46,7 +46,10 @@ def digest_of(dataset: str, data_dir: Path | None = None) -> str:
     """Return twelve hexadecimal digits that change with any event of the data set."""
     stream = stream_of(dataset, data_dir)
     x = stream.x
-    parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
+    if isinstance(x, np.ndarray):
+        parts = [x]
+    else:
+        parts = [x.data, x.indices, x.indptr]
     parts += [part for part in (stream.offset, stream.moment) if part is not None]
     total = hashlib.sha256(repr(x.shape).encode())
     for part in [stream.task, stream.y, *parts]:

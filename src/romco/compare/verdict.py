@@ -147,7 +147,9 @@ def verdict(table: Sequence[Row]) -> Verdict:
     sharing = by_name[ENGINE]
     without_task = _best([by_name[name] for name in IGNORE_TASK if name in by_name])
     with_task = _best([by_name[name] for name in KNOW_TASK if name in by_name])
-    measure = "RMSE" if frequency.stream["answers"] == 0 else "log loss"
+    measure = "log loss"
+    if frequency.stream["answers"] == 0:
+        measure = "RMSE"
     if len(frequency.stream["tasks"]) == 1:
         best_text = f"Best: {_figure(without_task, measure)}."
         return Verdict(ONE_TASK, (best_text,), without_task, with_task, sharing)

@@ -88,7 +88,9 @@ def describe_seconds(seconds: float) -> str:
     units = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
     unit, size = next((one for one in units if seconds >= one[1]), units[-1])
     amount = f"{seconds / size:.3g}"
-    return f"{amount} {unit}" if amount == "1" else f"{amount} {unit}s"
+    if amount == "1":
+        return f"{amount} {unit}"
+    return f"{amount} {unit}s"
 
 
 Context = NDArray[np.float64] | None  # of a learner's prediction
@@ -120,8 +122,12 @@ class LateLabels:
 
     def check(self, block: Block) -> None:
         """Raise ValueError where the times of a block's moments cannot be used."""
-        before = self.time if self.moments else -np.inf
-        for begin, _ in _runs(block) if self.arrival.seconds else ():
+        if not self.arrival.seconds:
+            return
+        before = self.time
+        if not self.moments:
+            before = -np.inf
+        for begin, _ in _runs(block):
             assert block.moments is not None
             value = block.moments[begin]
             try:
@@ -139,7 +145,9 @@ class LateLabels:
         """Yield the rows of each moment of a block, after what arrives before them is learned."""
         for begin, end in _runs(block):
             piece = block.rows(begin, end)
-            value = self._predicted if piece.moments is None else piece.moments[0]
+            value: str | int = self._predicted
+            if piece.moments is not None:
+                value = piece.moments[0]
             if value != self._value:
                 self._begin(value, piece)
             yield piece

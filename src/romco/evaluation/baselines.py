@@ -103,7 +103,9 @@ def _numbered(task: Iterable[Any]) -> NDArray[np.intp]:
 
 
 def _known(known: Known, n: int) -> NDArray[np.intp]:
-    return np.arange(n) if known is None else known
+    if known is None:
+        return np.arange(n)
+    return known
 
 
 def _prefix_sums(values: Floats) -> Floats:

@@ -170,11 +170,14 @@ class Structure:
         norms = self.learner.personal_norms()
         shared = float(np.sum(spectrum**2))
         personal = float(np.sum(norms**2))
+        share = 0.0
+        if shared + personal > 0:
+            share = shared / (shared + personal)
         return {
             "rank": len(spectrum),
             "spectrum": _json_list(spectrum),
             "personal_norms": _json_list(norms),
-            "shared_share": shared / (shared + personal) if shared + personal > 0 else 0.0,
+            "shared_share": share,
         }
 
 
@@ -191,4 +194,9 @@ def _mean(values: Floats) -> float:
 
 def _json_list(values: Floats) -> list[float | None]:
     """Plain floats for JSON; None in place of NaN."""
-    return [None if np.isnan(v) else float(v) for v in values]
+    numbers: list[float | None] = []
+    for value in values.tolist():
+        if np.isnan(value):
+            value = None
+        numbers.append(value)
+    return numbers

@@ -112,8 +112,12 @@ class LabelLoop:
 
     def summary(self) -> dict[str, Any]:
         """Labels asked for and learned, and the audit's estimates."""
-        spent = self.seen if self.policy is None else self.policy.spent
-        share = spent / self.seen if self.seen else 0.0
+        spent = self.seen
+        if self.policy is not None:
+            spent = self.policy.spent
+        share = 0.0
+        if self.seen:
+            share = spent / self.seen
         counts = {"asked": spent, "learned": self.learned, "share": share}
         return {**counts, **self.audit.summary()}
 

@@ -1,5 +1,6 @@
 """Running score of a stream: two classes, many classes or numbers."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -158,7 +159,9 @@ class Score:
         """Count numbers (n,), their predictions (n,), and intervals (n, 2), NaN for none."""
         means = np.empty(len(y))
         for i, number in enumerate(y.tolist()):
-            means[i] = self._mean if self._seen else number
+            means[i] = number
+            if self._seen:
+                means[i] = self._mean
             self._seen += 1
             step = number - self._mean
             self._mean += step / self._seen
@@ -289,8 +292,10 @@ class Score:
         """All figures by name, as JSON holds them."""
         if self.target == "number":
             errors = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
-            covered = {} if self.coverage is None else {"coverage": self.coverage}
-            return {"events": self.events, **errors, "baseline_rmse": self.baseline, **covered}
+            summary = {"events": self.events, **errors, "baseline_rmse": self.baseline}
+            if self.coverage is not None:
+                summary["coverage"] = self.coverage
+            return summary
         figures: dict[str, Any] = {"events": self.events, "error": self.error}
         figures["baseline"] = self.baseline
         if self.target == "classes":
@@ -340,7 +345,9 @@ class Score:
         table = {name: dict(row) for name, row in self._table.items()}
         if self.target == "two classes":  # whose order depends on the size of batches
             table = {name: dict(sorted(table[name].items())) for name in sorted(table)}
-        groups = self._bins.tolist() if self.curve else []
+        groups = []
+        if self.curve:
+            groups = self._bins.tolist()
         return {
             "target": self.target,
             "sums": self._sums.tolist(),
@@ -358,7 +365,9 @@ class Score:
         Raises ValueError, TypeError or LookupError where no score has such a state.
         """
         score = cls(state["target"], curve=bool(state["groups"]))
-        limit = MAX_SUM if score.target == "number" else MAX_COUNT
+        limit = MAX_COUNT
+        if score.target == "number":
+            limit = MAX_SUM
         width = (len(score._sums),)
         score._sums = _checked(state["sums"], width, limit)
         score._blocks = [_checked(block, width, limit) for block in state["blocks"]]
@@ -370,7 +379,7 @@ class Score:
         mean, spread, seen = state["moments"]
         score._seen = int(_checked(seen, (), MAX_COUNT))
         size = float(_checked(abs(mean), (), MAX_SUM))
-        score._mean = size if mean >= 0 else -size
+        score._mean = math.copysign(size, mean)
         score._spread = float(_checked(spread, (), MAX_SUM))
         if score.curve:
             score._bins = _checked(state["groups"], score._bins.shape, MAX_COUNT)

@@ -84,8 +84,11 @@ class Audit:
         z2 = Z_95 * Z_95
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
         half = Z_95 * sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-        low = middle - half if wrong > 0.0 else 0.0  # free of rounding
-        high = middle + half if wrong < n else 1.0
+        low, high = 0.0, 1.0  # free of rounding
+        if wrong > 0.0:
+            low = middle - half
+        if wrong < n:
+            high = middle + half
         return Estimate(share, max(0.0, low), min(1.0, high), int(n))
 
     def log_loss(self, task: int | None = None) -> Estimate | None:

@@ -62,9 +62,13 @@ class Policy(ABC):
         self.share = positive("share", share)
         if self.share > 1.0:
             raise ValueError(f"share must be at most 1, a part of the events; got {share!r}")
-        self.total = None if total is None else whole("total", total)
-        self.advance = min(whole("advance", advance, least=0), self.total or advance)
-        self.seed = secrets.randbits(63) if seed is None else whole("seed", seed, least=0)
+        if total is not None:
+            total = whole("total", total)
+        if seed is None:
+            seed = secrets.randbits(63)
+        self.total = total
+        self.advance = min(whole("advance", advance, least=0), total or advance)
+        self.seed = whole("seed", seed, least=0)
         self.events = 0  # seen
         self.spent = 0  # labels asked for
         self.by_chance = False  # the last event was asked for without a look at its margin
@@ -117,9 +121,11 @@ class Policy(ABC):
         for e, width in enumerate(np.asarray(widths, dtype=np.float64).tolist()):
             if not width >= 0.0:
                 raise ValueError(f"the width of interval {e} is {width}; expected 0 or more")
-            mean = self._mean_width
-            self._mean_width = width if mean == 0.0 else FADING * mean + RECENT_SHARE * width
-            chances[e] = 0.5 * width / (width + self._mean_width) if width > 0.0 else 0.0
+            mean = self._mean_width or width
+            if self._mean_width:
+                mean = FADING * mean + RECENT_SHARE * width
+            self._mean_width = mean
+            chances[e] = 0.5 * width / ((width + mean) or 1.0)
         return self.ask(round, np.log1p(-chances) - np.log(np.maximum(chances, 1e-300)))
 
     def limit(self) -> float:
@@ -237,7 +243,9 @@ class Budget(Policy):
             raise ValueError(
                 f"share * audit must be at least {MIN_WEIGHT:g}; got {drawn}: leave it out"
             )
-        self.period = ceil(1.0 / drawn) if self.audit else 0
+        self.period = 0
+        if self.audit:
+            self.period = ceil(1.0 / drawn)
         self._audits = 0  # labels asked at random
         self._weight = self._number = 0.0  # fading sums
         self._labels: dict[int, int] = {}  # of each task, counted up to the floor
@@ -292,7 +300,9 @@ class Budget(Policy):
         earned = self.share * self.events
         if self.spent <= earned:
             return 1.0
-        room = self.advance if self.total is None else min(self.advance, self.total - earned)
+        room: float = self.advance
+        if self.total is not None:
+            room = min(self.advance, self.total - earned)
         ahead = min(1.0, (self.spent - earned) / max(room, 1.0))
         widest = MAX_MARGIN_EARLY[0] + MAX_MARGIN_EARLY[1] * self.share
         narrowest = MAX_MARGIN_SPENT * self.share
@@ -403,7 +413,10 @@ class VariableUncertainty(Policy):
         if left < 1.0:
             return False
         wanted = 1.0 - doubt < self._threshold * (1.0 + self._normal())
-        self._threshold *= 1.0 - THRESHOLD_STEP if wanted else 1.0 + THRESHOLD_STEP
+        if wanted:
+            self._threshold *= 1.0 - THRESHOLD_STEP
+        else:
+            self._threshold *= 1.0 + THRESHOLD_STEP
         self._threshold = min(max(self._threshold, 1e-6), 1e6)
         return wanted
 
@@ -526,7 +539,7 @@ class Peers(Consulting):
         vote = float(trust @ margins / max(trust.sum(), 1e-300))
         wanted = self.unsure(vote, 1)
         if self.teach and not wanted:
-            self.given[self._at] = 1.0 if vote >= 0.0 else -1.0
+            self.given[self._at] = 2.0 * (vote >= 0.0) - 1.0
         return wanted
 
 

@@ -64,7 +64,9 @@ class Body:
     def started(self) -> Started | None:
         """The tasks that have learned; None where none has."""
         counts = self.counts
-        return Started(counts.started, counts.n_started) if counts.n_started else None
+        if not counts.n_started:
+            return None
+        return Started(counts.started, counts.n_started)
 
     def newcomer(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""
@@ -142,7 +144,10 @@ def as_round(
     if isinstance(rows, Sparse):
         fits = rows.columns.max(initial=-1) < learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
-        x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
+        if light:
+            x = LightMatrix(rows, learner.n_features)
+        else:
+            x = as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)
 
 
@@ -157,7 +162,9 @@ def predict(
     if not len(task):
         return np.empty(0)
     round = as_round(learner, rows, task, offset=offset)
-    return learner.predict(round) if live else learner.predict_frozen(round)
+    if live:
+        return learner.predict(round)
+    return learner.predict_frozen(round)
 
 
 def is_compiled(learner: Learner) -> bool:

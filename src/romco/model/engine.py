@@ -28,7 +28,7 @@ from romco.model.features import (
 )
 from romco.model.history import TaskHistory
 from romco.model.lock import Hold, Locks
-from romco.model.names import Action, Id, TaskTable, canonical_name, identities, identity
+from romco.model.names import Action, Id, TaskTable, canonical_name, identities
 from romco.model.rows import (
     Rows,
     UnlabelledBatch,
@@ -87,9 +87,10 @@ class Engine(Step):
     ) -> None:
         if history is not None and not isinstance(features, NamedFeatures):
             raise ValueError("history needs columns by name: use features=Names() or Hashed()")
-        reader = features.mappings() if isinstance(features, NamedFeatures) else None
-        counts = _new_counts(learner, features, target)
-        body = Body(learner, counts)
+        reader = None
+        if isinstance(features, NamedFeatures):
+            reader = features.mappings()
+        body = Body(learner, _new_counts(learner, features, target))
         super().__init__(features, reader, target, tasks, body, Locks(), CompiledLearner)
         self.history = history
         self.new_task = choice("new_task", new_task, "mean", "zero")
@@ -122,7 +123,9 @@ class Engine(Step):
     def events_of(self, task: Any) -> int:
         """Return the number of events of a task that were learned; 0 if it is not known."""
         number = self.tasks.find(task)
-        return int(self.counts.seen[number]) if number >= 0 else 0
+        if number < 0:
+            return 0
+        return int(self.counts.seen[number])
 
     def personal_since(self, task: Any) -> int | None:
         """Return after how many events of all tasks this one became personal, and stayed so.
@@ -130,8 +133,9 @@ class Engine(Step):
         Looked at every ``PERSONAL_CHECK_EVENTS``; None if the task is not personal.
         """
         number = self.tasks.find(task)
-        since = int(self.counts.since[number]) if number >= 0 else -1
-        return since if since >= 0 else None
+        if number < 0 or self.counts.since[number] < 0:
+            return None
+        return int(self.counts.since[number])
 
     @property
     def two_classes(self) -> TwoClasses:
@@ -160,7 +164,9 @@ class Engine(Step):
         with Hold(self.locks.step):
             batch = read_unlabelled(self, rows)
             margins = self._margins_of(batch)
-            chances = None if self.target.kind == "number" else self.probability_of(margins)
+            chances = None
+            if self.target.kind != "number":
+                chances = self.probability_of(margins)
             context = self._context(batch, rows.x)
             return PendingPredictions(margins, context, chances, self.events)
 
@@ -233,14 +239,20 @@ class Engine(Step):
         if named.any() and not named.all():  # any number does for the others
             numbers = np.maximum(task, 0)
             margins[named] = predict(self.learner, rows, numbers, offset, self.live)[named]
-        return margins if self.target.sign == 1.0 else -margins
+        if self.target.sign == 1.0:
+            return margins
+        return -margins
 
     def _margins_of_new(self, rows: Matrix, offset: Floats | None) -> Floats:
-        newcomer = self.body.newcomer() if self.starts_tasks else None
+        newcomer = None
+        if self.starts_tasks:
+            newcomer = self.body.newcomer()
         if newcomer is not None and (offset is None or offset.ndim == 1):
             nobody = np.zeros(count_rows(rows), dtype=np.int64)
             margins: Floats = newcomer.margins(as_round(self.learner, rows, nobody))
-            return margins if offset is None else margins + offset
+            if offset is None:
+                return margins
+            return margins + offset
         self.make_room(0, self.tasks.next + 1)
         new = np.full(count_rows(rows), self.tasks.next)
         return predict(self.learner, rows, new, offset, self.live)
@@ -250,7 +262,8 @@ class Engine(Step):
             return None
         context = None
         if isinstance(self.learner, LearnsDelayed):
-            round, learner = self._round_with_room(batch), self.learner
+            round = self._round_with_room(batch)
+            learner = self.learner  # perhaps a larger one
             assert isinstance(learner, LearnsDelayed)
             context = learner.prediction_context(round)
         if self.history is None:
@@ -323,7 +336,9 @@ class Engine(Step):
             return margin
         rows = Rows.of_one(x, task, y, weight, offset)
         margins = self.predict_and_learn(rows, with_probabilities=False).margins
-        return float(margins[0]) if margins.ndim == 1 else margins[0]
+        if margins.ndim == 1:
+            return float(margins[0])
+        return margins[0]
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError where rows could not be learned; keeps only how columns are read."""
@@ -349,8 +364,13 @@ class Engine(Step):
                 rows = read_matrix(self, x, ids, new)
             check_lengths(rows, task=ids)
             names = list(zip(identities("feature", new), new.values(), strict=True))
-            fresh = {} if self.starts_tasks else self.tasks.offered(ids)
-            width, n = int(needed_widths(rows)[-1]) if new else 0, count_rows(rows)
+            fresh: dict[Id, int] = {}
+            if not self.starts_tasks:
+                fresh = self.tasks.offered(ids)
+            n = count_rows(rows)
+            width = 0
+            if new:
+                width = int(needed_widths(rows)[-1])
             body = self.body.grown(width, max(fresh.values(), default=-1) + 1)
             rounds = []
             if n:
@@ -381,7 +401,8 @@ class Engine(Step):
         if not isinstance(self.target, TwoClasses):
             return
         names = [*self.target.classes, *labels]
-        if len({canonical_name(identity("label", name)) for name in names}) > 2:
+        different = set(map(canonical_name, identities("label", names)))
+        if len(different) > 2:
             if self.events and self.with_offset:
                 raise ValueError(f"a third label in {names}: a model with offsets has two classes")
             with Hold(self.locks.writing), Hold(self.locks.step):
@@ -463,12 +484,14 @@ class Engine(Step):
         if not isinstance(self.target, TwoClasses):
             return
         if not isinstance(self.learner, AddsClasses):
-            old, scale = self.learner, [self.scale.log_a, self.scale.curvature]
+            old = self.learner
             parameters = {"inner": old.name, "parameters": dict(old.parameters)}
             made = known("classes")(old.n_features, old.n_tasks, **parameters)
             arrays = {f"0.{name}": array for name, array in old.arrays().items()}
-            slots = {name: array for name, array in made.arrays().items() if name == "slots"}
-            arrays |= {"classes": np.array([2]), "0.scale": np.array(scale), **slots}
+            arrays["classes"] = np.array([2])
+            arrays["0.scale"] = np.array([self.scale.log_a, self.scale.curvature])
+            if "slots" in made.arrays():
+                arrays["slots"] = made.arrays()["slots"]
             made.load(arrays)
             counts, unknown = self.counts, [SEVERAL] * made.answers
             owners = counts.feature_owners, unknown
@@ -506,16 +529,24 @@ class Engine(Step):
 
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return everything, NumPy arrays under ``"arrays"``; live ones if not a ``copy``."""
-        whole = nullcontext() if self.history is None else Hold(self.locks.writing)
+        whole: AbstractContextManager[Any] = nullcontext()
+        if self.history is not None:
+            whole = Hold(self.locks.writing)
         with whole, Hold(self.locks.step):
-            inner, counts = self.learner.state(copy), self.counts
-            past = self.history
-            stored = {} if past is None else {"history": past.to_json()}
+            more: dict[str, Any] = {}
+            inner = self.learner.state(copy)
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
-            arrays |= {"tasks.seen": counts.seen.copy(), "tasks.since": counts.since.copy()}
-            owners = {FEATURE_OWNERS: counts.feature_owners, CLASS_OWNERS: counts.class_owners}
-            arrays |= {name: array.copy() for name, array in owners.items() if len(array)}
-            arrays |= {} if past is None else past.arrays()
+            arrays["tasks.seen"] = self.counts.seen.copy()
+            arrays["tasks.since"] = self.counts.since.copy()
+            if len(self.counts.feature_owners):
+                arrays[FEATURE_OWNERS] = self.counts.feature_owners.copy()
+            if len(self.counts.class_owners):
+                arrays[CLASS_OWNERS] = self.counts.class_owners.copy()
+            if self.history is not None:
+                more["history"] = self.history.to_json()
+                arrays |= self.history.arrays()
+            if self.with_offset:
+                more["offset"] = True
             return {
                 "learner": inner,
                 "events": self.events,
@@ -525,25 +556,28 @@ class Engine(Step):
                 "labels": self.target.to_json(),
                 "new_task": self.new_task,
                 "scale": [self.scale.log_a, self.scale.curvature],
-                **stored,
-                **({"offset": True} if self.with_offset else {}),
+                **more,
             }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Return the engine that gave a state; ValueError where it does not hold together."""
-        features, tasks = features_from_json(state["features"]), TaskTable.from_json(state["tasks"])
-        target, scale = target_from_json(state["labels"]), Scale.from_json(state["scale"])
+        features = features_from_json(state["features"])
+        tasks = TaskTable.from_json(state["tasks"])
+        target = target_from_json(state["labels"])
         arrays = state["arrays"]
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         learner = restore({**state["learner"], "arrays": inner})
-        stored, past = state.get("history"), None
+        past = None
+        stored = state.get("history")
         if stored is not None:
             past = TaskHistory.from_state(stored, arrays, target.kind == "number")
         made = cls(learner, features, target, tasks, state["new_task"], past)
-        made.scale, made.with_offset = scale, truth("offset", state.get("offset", False))
+        made.scale = Scale.from_json(state["scale"])
+        made.with_offset = truth("offset", state.get("offset", False))
         events = whole("events", state["events"], least=0)
-        seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
+        seen = arrays["tasks.seen"]
+        since = arrays["tasks.since"]
         for counts, least in ((seen, 0), (since, -1)):
             if counts.shape != (learner.n_tasks,) or counts.dtype != np.int64:
                 raise ValueError(f"expected event counts of {learner.n_tasks} tasks")
@@ -595,9 +629,12 @@ def _read_owners(stored: Any, new: NDArray[np.int64], size: int, n_tasks: int) -
 def make_learner(target: Target, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
     """Return the learner of a name for a target, with room for d features and m tasks."""
     if target.kind == "classes":
-        form, n = parameters.pop("form", None), max(2, len(target.classes))
+        form = parameters.pop("form", None)
+        n = max(2, len(target.classes))
         return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
-    made = known(number_learner(name) if target.kind == "number" else name)(d, m, **parameters)
+    if target.kind == "number":
+        name = number_learner(name)
+    made = known(name)(d, m, **parameters)
     if (made.answers == 0) != (target.kind == "number"):
         raise ValueError(f"{made.name} does not predict {target.kind}")
     return made
@@ -605,4 +642,6 @@ def make_learner(target: Target, name: str, d: int, m: int, parameters: dict[str
 
 def fixed_width(features: Features) -> int | None:
     """Return the number of columns where it is fixed; None if columns grow."""
-    return None if isinstance(features, Names) else features.width
+    if isinstance(features, Names):
+        return None
+    return features.width

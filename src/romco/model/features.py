@@ -91,7 +91,9 @@ class Columns(Features):
         if n < 1 or (names is not None and len(names) != n):
             raise ValueError(f"{n} columns with {len(names or ())} names: give one name per column")
         self.width = int(n)
-        self.names = None if names is None else tuple(identity("feature", name) for name in names)
+        self.names: tuple[Id, ...] | None = None
+        if names is not None:
+            self.names = tuple(identity("feature", name) for name in names)
 
     def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return the rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
@@ -117,10 +119,14 @@ class Columns(Features):
 
     def name(self, column: int) -> Id:
         """Return the column's name; its number where columns have none."""
-        return column if self.names is None else self.names[column]
+        if self.names is None:
+            return column
+        return self.names[column]
 
     def to_json(self) -> dict[str, Any]:
-        names = None if self.names is None else [to_json(name) for name in self.names]
+        names = None
+        if self.names is not None:
+            names = [to_json(name) for name in self.names]
         return {"kind": "columns", "width": self.width, "names": names}
 
     def _fits(self, rows: Matrix, shape: tuple[int, ...]) -> Matrix:
@@ -176,8 +182,10 @@ class NamedFeatures(Features):
 
     def _name_with(self, new: New, column: int) -> Id:
         """Return the name of a column, which may be among the new ones."""
-        names = {place: name for name, place in new.items()}
-        return names[column] if column in names else self.name(column)
+        for name, place in new.items():
+            if place == column:
+                return name
+        return self.name(column)
 
     def encode(self, rows: Any, learning: bool, sample: int | None = SAMPLE_ROWS) -> Encoded:
         """Return rows by name, as :meth:`read` takes them; ``sample`` as of ``cells.prepare``."""
@@ -226,9 +234,13 @@ class Names(NamedFeatures):
         self._column.update(new)
 
     def actions(self, new: Pairs, top: int) -> list[Action]:
-        known, first = self.width, new[0][1] if new else 0
+        if not new:
+            return []
+        known, first = self.width, new[0][1]
         names = dict(new[known - first : max(top, known) - first])
-        return [(self._column.update, names)] if names else []
+        if not names:
+            return []
+        return [(self._column.update, names)]
 
     def without(self, columns: Sequence[int], given: Iterable[Any] = ()) -> "Names":
         """Return the same columns, some of them with names that say nothing.
@@ -252,8 +264,9 @@ class Names(NamedFeatures):
 
     def to_json(self) -> dict[str, Any]:
         names = self._listed()
-        plain = set(map(type, names)) <= {str}  # as they mostly are
-        return {"kind": "names", "names": names[:] if plain else list(map(to_json, names))}
+        if set(map(type, names)) <= {str}:  # as they mostly are
+            return {"kind": "names", "names": names[:]}
+        return {"kind": "names", "names": list(map(to_json, names))}
 
     def _listed(self) -> list[Id]:
         """Return names by column; listed anew after names were added."""
@@ -307,7 +320,9 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
 
 def count_rows(rows: Matrix | Encoded) -> int:
     """Return the number of rows."""
-    return len(rows.starts) - 1 if isinstance(rows, Sparse | Encoded) else len(rows)
+    if isinstance(rows, Sparse | Encoded):
+        return len(rows.starts) - 1
+    return len(rows)
 
 
 def needed_widths(rows: Matrix) -> NDArray[np.int64]:
@@ -356,7 +371,9 @@ def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
         return [x[i] for i in at]
     if hasattr(x, "iloc"):
         return x.iloc[at]
-    return (x.tocsr() if hasattr(x, "tocsr") else x)[at]
+    if hasattr(x, "tocsr"):
+        x = x.tocsr()
+    return x[at]
 
 
 def in_order(columns: NDArray[np.int32], starts: NDArray[np.int32]) -> bool:
@@ -364,7 +381,8 @@ def in_order(columns: NDArray[np.int32], starts: NDArray[np.int32]) -> bool:
     n = len(columns)
     if not len(starts) or starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 0).any():
         return False
-    rising, begins = np.diff(columns) > 0, starts[1:-1]
+    rising = np.diff(columns) > 0
+    begins = starts[1:-1]
     rising[begins[(begins > 0) & (begins < n)] - 1] = True  # from one row to the next
     return bool(rising.all())
 
@@ -399,7 +417,10 @@ def _check_many(rows: Any) -> None:
 
 def _check_numbers(rows: Matrix | Encoded, name_of: Callable[[int], Any]) -> None:
     """Raise ValueError where a number is not finite, or too large to be learned."""
-    values = rows if isinstance(rows, np.ndarray) else rows.values
+    if isinstance(rows, np.ndarray):
+        values = rows
+    else:
+        values = rows.values
     low, high = values.min(initial=0.0), values.max(initial=0.0)  # a product would start threads
     if -low <= LARGEST_FEATURE and high <= LARGEST_FEATURE:
         return
@@ -410,7 +431,9 @@ def _check_numbers(rows: Matrix | Encoded, name_of: Callable[[int], Any]) -> Non
     else:
         at = int(np.flatnonzero(bad)[0])
         place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, int(rows[1][at])
-    what = f"is {value:g}" if np.isfinite(value) else "is not finite"
+    what = "is not finite"
+    if np.isfinite(value):
+        what = f"is {value:g}"
     raise ValueError(
         f"row {place}: feature {name_of(column)!r} {what}: features are numbers up to "
         f"{LARGEST_FEATURE:g} in size; scale, impute or drop it"

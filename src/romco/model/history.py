@@ -58,8 +58,10 @@ class TaskHistory:
         F is in each row because later classes add features.
         """
         values = self.kernel.describe(self.tasks.numbers(ids), rows)
-        size = np.full((len(values), 1), -float(values.shape[1]))
-        return np.hstack([size, values, *([] if more is None else [more])])
+        parts = [np.full((len(values), 1), -float(values.shape[1])), values]
+        if more is not None:
+            parts.append(more)
+        return np.hstack(parts)
 
     def split_context(self, context: Any, n: int) -> tuple[Floats | None, list[Any] | None]:
         """Return history features (n, F) and the learner's own part of prediction context.
@@ -72,7 +74,8 @@ class TaskHistory:
         if len(context) != n:
             raise ValueError(f"x has {n} rows but context has {len(context)} entries")
         sizes = self.kernel.context_sizes()
-        given, rest = np.full((n, sizes[-1]), np.nan), [None] * n
+        given = np.full((n, sizes[-1]), np.nan)
+        rest: list[Any] = [None] * n
         for i, row in enumerate(context):
             if row is None or np.isnan(row[0]):
                 continue
@@ -81,7 +84,8 @@ class TaskHistory:
                 raise ValueError("context must be the numbers that prediction_context gave")
             given[i] = 0.0
             given[i, :size] = row[1 : 1 + size]
-            rest[i] = row[1 + size :] if len(row) > 1 + size else None
+            if len(row) > 1 + size:
+                rest[i] = row[1 + size :]
         return given, rest
 
     def commit(self, rows: int) -> None:
@@ -138,7 +142,9 @@ class TaskHistory:
         self._prune()
         numbers = self.tasks.numbers(ids)
         new = np.flatnonzero(numbers < 0)
-        self._offered = self.tasks.offered(ids) if len(new) else {}
+        self._offered = {}
+        if len(new):
+            self._offered = self.tasks.offered(ids)
         for at in new.tolist():
             numbers[at] = self._offered[ids[at]]
         return numbers
@@ -151,8 +157,10 @@ class TaskHistory:
         """Drop names that have no history, if there are many, so that memory is bounded."""
         self.kernel.prune()
         if len(self.tasks) > 2 * self.kernel.limit:
-            live, names = set(self.kernel.arrays()["task"]), enumerate(self.tasks.to_json())
-            self.tasks = TaskTable.from_json([name if k in live else None for k, name in names])
+            names = self.tasks.to_json()
+            for k in set(range(len(names))).difference(self.kernel.arrays()["task"].tolist()):
+                names[k] = None
+            self.tasks = TaskTable.from_json(names)
 
     # State
 
@@ -182,8 +190,9 @@ class TaskHistory:
             slots = {name: arrays[PREFIX + name] for name in ("task", "category", "table")}
         except KeyError as error:
             raise ValueError(f"the history has no {error}") from None
-        lists = [part for part in (columns, categories, tasks) if isinstance(part, list)]
-        texts = [time or "", *columns, *categories] if len(lists) == 3 else [None]
+        texts: tuple[Any, ...] = (None,)
+        if isinstance(columns, list) and isinstance(categories, list) and isinstance(tasks, list):
+            texts = (time or "", *columns, *categories)
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("expected names of the history's columns, categories and tasks")
         made = cls(columns, limit, numeric=numeric, time=time)
@@ -212,7 +221,7 @@ def history_schema(schema: Schema | None, columns: Iterable[str]) -> Schema:
     """Return a schema that reads the history columns as categories; ValueError if it cannot."""
     if isinstance(columns, str):
         raise ValueError(f"history takes a list of columns; got the text {columns!r}")
-    made = Schema(complete=True) if schema is None else schema.copy()
+    made = (schema or Schema(complete=True)).copy()
     for name in columns:
         if name in made.roles:
             raise ValueError(f"column {name!r} is the task, label or weight: no history of it")
@@ -237,26 +246,35 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     >>> [feature_name(model, column) for column in (1, 2, 7)]
     ['last labels: none', 'skill=sums after none', 'count of right so far for this skill']
     """
-    name = model.features.name(column) if name is None else name
+    if name is None:
+        name = model.features.name(column)
     past, target = model.engine.history, model.engine.target
-    feature = past.kernel.feature_of(name) if past is not None and isinstance(name, str) else None
+    feature = None
+    if past is not None and isinstance(name, str):
+        feature = past.kernel.feature_of(name)
     if feature is None:
         return name
     place, kind, index, category = feature
-    two = target.kind == "two classes"
-    labels = {int(0.5 + 0.5 * y if two else y): label for label, y in target.known.items()}
+    labels = {max(int(y), 0): label for label, y in target.known.items()}  # sides: 0 and 1
     if kind == "recent":
         recent = ", ".join(str(labels.get(k, k)) for k in index) or "none"
-        return f"{category} after {recent}" if category else f"last labels: {recent}"
+        if category:
+            return f"{category} after {recent}"
+        return f"last labels: {recent}"
     label, numeric = labels.get(index, index), past.kernel.numeric
-    where = f" for this {past.kernel.columns[place - 1]}" if place else ""
-    share = "mean" if numeric else f"share of {label}"
+    where = ""
+    if place:
+        where = f" for this {past.kernel.columns[place - 1]}"
+    share = f"share of {label}"
+    last = f"last label was {label}"
+    if numeric:
+        share, last, label = "mean", "last label", "labels"
     if kind.startswith("mean"):
         return f"recent {share}{where} (half-life {kind[4:]})"
     more = f"how much more often {label} than in all tasks"
     words = {
-        "count": f"count of {'labels' if numeric else label} so far{where}",
-        "last": f"last label{where}" if numeric else f"last label was {label}{where}",
+        "count": f"count of {label} so far{where}",
+        "last": f"{last}{where}",
         "gap": f"labels since the last one{where}",
         "time": f"time since the last label{where}",
         "new": f"no label so far{where}",

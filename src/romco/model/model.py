@@ -123,9 +123,8 @@ class Model:
             schema = history_schema(schema, history)
             number, time = made.kind == "number", schema.time
             past = TaskHistory(history, history_limit, numeric=number, time=time)
-            named = [*history] if time is None else [*history, time]
             if isinstance(self.features, NamedFeatures):
-                self.features.cells.required = tuple(named)
+                self.features.cells.required = tuple(filter(None, (*history, time)))
         elif schema is not None and schema.time is not None:
             raise ValueError(f"time column {schema.time!r} is for history=: name its columns too")
         self.engine = Engine(inner, self.features, made, table, new_task, past)
@@ -153,7 +152,11 @@ class Model:
 
     def __repr__(self) -> str:
         kind, classes = self.engine.target.kind, self.classes
-        named = f" {classes}" if 0 < len(classes) < 6 else f", {len(classes)}" if classes else ""
+        named = ""
+        if len(classes) > 5:
+            named = f", {len(classes)}"
+        elif classes:
+            named = f" {classes}"
         return (
             f"<romco.Model: {self.engine.learner_name} for {kind}{named}, "
             f"{self.features.width} features, {len(self.tasks)} tasks, {self.events} events>"
@@ -171,8 +174,12 @@ class Model:
         {'town': 'category', 'age': 'number'}
         """
         cells = getattr(self.features, "cells", None)
-        schema = None if cells is None else cells.schema
-        return Schema.from_session(self.session) if schema is None else schema
+        schema = None
+        if cells is not None:
+            schema = cells.schema
+        if schema is None:
+            return Schema.from_session(self.session)
+        return schema
 
     @schema.setter
     def schema(self, schema: Schema | None) -> None:
@@ -218,8 +225,9 @@ class Model:
             probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
         positive = engine.scale.probability_of_one(margin)
-        both = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
-        return dict(zip(classes, both, strict=True))
+        if len(classes) < 2:
+            return dict.fromkeys(classes, 1.0)
+        return dict(zip(classes, (1.0 - positive, positive), strict=True))
 
     def predict(
         self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None, offset: Any = None
@@ -428,8 +436,7 @@ class Model:
     def _take_groupings(self, rows: Rows) -> tuple[Rows, Schema]:
         """Return rows whose tasks were columns, and a schema that keeps which these were."""
         x, task, (first, groupings) = take_groupings(rows.x, rows.task)
-        before = self.schema
-        schema = Schema(complete=True) if before is None else before.copy()
+        schema = (self.schema or Schema(complete=True)).copy()
         if self.events and (schema.task, schema.groupings) != (first, groupings):
             raise ValueError(f"the model was learned with other groupings than {list(rows.task)}")
         if not self.events:
@@ -463,7 +470,9 @@ class Model:
         event = self.pending.take(id)
         if event is None:
             raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        row = event.x[0] if type(event.x) is list else event.x
+        row = event.x
+        if type(row) is list:
+            row = row[0]
         late = weight, event.offset, event.context
         try:
             if self.engine.learn_event(row, y, event.task, *late) is NotImplemented:
@@ -487,7 +496,8 @@ class Model:
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
         own = {"notes": self.notes, "session": self._session()}
-        own |= {} if self.labels is None else {"asking": self.labels.state()}
+        if self.labels is not None:
+            own["asking"] = self.labels.state()
         return self.engine.state(copy) | own
 
     @classmethod
@@ -503,11 +513,14 @@ class Model:
         made.session = dict(state["session"])
         made.schema = Schema.from_session(made.session)
         policy = state.get("asking")
-        made.labels = None if policy is None else restore_policy(policy)
+        made.labels = None
+        if policy is not None:
+            made.labels = restore_policy(policy)
         made.pending = PendingLabels(PENDING_EVENTS)
         made._settings = _settings_of(made.engine, made.schema)
-        named = isinstance(made.features, Names)
-        made._new_features = Names().to_json() if named else made.features.to_json()
+        made._new_features = made.features.to_json()
+        if isinstance(made.features, Names):
+            made._new_features["names"] = []
         return made
 
     def _session(self) -> dict[str, Any]:
@@ -525,7 +538,9 @@ def _settings_of(engine: Engine, schema: Schema | None) -> dict[str, Any]:
     target, past, parameters = engine.target, engine.history, dict(engine.learner.parameters)
     if target.kind == "classes":
         parameters = {"form": parameters["form"], **parameters["parameters"]}
-    classes = target.classes if len(target.classes) > 1 else None
+    classes = None
+    if len(target.classes) > 1:
+        classes = target.classes
     made = {"target": target.kind, "classes": classes, "new_task": engine.new_task}
     if past is not None:
         made |= {"history": past.kernel.columns, "history_limit": past.kernel.limit}

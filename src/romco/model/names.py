@@ -4,7 +4,7 @@ import heapq
 import re
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, count, repeat
 from math import isfinite
 from typing import Any
 
@@ -22,7 +22,9 @@ _LARGEST = 10**DIGITS
 def identity(what: str, value: Any) -> Id:
     """Return the value as it is kept: NumPy scalars become Python's, missing values are refused."""
     if type(value) is str:
-        return value if value.isascii() else _sound(what, value)
+        if value.isascii():
+            return value
+        return _sound(what, value)
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, np.generic):
@@ -46,7 +48,9 @@ def identity(what: str, value: Any) -> Id:
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
     """The identity of each value; where all are plain text, which they mostly are, at one look."""
-    given = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    given = list(values)
     if set(map(type, given)) == {str} and all(map(str.isascii, given)):
         return given
     return [identity(what, value) for value in given]
@@ -74,9 +78,13 @@ def canonical_name(value: Id) -> Id:
     if isinstance(value, str):
         if value[:1] in "+-0123456789" and len(value) < DIGITS and _WHOLE.fullmatch(value):
             return str(int(value.partition(".")[0]))
-        return _TRUTH.get(value.lower(), value) if len(value) < 6 else value
+        if len(value) < 6:
+            return _TRUTH.get(value.lower(), value)
+        return value
     if isinstance(value, int | float):
-        return str(int(value)) if value == value // 1 else str(value)
+        if value == value // 1:
+            return str(int(value))
+        return str(value)
     if isinstance(value, np.generic):
         return canonical_name(value.item())
     if isinstance(value, tuple):
@@ -172,11 +180,15 @@ class TaskTable:
     @property
     def next(self) -> int:
         """The number that the next new task gets."""
-        return self._free[0] if self._free else len(self.number)
+        if self._free:
+            return self._free[0]
+        return len(self.number)
 
     def add(self, task: Id) -> int:
         """Number of a new task."""
-        number = heapq.heappop(self._free) if self._free else len(self.number)
+        number = self.next
+        if self._free:
+            heapq.heappop(self._free)
         self.number[task] = number
         self._form[canonical_name(task)] = task
         return number
@@ -186,7 +198,7 @@ class TaskTable:
         number = self.number.get(task, -1)
         if number < 0:
             form = self._form.get(canonical_name(task))
-            number = -1 if form is None else self.number.get(form, -1)
+            number = self.number.get(form, -1)
         return number
 
     def offered(self, tasks: Iterable[Id]) -> dict[Id, int]:
@@ -196,9 +208,10 @@ class TaskTable:
         {'ann': 0, '7': 1, 7: 1}
         """
         new = {task: canonical_name(task) for task in dict.fromkeys(tasks) if self.find(task) < 0}
-        forms, count = list(dict.fromkeys(new.values())), len(self.number) + len(self._free)
+        forms = dict.fromkeys(new.values())
         free = heapq.nsmallest(len(forms), self._free)
-        numbers = dict(zip(forms, [*free, *range(count, count + len(forms))], strict=False))
+        beyond = count(len(self.number) + len(self._free))
+        numbers = dict(zip(forms, chain(free, beyond), strict=False))
         return {task: numbers[form] for task, form in new.items()}
 
     def actions(self, offered: dict[Id, int]) -> list[Action]:

@@ -45,9 +45,12 @@ class Rows(NamedTuple):
         cls, x: Any, task: Any, y: Any = None, weight: float = 1.0, offset: Any = None
     ) -> Self:
         """Return one event as a row."""
-        weights = None if weight == 1.0 else [weight]
-        offsets = None if offset is None else [offset]
-        return cls([x], [task], [y], weights, offsets)
+        rows = cls([x], [task], [y])
+        if weight != 1.0:
+            rows = rows._replace(weight=[weight])
+        if offset is not None:
+            rows = rows._replace(offset=[offset])
+        return rows
 
     def listed(self) -> Self:
         """Return the same with lists, as long as the weights, so that rows can be selected."""
@@ -64,10 +67,14 @@ class Rows(NamedTuple):
         """Return some of the rows."""
 
         def pick(values: Any) -> Any:
-            return None if values is None else [values[i] for i in index]
+            if values is None:
+                return None
+            return [values[i] for i in index]
 
         def pick_numbers(values: Any) -> Any:
-            return None if values is None else np.asarray(values)[index]
+            if values is None:
+                return None
+            return np.asarray(values)[index]
 
         return self._replace(
             x=select_rows(self.x, index),
@@ -163,11 +170,15 @@ def read_labelled(
     else:
         encoded = engine.features.encode(rows.x, True)
         check_lengths(encoded, **lengths)
-        observed = y if observing else None
+        observed = None
+        if observing:
+            observed = y
         with Hold(engine.locks.step):
             engine.history = history.with_classes(len(labels))
             matrix = read_matrix(engine, encoded, ids, new, observed, past_features, together)
-    needed = needed_widths(matrix) if new else np.zeros(n, dtype=np.int64)
+    needed = np.zeros(n, dtype=np.int64)
+    if new:
+        needed = needed_widths(matrix)
     names = list(zip(identities("feature", new), new.values(), strict=True))
     new_labels = labels.keys() - engine.target.known.keys()
     since = {label: int(np.argmax(y == labels[label])) for label in new_labels}
@@ -198,7 +209,9 @@ def read_matrix(
         y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
     encoded = features.encode(x, learned)
     check_lengths(encoded, task=ids, y=y)
-    at_once = None if together else y
+    at_once = y
+    if together:
+        at_once = None
     wide = history.expand(ids, encoded, at_once, given, learned=learned)
     if y is not None and together:
         history.observe(ids, encoded, y, learned=learned)
@@ -216,12 +229,13 @@ def read_offset(
     if learned is None:
         learned = engine.body.counts.events > 0
     if learned and (offset is not None) != engine.with_offset:
-        had, lacks = ("with", "needs an") if engine.with_offset else ("without", "takes no")
-        raise ValueError(
-            f"this model was learned {had} an offset, so each event {lacks} offset; "
-            "begin a new model to change that"
-        )
-    return None if offset is None else sign * read_offsets(offset, engine.body.learner)
+        what = "without an offset, so each event takes no offset"
+        if engine.with_offset:
+            what = "with an offset, so each event needs an offset"
+        raise ValueError(f"this model was learned {what}; begin a new model to change that")
+    if offset is None:
+        return None
+    return sign * read_offsets(offset, engine.body.learner)
 
 
 def sign_with(engine: Step, labels: dict[Id, float], learned: bool) -> float:
@@ -249,7 +263,9 @@ def _given_rows(x: Any) -> int | None:
         return len(x.starts) - 1
     if hasattr(x, "shape"):  # sparse matrices have no length
         return int(x.shape[0])
-    return len(x) if isinstance(x, Sized) else None
+    if not isinstance(x, Sized):
+        return None
+    return len(x)
 
 
 def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:

@@ -77,7 +77,9 @@ class Target:
     def _next_number(self, known: Known, label: Id) -> float:
         """Return the number of a label that is new: of the first two, their sides."""
         if not known:
-            return 1.0 if is_positive(label) else self.negative
+            if is_positive(label):
+                return 1.0
+            return self.negative
         return 1.0 + self.negative - next(iter(known.values()))
 
     def adopt(self, known: Known) -> None:
@@ -177,14 +179,17 @@ class TwoClasses(Target):
         """The labels known so far, the negative one first."""
         side = self.known  # which others may exchange
         labels = tuple(side)
-        first = self.sign * side[labels[0]] if labels else -1.0
-        return labels if first < 0.0 else labels[::-1]
+        if labels and self.sign * side[labels[0]] > 0.0:
+            return labels[::-1]
+        return labels
 
     @property
     def positive(self) -> Id | None:  # type: ignore[override]
         """The label above margin 0, if it is known."""
-        sides = self.known.items()
-        return next((label for label, side in sides if side * self.sign > 0.0), None)
+        for label, side in list(self.known.items()):
+            if side * self.sign > 0.0:
+                return label
+        return None
 
     def read(self, labels: Iterable[Any]) -> tuple[Floats, Known]:
         """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
@@ -201,7 +206,9 @@ class TwoClasses(Target):
         if len(known) == 2:
             amounts = [_as_number(one) for one in (*known, label)]
             fraction = any(one is not None and one % 1.0 != 0.0 for one in amounts)
-            more = "number" if fraction and None not in amounts else "classes"
+            more = "classes"
+            if fraction and None not in amounts:
+                more = "number"
             raise ValueError(
                 f"a third label {label!r}: there are {' and '.join(map(repr, known))} already, "
                 f"and that is all this model can tell apart; for more, say target={more!r}"
@@ -218,16 +225,20 @@ class TwoClasses(Target):
 
         Margins of the rows before the second label keep their sign, as in a loop of single rows.
         """
+        if self.sign == before == 1.0:
+            return margins
         if self.sign == before:
-            return margins if before == 1.0 else before * margins
+            return before * margins
         first = next(iter(self.known.values()))  # the side of the label that came first
         second = int(np.argmax(y != first))
         return np.where(np.arange(len(y)) < second, before, self.sign) * margins
 
     def label_of(self, margin: float) -> Id:
         """The label that a margin predicts; the only one known if there is but one."""
-        classes = self.classes
-        return None if not classes else classes[-1] if margin >= 0.0 else classes[0]
+        classes = self.classes or (None,)
+        if margin >= 0.0:
+            return classes[-1]
+        return classes[0]
 
     def labels_of(self, margins: Floats) -> NDArray[Any]:
         classes = self.classes or (None,)
@@ -242,10 +253,13 @@ class TwoClasses(Target):
     def to_json(self) -> list[list[Any]]:
         """Labels and their sides; a third entry is the side users see, where that is no rule."""
         named = self.sign < 0.0 or (self._named and len(self.known) == 1)
-        return [
-            [to_json(label), side, *([self.sign * side] if named else [])]
-            for label, side in self.known.items()
-        ]
+        entries = []
+        for label, side in self.known.items():
+            entry = [to_json(label), side]
+            if named:
+                entry.append(self.sign * side)
+            entries.append(entry)
+        return entries
 
     @classmethod
     def from_json(cls, entries: Iterable[Any]) -> "TwoClasses":
@@ -287,11 +301,15 @@ class ManyClasses(Target):
             raise ValueError(f"classes must be two or more different labels; got {list(classes)}")
 
     def _next_number(self, known: Known, label: Id) -> float:
-        return float(len(known)) if len(known) > 1 else super()._next_number(known, label)
+        if len(known) > 1:
+            return float(len(known))
+        return super()._next_number(known, label)
 
     def label_of(self, score: Floats) -> Id:
         """The label of the largest score; None before any label is known."""
-        return self.classes[int(self._best(score[None])[0])] if self.known else None
+        if not self.known:
+            return None
+        return self.classes[int(self._best(score[None])[0])]
 
     def labels_of(self, scores: Floats) -> NDArray[Any]:
         if not self.known:
@@ -353,7 +371,10 @@ class ManyClasses(Target):
         target = cls()
         target.known = {from_json(label): float(number) for label, number in data["labels"]}
         numbers = set(target.known.values())
-        if not numbers <= set(range(len(target.known))) | ({1.0} if len(numbers) == 1 else set()):
+        allowed = set(range(len(target.known)))
+        if len(numbers) == 1:
+            allowed.add(1)
+        if not numbers <= allowed:
             raise ValueError("expected labels with the numbers 0, 1, ...")
         if len(numbers) < len(data["labels"]):
             raise ValueError("two labels have the same number")
@@ -472,30 +493,35 @@ def positive_of(one: Id, other: Id) -> Id:
     >>> positive_of("no", "yes"), positive_of(1, -1), positive_of("spam", "ham"), positive_of(9, 10)
     ('yes', 1, 'spam', 10)
     """
-    for test, answer in ((is_positive, True), (_is_negative, False)):
-        if test(one) != test(other):
-            return one if test(one) is answer else other
     return max(one, other, key=_rank)
 
 
 def is_positive(label: Id) -> bool:
     """Return whether a label by itself is positive: a number above 0, true, yes."""
     number = _as_number(label)
-    return number > 0 if number is not None else str(label).lower() in POSITIVE_WORDS
+    if number is not None:
+        return number > 0
+    return str(label).lower() in POSITIVE_WORDS
 
 
 def _is_negative(label: Id) -> bool:
     number = _as_number(label)
-    return number <= 0 if number is not None else str(label).lower() in NEGATIVE_WORDS
+    if number is not None:
+        return number <= 0
+    return str(label).lower() in NEGATIVE_WORDS
 
 
-def _rank(label: Id) -> tuple[float, str]:
+def _rank(label: Id) -> tuple[bool, bool, float, str]:
     number = _as_number(label)
-    return (-np.inf if number is None else number, str(label))
+    if number is None:
+        number = -np.inf
+    return is_positive(label), not _is_negative(label), number, str(label)
 
 
 def _as_number(label: Id) -> float | None:
+    if not isinstance(label, str | int | float):
+        return None
     try:
-        return float(label) if isinstance(label, str | int | float) else None
+        return float(label)
     except (ValueError, OverflowError):
         return None

@@ -110,9 +110,13 @@ def plan_chunk(engine: Step, batch: Batch, begin: int, together: bool) -> Chunk:
     It ends before a row that needs more room, or a task that must be started.
     """
     ids, tasks = batch.ids, engine.tasks
-    last = len(ids) if together else begin + 1
+    last = begin + 1
+    if together:
+        last = len(ids)
     one_known = last == begin + 1 and ids[begin] in tasks.number
-    fresh = {} if one_known else tasks.offered(ids[begin:last])
+    fresh: dict[Id, int] = {}
+    if not one_known:
+        fresh = tasks.offered(ids[begin:last])
     classes = 0
     if engine.body.learner.answers > 1:
         classes = int(batch.y[begin:last].max()) + 1
@@ -126,7 +130,9 @@ def plan_chunk(engine: Step, batch: Batch, begin: int, together: bool) -> Chunk:
         new = set(ids[begin + 1 : last]).difference(tasks.number)
         end = _first_of(ids, begin + 1, last, new)
         if end < last:  # tasks that are known by another form, or need no start, may join
-            offered = {} if engine.starts_tasks else tasks.offered(ids[begin:last])
+            offered: dict[Id, int] = {}
+            if not engine.starts_tasks:
+                offered = tasks.offered(ids[begin:last])
             fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
             joining = fits or fresh
             alone = {task for task in new if task not in joining and tasks.find(task) < 0}
@@ -134,14 +140,20 @@ def plan_chunk(engine: Step, batch: Batch, begin: int, together: bool) -> Chunk:
             joined = set(ids[begin:end])
             fresh = {task: at for task, at in joining.items() if task in joined}
         last = end
-    start = list(dict.fromkeys(fresh.values())) if engine.starts_tasks else []
-    return Chunk(begin, last, body, fresh, start if together else start[:1])
+    start: list[int] = []
+    if engine.starts_tasks:
+        start = list(dict.fromkeys(fresh.values()))
+    if not together:
+        start = start[:1]
+    return Chunk(begin, last, body, fresh, start)
 
 
 def _first_of(ids: list[Id], begin: int, end: int, tasks: set[Id]) -> int:
     """Return the first place from ``begin`` on of one of these tasks; ``end`` if there is none."""
+    if not tasks:
+        return max(begin, end)
     places = (at for at in range(begin, end) if ids[at] in tasks)
-    return next(places, end) if tasks else max(begin, end)
+    return next(places, end)
 
 
 def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
@@ -150,7 +162,8 @@ def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
     end = begin + int(np.searchsorted(needed, learner.n_features, side="right"))
     if learner.answers > 1:
         beyond = np.flatnonzero(batch.y[begin:end] >= learner.answers)
-        end = begin + int(beyond[0]) if len(beyond) else end
+        if len(beyond):
+            end = begin + int(beyond[0])
     return max(end, begin + 1)
 
 
@@ -163,10 +176,12 @@ def learn_chunk(engine: Step, batch: Batch, chunk: Chunk, together: bool, log_a:
     body, learner, rows = chunk.body, chunk.body.learner, slice(chunk.begin, chunk.end)
     ids = batch.ids[rows]
     numbers = engine.tasks.numbers(ids)
-    for at in np.flatnonzero(numbers < 0) if chunk.fresh else ():
-        numbers[at] = chunk.fresh[ids[at]]
+    if chunk.fresh:
+        for at in np.flatnonzero(numbers < 0):
+            numbers[at] = chunk.fresh[ids[at]]
     matrix = cut(batch.matrix, chunk.begin, chunk.end)
-    weight, offset = select(batch.weight, rows), select(batch.offset, rows)
+    weight = select(batch.weight, rows)
+    offset = select(batch.offset, rows)
     round = as_round(learner, matrix, numbers, batch.y[rows], weight, offset)
     events = learner.events_of(round, labelled=True)
     engine.with_offset = offset is not None
@@ -174,12 +189,18 @@ def learn_chunk(engine: Step, batch: Batch, chunk: Chunk, together: bool, log_a:
         learner.set_context(events, batch.context[rows])
     changed = body is not engine.body or engine.history is not None
     named = changed or bool(chunk.fresh or batch.names or batch.since)
-    commit = partial(_actions, engine, batch, chunk) if named else None
+    commit = None
+    if named:
+        commit = partial(_actions, engine, batch, chunk)
     starts, rollback = body.starts_of(chunk.start)
     if not is_compiled(learner) and type(learner).prepare_update is Learner.prepare_update:
         rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
-    scale = engine.scale if isinstance(engine.target, TwoClasses) else None
-    round_starts = np.array([0, len(ids)]) if together else np.arange(len(ids) + 1)
+    scale = None
+    if isinstance(engine.target, TwoClasses):
+        scale = engine.scale
+    round_starts = np.arange(len(ids) + 1)
+    if together:
+        round_starts = round_starts[[0, -1]]
     step = ChunkStep(body, scale, log_a[rows], events, round_starts, commit, starts, rollback)
     if is_compiled(learner):
         return step.compiled()
@@ -226,7 +247,9 @@ def learn_in_turn(engine: Any, rows: Rows) -> Predictions:
     parts = []
     ends = np.flatnonzero(np.diff(rows.weight > 0.0)) + 1
     for part in map(rows.select, np.split(np.arange(len(rows.weight)), ends)):
-        learn = engine.predict_and_learn if part.weight[0] else engine.predict_and_observe
+        learn = engine.predict_and_observe
+        if part.weight[0]:
+            learn = engine.predict_and_learn
         parts.append(learn(part))
     return join_predictions(parts)
 

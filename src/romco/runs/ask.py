@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,11 @@ class LabelBudget:
             )
         rows = rows.listed()
         self.model.engine.check(rows)  # all of it, before any is learned
-        singles = map(rows.select, np.arange(len(rows.y))[:, None])
-        parts = [self._learn_one(row) for row in singles]
+        answers = np.empty((2, len(rows.y)))
+        for at in range(len(rows.y)):
+            answers[:, at] = self._learn_one(rows.select(np.array([at])))
         self.model.session[AUDIT_KEY] = self.audit.state()
-        margins, chances = np.array(parts).T if parts else np.empty((2, 0))
-        return Predictions(margins, chances)
+        return Predictions(*answers)
 
     def _learn_one(self, row: Rows) -> tuple[float, float]:
         engine = self.model.engine
@@ -101,36 +102,40 @@ def choose_requests(
     lines, tasks, scores = zip(*events, strict=True)
     margins = np.array(scores)
     errors = doubt(margins)
-    share = isinstance(budget, float)
-    total = min(max(1, round(budget * len(events)) if share else int(budget)), len(events))
+    if isinstance(budget, float):
+        budget = round(budget * len(events))
+    total = min(max(1, int(budget)), len(events))
     policy = Budget.of(total, len(events), **options)
-    number = {task: n for n, task in enumerate(dict.fromkeys(tasks))}
-    chosen = policy.choose(np.array([number[task] for task in tasks], dtype=np.int64), margins)
+    number: dict[str, int] = {}
+    numbers = [number.setdefault(task, len(number)) for task in tasks]
+    chosen = policy.choose(np.array(numbers, dtype=np.int64), margins)
     chance = policy.audited
     rest = np.argsort(-np.where(chosen, -1.0, errors), kind="stable")  # what is left is filled up
     chosen[rest[: total - int(chosen.sum())]] = True
     order = sorted(np.flatnonzero(chosen).tolist(), key=lambda e: (-errors[e], tasks[e], e))
     rows = _rows_at(known, {lines[e] for e in order}, id)
-    label = (known.schema.label if known.schema else None) or "label"
-    return [
-        {
-            **dict.fromkeys((*ADDED_COLUMNS, label), ""),
-            **rows[lines[e]],
-            label: "",
-            ID: str(rows[lines[e]][id] if id else lines[e]),
-            PRIORITY: place,
-            ERROR: round(float(errors[e]), 6),
-            WHY: BY_CHANCE if chance[e] else DOUBTFUL,
-            MARGIN: float(margins[e]),
-        }
-        for place, e in enumerate(order, start=1)
-    ]
+    assert known.schema is not None
+    label = known.schema.label or "label"
+    requests = []
+    for place, e in enumerate(order, start=1):
+        request = {**dict.fromkeys((*ADDED_COLUMNS, label), ""), **rows[lines[e]], label: ""}
+        request[ID] = str(lines[e])
+        if id:
+            request[ID] = str(rows[lines[e]][id])
+        request[PRIORITY] = place
+        request[ERROR] = round(float(errors[e]), 6)
+        request[WHY] = DOUBTFUL
+        if chance[e]:
+            request[WHY] = BY_CHANCE
+        request[MARGIN] = float(margins[e])
+        requests.append(request)
+    return requests
 
 
 def write_requests(requests: list[dict[str, Any]], path: Path) -> None:
     """Write events to label as CSV or JSON lines, by the suffix."""
     if format_of(path.name) == "csv":
-        names = list(dict.fromkeys(name for row in requests for name in row))
+        names = list(dict.fromkeys(chain.from_iterable(requests)))
         durable.replace(path, write_csv(requests, names))
     else:
         lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in requests)
@@ -147,10 +152,14 @@ class AnswerCounts:
     empty: int = 0  # still without a label
 
     def __str__(self) -> str:
-        parts = [f"{self.learned:,} answers learned"]
-        rest = ((self.repeated, "given before"), (self.unknown, "of events never asked for"))
-        parts += [f"{n:,} {what}" for n, what in (*rest, (self.empty, "still empty")) if n]
-        return ", ".join(parts)
+        text = f"{self.learned:,} answers learned"
+        if self.repeated:
+            text += f", {self.repeated:,} given before"
+        if self.unknown:
+            text += f", {self.unknown:,} of events never asked for"
+        if self.empty:
+            text += f", {self.empty:,} still empty"
+        return text
 
 
 def learn_answers(
@@ -162,16 +171,20 @@ def learn_answers(
     before stays as it was learned. Predictions by chance are counted in the model's audit. A label
     that cannot be is refused before anything is learned.
     """
-    counts, audit = AnswerCounts(), Audit.of(model.session)
+    counts = AnswerCounts()
+    audit = Audit.of(model.session)
     seen = list(model.session.get(ANSWERED, []))
     labels = _labels(answers, id or ID, counts)
     rows = {str(row[ID]): (line, row) for line, row in _raw_rows(requests)}
-    counts.unknown = sum(key not in rows for key in labels)
-    before = set(seen)
-    todo = [key for key in rows if key in labels]
-    counts.repeated += sum(key in before for key in todo)
+    counts.unknown = len(labels.keys() - rows.keys())
     events = _events(model, requests)
-    wanted = [(key, events[rows[key][0]]) for key in todo if key not in before]
+    before = set(seen)
+    wanted = []
+    for key, (line, _) in rows.items():
+        if key in before:
+            counts.repeated += key in labels
+        elif key in labels:
+            wanted.append((key, events[line]))
     for key, event in wanted:
         model.engine.check(Rows(event.features, event.tasks, [labels[key]]))
     for key, event in wanted:
@@ -211,12 +224,12 @@ def _events(model: Model, requests: Source) -> dict[int, Block]:
     assert known.schema is not None
     for column in ADDED_COLUMNS:
         known.schema.add(column, Column("ignored", "added", "by romco ask"))
+    events = {}
     with known.open(labelled=False) as reader:
-        return {
-            line: block.rows(at, at + 1)
-            for block in reader.blocks()
-            for at, line in enumerate(block.lines)
-        }
+        for block in reader.blocks():
+            for at, line in enumerate(block.lines):
+                events[line] = block.rows(at, at + 1)
+    return events
 
 
 def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -71,7 +71,7 @@ class FitRun:
                 if labels_known:
                     places = np.array(known_rows(model, self.source, block), dtype=np.intp)
                 self.skipped += len(block) - len(places)
-                parts.append(select(block, places))
+                parts.append(block.at(places))
                 self.report("reading", reader.progress() or 0.0)
             self.skipped += reader.skipped
         if not sum(map(len, parts)):
@@ -112,28 +112,17 @@ class FitRun:
         save(model, path)
 
     def _score(self, name: str, rows: Block, train: Places, test: Places) -> HeldOut:
-        learned = select(rows, train)
+        learned = rows.at(train)
         model = self.fit(learned, f"all but the {name}")
-        held_out = select(rows, test)
+        held_out = rows.at(test)
         known = known_rows(model, replace(self.source, skip_bad=True), held_out)
-        held_out = select(held_out, np.array(known, dtype=np.intp))
+        held_out = held_out.at(np.array(known, dtype=np.intp))
         self.report(f"one regression for the {name}", 0.0)
         regression = None
         if rows.offsets is None:
             regression = score(model, held_out, regress(model, learned, held_out))
-        return HeldOut(
-            name, len(held_out), score(model, held_out, predict(model, held_out)), regression
-        )
-
-
-def select(rows: Block, places: Places) -> Block:
-    """Return some of the rows."""
-    tasks = [rows.tasks[i] for i in places]
-    labels = [rows.labels[i] for i in places]
-    lines = [rows.lines[i] for i in places]
-    weights = None if rows.weights is None else rows.weights[places]
-    offsets = None if rows.offsets is None else rows.offsets[places]
-    return Block(tasks, labels, lines, rows.features.at(places), weights, offsets)
+        own = score(model, held_out, predict(model, held_out))
+        return HeldOut(name, len(held_out), own, regression)
 
 
 def join(blocks: list[Block]) -> Block:
@@ -158,9 +147,13 @@ def join(blocks: list[Block]) -> Block:
         starts.append(starts[-1][-1] + own_starts[1:])
     ends = np.concatenate(starts)
     features = Encoded(np.concatenate(values), np.concatenate(names), ends, lexicon)
+    weight = offset = None
     weights = [block.weights for block in blocks if block.weights is not None]
+    if weights:
+        weight = np.concatenate(weights)
     offsets = [block.offsets for block in blocks if block.offsets is not None]
-    weight, offset = (np.concatenate(parts) if parts else None for parts in (weights, offsets))
+    if offsets:
+        offset = np.concatenate(offsets)
     return Block(tasks, labels, lines, features, weight, offset)
 
 

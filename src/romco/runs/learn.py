@@ -78,7 +78,9 @@ class TaskErrors:
     def from_json(cls, stored: Any) -> "TaskErrors":
         """Return what was stored, if anything was."""
         if stored is None or stored is False:
-            return cls() if stored is None else cls(None)
+            if stored is None:
+                return cls()
+            return cls(None)
         counts = {str(task): [int(events), int(wrong)] for task, (events, wrong) in stored.items()}
         if any(events < 1 or not 0 <= wrong <= events for events, wrong in counts.values()):
             raise ValueError("errors of tasks must be counts")
@@ -130,7 +132,9 @@ class SaveSchedule:
 
     def room(self, events: int) -> int:
         """Return how many events may be read before the next look."""
-        left = BLOCK_EVENTS if self.every is None else self.every - events % self.every
+        left = BLOCK_EVENTS
+        if self.every is not None:
+            left = self.every - events % self.every
         return min(BLOCK_EVENTS, left)
 
     def due(self, events: int) -> bool:
@@ -267,8 +271,12 @@ class Run:
                 self.record.refused += self.source.skip_bad
                 if not self.source.skip_bad:
                     reason = str(error).removeprefix("row 0: ")  # of one: the line tells it
-                    label = self.source.schema.label if self.source.schema else None
-                    column = label if reason == str(error) else None
+                    label = None
+                    if self.source.schema:
+                        label = self.source.schema.label
+                    column = None
+                    if reason == str(error):
+                        column = label
                     return BadRow(self.source.path, block.lines[at], column, reason)
         return None
 
@@ -301,7 +309,9 @@ class Run:
                 margins = chances
                 bounds = None
             self._count(piece, Predictions(margins, chances), bounds)
-            late.wait(piece, context if late.arrival.is_delayed else None)
+            if not late.arrival.is_delayed:
+                context = None
+            late.wait(piece, context)
 
     def _learn_late(self, piece: Block, context: Any) -> None:
         rows = as_rows(piece)._replace(context=context)
@@ -363,7 +373,9 @@ def infer_target(source: Source) -> Literal["classes", "number"] | None:
     except ValueError:
         return "classes"
     fractions = any(not number.is_integer() for number in numbers)
-    return "number" if fractions or len(numbers) > MAX_CLASSES else "classes"
+    if fractions or len(numbers) > MAX_CLASSES:
+        return "number"
+    return "classes"
 
 
 def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str] | None:
@@ -379,8 +391,12 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
     if len(labels) < 2 or (positive is not None and canonical_name(positive) not in labels):
         return None
     one, other = labels.values()
-    above = positive_of(one, other) if positive is None else labels[canonical_name(positive)]
-    return (other, one) if above == one else (one, other)
+    above = positive_of(one, other)
+    if positive is not None:
+        above = labels[canonical_name(positive)]
+    if above == one:
+        return (other, one)
+    return (one, other)
 
 
 def _sample_labels(source: Source) -> dict[Id, str]:

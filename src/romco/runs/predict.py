@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -81,11 +82,8 @@ def intervals_of(model: Learns, block: Block) -> Floats | None:
 
 def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
     """Return the label, or number, that each answer predicts."""
-    if model.engine.target.kind != "two classes":
-        labels: list[Any] = model.engine.target.labels_of(answers.margins).tolist()
-        return labels
-    negative, positive = model.engine.target.label_of(-1.0), model.engine.target.label_of(1.0)
-    return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
+    labels: list[Any] = model.engine.target.labels_of(answers.margins).tolist()
+    return labels
 
 
 def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
@@ -108,7 +106,9 @@ def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
 def _fault(block: Block) -> str | None:
     """Return why a number of a block cannot be used; None if all can."""
     for what, values in (("feature", block.features.values), ("offset", block.offsets)):
-        largest = 0.0 if values is None else np.abs(values).max(initial=0.0)
+        if values is None:
+            continue
+        largest = np.abs(values).max(initial=0.0)
         if np.isnan(largest):
             return f"the {what} is missing"
         if largest > LARGEST_FEATURE:
@@ -136,9 +136,11 @@ def prediction_rows(
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    kind, predicted = model.engine.target.kind, predicted_labels(model, answers)
-    names = list(map(str, model.classes)) if isinstance(model, Model) else []
-    margins, chances = (part.tolist() for part in answers)
+    kind = model.engine.target.kind
+    predicted = predicted_labels(model, answers)
+    names = list(map(str, model.engine.target.classes))
+    margins = answers.margins.tolist()
+    chances = answers.probabilities.tolist()
     for at, label in enumerate(events.labels):
         row = {"line": events.lines[at], "task": events.tasks[at], "predicted": predicted[at]}
         if predicted[at] != predicted[at]:  # NaN: no number was known yet
@@ -151,15 +153,11 @@ def prediction_rows(
         elif bounds is not None:
             row["low"], row["high"] = bounds[at].tolist()
         if label is not None:
-            row["label"] = _as_number(label) if kind == "number" else label
+            row["label"] = label
+            if kind == "number":
+                with suppress(ValueError):  # a bad row, which is reported where it matters
+                    row["label"] = float(label)
         yield row
-
-
-def _as_number(label: Any) -> Any:
-    try:
-        return float(label)
-    except ValueError:  # a bad row, which is reported where it matters
-        return label
 
 
 def explain_cells(
@@ -183,8 +181,8 @@ def explain_cells(
     schema = model.schema
     if schema is None:
         return reasons(model, cells, task, label)
-    unknown = schema.unknown(cells) if schema.complete else []
-    if unknown:
+    unknown = schema.unknown(cells)
+    if schema.complete and unknown:
         raise ValueError(f"the model has no column {', '.join(unknown)}")
     return reasons(model, encode_rows([cells], schema), task, label)
 
@@ -211,9 +209,12 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name == "probabilities":
-            flat |= {f"probability:{label}": chance for label, chance in value.items()}
+            for label, chance in value.items():
+                flat[f"probability:{label}"] = chance
+        elif isinstance(value, dict | list):
+            flat[name] = json.dumps(value)
         else:
-            flat[name] = json.dumps(value) if isinstance(value, dict | list) else value
+            flat[name] = value
     flat.setdefault("label", None)
     return flat
 
@@ -278,9 +279,13 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """Return all numbers by name; ``error`` is by events, ``error_by_tasks`` over tasks."""
         whole = self.whole.summary()
-        name = "rmse" if self.model.engine.target.kind == "number" else "error"
+        name = "error"
+        if self.model.engine.target.kind == "number":
+            name = "rmse"
         tasks = {task: score.summary() for task, score in self.tasks.items()}
-        by_tasks = float(np.mean([score[name] for score in tasks.values()])) if tasks else None
+        by_tasks = None
+        if tasks:
+            by_tasks = float(np.mean([score[name] for score in tasks.values()]))
         learned = {"events_learned_before": self.learned}
         return {**whole, f"{name}_by_tasks": by_tasks, **self.weighted(), **learned, "tasks": tasks}
 
@@ -363,7 +368,9 @@ def known_rows(model: Model, source: Source, block: Block) -> list[int]:
             model.engine.target.number_of(label)
         except ValueError as error:
             if not source.skip_bad:
-                column = source.schema.label if source.schema else None
+                column = None
+                if source.schema:
+                    column = source.schema.label
                 line = block.lines[list(block.labels).index(label)]
                 raise BadRow(source.path, line, column, str(error)) from None
             unknown.add(label)

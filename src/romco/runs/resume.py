@@ -44,7 +44,10 @@ def locked_model(path: Path) -> Iterator[Model | None]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with durable.exclusive(path):
-        yield load_model(path) if path.exists() else None
+        if path.exists():
+            yield load_model(path)
+        else:
+            yield None
 
 
 @dataclass
@@ -70,14 +73,15 @@ class SourceRecord:
             return cls()
         with _opened(path, file) as content:
             seen = _find(session.get("sources", {}), path, content)
-            events, refused, written = (
-                whole(part, seen.get(part, 0), least=0) for part in ("events", "refused", "written")
-            )
+            events = whole("events", seen.get("events", 0), least=0)
+            written = whole("written", seen.get("written", 0), least=0)
+            if not events:
+                written = 0
             return cls(
                 events=events,
-                refused=refused,
+                refused=whole("refused", seen.get("refused", 0), least=0),
                 resumed=events,
-                written=written if events else 0,
+                written=written,
                 content=digest(content),
                 score=seen.get("score"),
                 task_errors=seen.get("task_errors"),
@@ -85,7 +89,9 @@ class SourceRecord:
 
     def store(self, session: dict[str, Any], path: str, **more: Any) -> None:
         """Put it into a model's session."""
-        key = path if path == STDIN else str(Path(path).resolve())
+        key = path
+        if path != STDIN:
+            key = str(Path(path).resolve())
         session.setdefault("sources", {})[key] = {
             **(self.content or {}),
             "events": self.events,
@@ -109,13 +115,15 @@ def digest(file: BinaryIO | None, size: int | None = None) -> dict[str, Any] | N
     """
     if file is None:
         return None
-    before, total = file.tell(), os.fstat(file.fileno()).st_size if size is None else size
+    if size is None:
+        size = os.fstat(file.fileno()).st_size
+    before = file.tell()
     file.seek(0)
-    found = hashlib.sha256(file.read(min(total, DIGEST_BYTES)))
-    file.seek(max(DIGEST_BYTES, total - DIGEST_BYTES))
-    found.update(file.read(max(0, total - file.tell())))
+    found = hashlib.sha256(file.read(min(size, DIGEST_BYTES)))
+    file.seek(max(DIGEST_BYTES, size - DIGEST_BYTES))
+    found.update(file.read(max(0, size - file.tell())))
     file.seek(before)
-    return {"size": total, "digest": found.hexdigest()}
+    return {"size": size, "digest": found.hexdigest()}
 
 
 def content_of(path: str, size: int | None = None) -> dict[str, Any] | None:
@@ -179,7 +187,9 @@ def _begins_with(file: BinaryIO | None, seen: Mapping[str, Any]) -> bool:
     size = seen.get("size")
     if size is None or file is None:
         return True
-    content = digest(file, size) if os.fstat(file.fileno()).st_size >= size else None
+    content = None
+    if os.fstat(file.fileno()).st_size >= size:
+        content = digest(file, size)
     return content is not None and content["digest"] == seen["digest"]
 
 
@@ -191,8 +201,10 @@ class PredictionLog(Closing):
 
     def __init__(self, path: Path | None, keep: int = 0) -> None:
         self._stdout = path == STDOUT
-        self._path, self._keep = None if self._stdout else path, keep
-        path = self._path
+        if self._stdout:
+            path = None
+        self._path = path
+        self._keep = keep
         self._file: BinaryIO | None = None
         if path is not None and path.suffix not in JSON_LINES_SUFFIXES:
             raise ValueError(f"{path.name}: predictions are JSON lines; name the file .jsonl")
@@ -231,8 +243,10 @@ class PredictionLog(Closing):
     def _open(self, path: Path) -> BinaryIO:
         """Open the file when there is something to write, so that a bad start wipes nothing."""
         if self._file is None:
-            keep = self._keep if path.exists() else 0
-            self._file = path.open("r+b" if keep else "wb")
-            self._file.truncate(keep)
-            self._file.seek(keep)
+            if self._keep and path.exists():
+                self._file = path.open("r+b")
+                self._file.truncate(self._keep)
+                self._file.seek(self._keep)
+            else:
+                self._file = path.open("wb")
         return self._file

@@ -143,7 +143,8 @@ def _check(
             f"need at least 1 task and 2 features; got {n_tasks} tasks, {n_features} features"
         )
     sizes = np.asarray(n_events, dtype=np.int64)
-    sizes = np.full(n_tasks, sizes) if sizes.ndim == 0 else sizes
+    if sizes.ndim == 0:
+        sizes = np.full(n_tasks, sizes)
     if len(sizes) != n_tasks or sizes.min() < 1:
         raise ValueError(f"n_events must be one positive number, or {n_tasks} of them")
     if not 1 <= rank <= n_features:
