@@ -209,7 +209,7 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                chosen = rows
+                chosen: Iterator[Row | BadRow | None] = rows
                 if tasks is not None:
                     chosen = filter(tasks.owns_row, rows)
                 found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
