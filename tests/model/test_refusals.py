@@ -268,6 +268,14 @@ def test_these_are_refused_and_change_nothing(make, learn):
     assert content(door) == before
 
 
+def test_a_task_in_two_forms_is_one_from_the_beginning(tmp_path):
+    tasks = ["t1", "1", 1]
+    estimator = romco.ROMCOClassifier("pa-unique").fit(np.eye(3), ["yes", "yes", "no"], task=tasks)
+    for model in (estimator.model_, Model("pa-unique", tasks=tasks)):
+        romco.save(model, tmp_path / "m.romco")
+        assert romco.load(tmp_path / "m.romco").tasks == model.tasks == ["t1", "1"]
+
+
 @pytest.mark.parametrize("bad", ["task", "label", "gap", "column"])
 @pytest.mark.parametrize("make", [romco.ROMCOClassifier, romco.ROMCORegressor])
 def test_a_fitted_estimator_outlives_a_fit_that_is_refused(make, bad):

@@ -287,7 +287,7 @@ def test_the_model_file_is_that_of_its_sequence_number(serving, tmp_path):
         service.client.model(tmp_path / "n.romco")
         assert_same_bits(romco.load(tmp_path / "n.romco"), service.served.model)
         assert service.client.checkpoint() == 40
-        assert not list((tmp_path / "data").glob("download-*"))
+        assert not list((tmp_path / "data").glob(".model-*"))
 
 
 def test_health_and_metrics(serving):

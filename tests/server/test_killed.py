@@ -86,6 +86,7 @@ def survive(zygote: Zygote, folder: Path, stream: int, durability: str, most: in
         assert served.model.events - BEFORE == EVENTS == served.sequence
         assert (service.store.ids, service.store.pending_events) == (EVENTS, 0)
         assert_same_bits(served.model, learned_late(turning(EVENTS, stream)))
+        assert not list((folder / "data").glob(".model-*")), "files of those who were killed"
     return kills
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sqlite3
 import time
 
@@ -296,6 +297,27 @@ def test_nothing_of_a_forgotten_task_is_left_when_it_is_answered(tmp_path):
     with opened(tmp_path) as again:
         assert again.served.sequence == 62
         assert secret not in again.served.model.tasks
+
+
+def test_what_a_kill_left_of_model_files_goes_at_the_start(tmp_path, monkeypatch):
+    folder, left = tmp_path / "data", tmp_path / "left"
+
+    def copy_and_write(state, path, kind):
+        with path.with_name(f".{path.name}.{'0' * 16}.partial").open("wb") as file:
+            file.write(b"user1")
+        shutil.copytree(folder, left, dirs_exist_ok=True)  # as a kill would leave it now
+
+    with opened(folder) as service:
+        service.learn(STREAM).result()
+        monkeypatch.setattr("romco.server.store.save_state", copy_and_write)
+        with pytest.raises(FileNotFoundError):
+            service.store.open_copy({})
+        service.store.save_model({}, 1)
+        monkeypatch.undo()
+    assert len(list(left.rglob("*.partial"))) == 2
+    with opened(left):
+        assert not list(left.rglob("*.partial"))
+        assert not list(left.glob(".model-*"))
 
 
 def test_a_start_can_be_interrupted(tmp_path):

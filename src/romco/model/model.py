@@ -115,7 +115,9 @@ class Model:
         self._new_features = self.features.to_json()
         table = TaskTable()
         for task in known:
-            table.add(identity("task", task))
+            name = identity("task", task)
+            if table.find(name) < 0:  # nor in another form
+                table.add(name)
         d = fixed_width(self.features) or next_double(LEAST_FEATURES, self.features.width)
         inner = make_learner(made, learner, d, len(table) or LEAST_TASKS, parameters)
         past = None

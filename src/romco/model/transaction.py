@@ -96,12 +96,14 @@ def learn_batch(engine: Step, batch: Batch, together: bool) -> tuple[Floats, Flo
 
 def _make_room(engine: Step, batch: Batch, begin: int) -> None:
     """Make room for the next row while others predict: a large body takes long to copy."""
-    task, old = batch.ids[begin], engine.body
+    task = batch.ids[begin]
+    old = engine.body
     fresh = {} if task in engine.tasks.number else engine.tasks.offered([task])
     body = old.grown(int(batch.needed[begin]), max(fresh.values(), default=-1) + 1)
     if body is not old:
         with Hold(engine.locks.step):
-            engine.body = body if engine.body is old else engine.body
+            if engine.body is old:
+                engine.body = body
 
 
 def plan_chunk(engine: Step, batch: Batch, begin: int, together: bool) -> Chunk:

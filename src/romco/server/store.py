@@ -19,6 +19,7 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -299,6 +300,8 @@ class Store(durable.Closing):
         if kind != self.file_kind:
             raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
         self.remove_models()  # left by a kill within a checkpoint
+        for path in self.folder.glob(".model-*"):  # left by a kill while a model was written
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         return model, sequence, scores
 
     def changes_after(self, sequence: int, limit: int = REPLAY_ROWS) -> list[Change]:
@@ -479,7 +482,7 @@ class Store(durable.Closing):
 
     def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
         """Return the model file of a state, open; it has no name and goes when it is closed."""
-        with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
+        with tempfile.TemporaryDirectory(prefix=".model-download-", dir=self.folder) as folder:
             path = Path(folder) / "model.romco"
             save_state(state, path, self.file_kind)
             return path.open("rb")
