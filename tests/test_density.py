@@ -54,7 +54,7 @@ def share(texts, counts):
     [
         (is_conditional, 30),  # to become 15
         (is_comprehension, 42),  # to become 25
-        (assigns_computed_values, 6),  # to become 5
+        (assigns_computed_values, 5),
     ],
 )
 def test_lines_hold_one_thought(counts, limit):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss, roc_auc_score
 
 import romco
+from romco.model.rows import Rows
 from romco_lab.figures import COLOURS, DASHES, canvas, save
 
 HISTORY = ("skill", "item")
@@ -97,7 +98,8 @@ def prequential(
     """Probability of a correct answer for each event, before it is learned; seconds it took."""
     model = _model(learner, history)
     begin = time.process_time()
-    chance = model.engine.predict_and_learn(answers.rows, answers.correct, tasks).probabilities
+    rows = Rows(answers.rows, tasks, answers.correct)
+    chance = model.engine.predict_and_learn(rows).probabilities
     return chance, time.process_time() - begin
 
 
@@ -112,7 +114,7 @@ def unseen_students(answers: Answers) -> tuple[Floats, Floats]:
         correct = [answers.correct[i] for i in at]
         students = [answers.students[i] for i in at]
         weights = np.full(len(at), weight)
-        return model.engine.predict_and_learn(rows, correct, students, weight=weights).probabilities
+        return model.engine.predict_and_learn(Rows(rows, students, correct, weights)).probabilities
 
     test = range(first, len(answers.rows))
     alone = [list(run) for _, run in groupby(test, key=lambda i: answers.students[i])]

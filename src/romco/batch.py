@@ -17,10 +17,10 @@ from romco.losses import LOSSES, Hinge, Loss
 from romco.parameters import choice, not_negative, positive
 from romco.penalties import TaskGroups
 from romco.rounds import Round
+from romco.typing import Floats
 
 __all__ = ["FeatureRelation", "feature_learning", "robust", "trace_norm"]
 
-Numbers = NDArray[np.float64]
 ROUNDING = 1e-13  # relative error of a sum of losses
 GRID = 1.1  # curvatures are powers of this
 STEEPEST = 1e150  # a larger curvature is no number to calculate with, nor is one below 1 / this
@@ -30,7 +30,7 @@ RELAX = 1.6  # over-relaxation, as usual for ADMM
 class Solution(NamedTuple):
     """Result of the proximal loop."""
 
-    w: Numbers
+    w: Floats
     curvature: float  # of the last step; a good first guess for a similar problem
     iterations: int
     converged: bool
@@ -45,7 +45,7 @@ def trace_norm(
     tol: float = 1e-5,
     max_iter: int = 20_000,
     start: tuple[ArrayLike, ArrayLike] | None = None,
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Floats, Floats]:
     r"""Weights W (d, m) and intercepts c (m,) that minimise loss plus rho1 times the trace norm.
 
     .. math::
@@ -81,7 +81,7 @@ def low_rank(
     events: Round,
     rho1: float,
     loss: str,
-    start: Numbers,
+    start: Floats,
     tol: float,
     max_iter: int,
     curvature: float = 0.0,
@@ -111,8 +111,8 @@ class FeatureRelation:
     array([0.75, 0.25])
     """
 
-    basis: Numbers  # P (d, r), orthonormal columns
-    extra: Numbers  # (r,)
+    basis: Floats  # P (d, r), orthonormal columns
+    extra: Floats  # (r,)
     rest: float  # eigenvalue of every direction outside the basis
 
     @property
@@ -120,7 +120,7 @@ class FeatureRelation:
         """(d, d)."""
         return len(self.basis), len(self.basis)
 
-    def __matmul__(self, v: Numbers) -> Numbers:
+    def __matmul__(self, v: Floats) -> Floats:
         return self.rest * v + (self.basis * self.extra) @ (self.basis.T @ v)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -136,7 +136,7 @@ def feature_learning(
     tol: float = 1e-5,
     max_iter: int = 20_000,
     start: ArrayLike | None = None,
-) -> tuple[Numbers, FeatureRelation]:
+) -> tuple[Floats, FeatureRelation]:
     r"""Weights W (d, m) and feature relation D (d, d) of Argyriou, Evgeniou and Pontil.
 
     .. math:: \min_{W,\; D \succ 0,\; \mathrm{tr} D = 1} \sum_k \|X_k w_k - y_k\|^2
@@ -172,7 +172,7 @@ def shared_features(
     events: Round,
     gamma: float,
     eps: float,
-    start: Numbers,
+    start: Floats,
     tol: float,
     max_iter: int,
     curvature: float = 0.0,
@@ -182,7 +182,7 @@ def shared_features(
     return minimise(fit, SquaredTrace(gamma, eps), start, tol, max_iter, curvature)
 
 
-def relation(w: Numbers, eps: float) -> FeatureRelation:
+def relation(w: Floats, eps: float) -> FeatureRelation:
     """D = (w w' + eps I)^(1/2) / trace, from the thin SVD of w (d, m)."""
     basis, s, _ = np.linalg.svd(w, full_matrices=False)
     roots = np.sqrt(s * s + eps)
@@ -198,11 +198,11 @@ class SquaredTrace:
     gamma: float
     eps: float
 
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         s = singular_values(w)
         return self.gamma * float(np.sqrt(s * s + self.eps).sum() + self._outside(w)) ** 2
 
-    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
+    def prox(self, w: Floats, step: float) -> tuple[Floats, float]:
         """With T the trace at the answer, s = s_hat - 2 step gamma T s / sqrt(s^2 + eps).
 
         The trace falls as T rises, so T is the one root of an increasing function.
@@ -222,12 +222,12 @@ class SquaredTrace:
                 break
         return spectrum.with_values(s), self.gamma * (outside + float(root.sum())) ** 2
 
-    def _outside(self, w: Numbers) -> float:
+    def _outside(self, w: Floats) -> float:
         """Share of the directions that w cannot reach, d - min(d, m) of them."""
         return max(0, w.shape[0] - w.shape[1]) * float(np.sqrt(self.eps))
 
 
-def _shrunk(target: Numbers, pull: float, eps: float) -> Numbers:
+def _shrunk(target: Floats, pull: float, eps: float) -> Floats:
     """The s with s + pull s / sqrt(s^2 + eps) = target.
 
     The left side is increasing and concave, so Newton from below never overshoots.
@@ -252,7 +252,7 @@ def robust(
     tol: float = 1e-5,
     max_iter: int = 20_000,
     start: tuple[ArrayLike, ArrayLike] | None = None,
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Floats, Floats]:
     r"""Shared part L and personal part S, both (d, m), of the best fixed weights W = L + S.
 
     .. math:: \min_{L, S} \sum_k \sum_n \ell(x_{kn} (l_k + s_k), y_{kn})
@@ -316,7 +316,7 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
     return Round(task, x, np.concatenate(labels))
 
 
-def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Numbers:
+def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     """Return a checked copy of ``start``, or zeros."""
     if start is None:
         return np.zeros(shape)
@@ -336,7 +336,7 @@ def _features(x: Any, k: int) -> csr_array:
     return rows
 
 
-def _labels(answers: ArrayLike, x: csr_array, k: int, two_classes: bool) -> Numbers:
+def _labels(answers: ArrayLike, x: csr_array, k: int, two_classes: bool) -> Floats:
     y = np.asarray(answers, dtype=np.float64)
     if y.shape != (x.shape[0],):
         raise ValueError(f"y[{k}] must have shape ({x.shape[0]},) as X[{k}] says; got {y.shape}")
@@ -363,14 +363,14 @@ class TaskRows:
         columns = x.indices + np.repeat(events.task * d, np.diff(x.indptr))
         return cls(csr_array((x.data, columns, x.indptr), shape=(n, n_tasks * d)), n_tasks)
 
-    def margins(self, w: Numbers) -> Numbers:
+    def margins(self, w: Floats) -> Floats:
         """w_k . x of every event (n,), from weights (d, m)."""
-        margins: Numbers = self.block @ w.T.ravel()
+        margins: Floats = self.block @ w.T.ravel()
         return margins
 
-    def adjoint(self, slopes: Numbers) -> Numbers:
+    def adjoint(self, slopes: Floats) -> Floats:
         """Sum of slope * x over the events of each task: (d, m) from (n,)."""
-        columns: Numbers = (self.block.T @ slopes).reshape(self.n_tasks, -1).T
+        columns: Floats = (self.block.T @ slopes).reshape(self.n_tasks, -1).T
         return columns
 
 
@@ -380,10 +380,10 @@ class SumOfParts:
 
     rows: TaskRows
 
-    def margins(self, parts: Numbers) -> Numbers:
+    def margins(self, parts: Floats) -> Floats:
         return self.rows.margins(parts[0] + parts[1])
 
-    def adjoint(self, slopes: Numbers) -> Numbers:
+    def adjoint(self, slopes: Floats) -> Floats:
         both = self.rows.adjoint(slopes)
         return np.stack([both, both])
 
@@ -397,28 +397,28 @@ class Spectrum:
     shrinkage does not notice.
     """
 
-    w: Numbers  # (d, m)
-    s: Numbers  # (r,)  r = min(d, m), ascending
-    q: Numbers  # (r, r)
+    w: Floats  # (d, m)
+    s: Floats  # (r,)  r = min(d, m), ascending
+    q: Floats  # (r, r)
 
     @classmethod
-    def of(cls, w: Numbers) -> "Spectrum":
+    def of(cls, w: Floats) -> "Spectrum":
         """The spectrum of w (d, m)."""
         gram = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
         squares, q = np.linalg.eigh(gram)
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
 
-    def with_values(self, values: Numbers) -> Numbers:
+    def with_values(self, values: Floats) -> Floats:
         """The matrix with other singular values (r,); columns of zeros stay so."""
         middle = (self.q * (values / np.maximum(self.s, np.finfo(float).tiny))) @ self.q.T
         if self.w.shape[0] < self.w.shape[1]:
             return middle @ self.w
-        scaled: Numbers = self.w @ middle
+        scaled: Floats = self.w @ middle
         scaled[:, ~self.w.any(axis=0)] = 0.0  # also in rounding: a task without events
         return scaled
 
 
-def singular_values(w: Numbers) -> Numbers:
+def singular_values(w: Floats) -> Floats:
     """Singular values of w (d, m), to full precision."""
     return np.asarray(np.linalg.svd(w, compute_uv=False), dtype=np.float64)
 
@@ -430,10 +430,10 @@ class TraceNorm:
     strength: float
     free: int = 0
 
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         return self.strength * float(singular_values(w[: len(w) - self.free]).sum())
 
-    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
+    def prox(self, w: Floats, step: float) -> tuple[Floats, float]:
         """Each singular value s becomes max(0, s - step * strength)."""
         paid, free = np.split(w, [len(w) - self.free])
         spectrum = Spectrum.of(paid)
@@ -449,15 +449,15 @@ class TwoPrices:
     shared: TraceNorm
     personal: TaskGroups
 
-    def value(self, parts: Numbers) -> float:
+    def value(self, parts: Floats) -> float:
         return self.shared.value(parts[0]) + self.personal.value(parts[1])
 
-    def prox(self, parts: Numbers, step: float) -> tuple[Numbers, float]:
+    def prox(self, parts: Floats, step: float) -> tuple[Floats, float]:
         shared, cost = self.shared.prox(parts[0], step)
         personal = self.personal.prox(parts[1], step)
         return np.stack([shared, personal]), cost + self.personal.value(personal)
 
-    def allowed(self, gradient: Numbers) -> float:
+    def allowed(self, gradient: Floats) -> float:
         """The largest share (at most 1) of a gradient (d, m) that both prices can hold."""
         largest = singular_values(gradient).max(), np.linalg.norm(gradient, axis=0).max()
         limits = self.shared.strength, self.personal.strength
@@ -472,23 +472,23 @@ class Fit:
     """sum over events of weight * loss(margin, y), a smooth function of the weights."""
 
     rows: TaskRows | SumOfParts
-    y: Numbers  # (n,)
-    weight: Numbers | float  # (n,)
+    y: Floats  # (n,)
+    weight: Floats | float  # (n,)
     loss: Loss
 
-    def value(self, p: Numbers) -> float:
+    def value(self, p: Floats) -> float:
         """The sum, at margins p."""
         return float((self.weight * self.loss.value(p, self.y)).sum())
 
-    def slopes(self, p: Numbers) -> Numbers:
+    def slopes(self, p: Floats) -> Floats:
         """Derivative in each margin (n,)."""
-        slopes: Numbers = self.weight * self.loss.slope(p, self.y)
+        slopes: Floats = self.weight * self.loss.slope(p, self.y)
         return slopes
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # _finite raises where it matters
 def minimise(
-    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
+    fit: Fit, price: Price, start: Floats, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
     """Minimise ``fit + price`` from ``start`` with Nesterov's momentum.
 
@@ -553,7 +553,7 @@ def _on_grid(g: float) -> float:
     return min(float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6)), STEEPEST)
 
 
-def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> float:
+def _curvature(fit: Fit, p: Floats, slopes: Floats, gradient: Floats) -> float:
     """Curvature along the gradient, over a distance that moves no margin by more than 0.1."""
     along = fit.rows.margins(gradient)
     largest = float(np.abs(along).max(initial=0.0))
@@ -565,7 +565,7 @@ def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> floa
     return (bend / squared if squared > 0.0 else 0.0) or 1.0
 
 
-def _finite(values: Numbers) -> Numbers:
+def _finite(values: Floats) -> Floats:
     """The values, if all are numbers: a fit that has overflowed would never end."""
     if not np.isfinite(values).all():
         raise FloatingPointError(
@@ -575,7 +575,7 @@ def _finite(values: Numbers) -> Numbers:
 
 
 def hinge_robust(
-    events: Round, price: TwoPrices, start: Numbers, tol: float, max_iter: int
+    events: Round, price: TwoPrices, start: Floats, tol: float, max_iter: int
 ) -> Solution:
     """Minimise sum of hinge losses of L + S plus ``price`` by ADMM; events ordered by task.
 
@@ -623,7 +623,7 @@ def hinge_robust(
     return Solution(best, 0.0, iteration, upper - lower <= tol * upper)
 
 
-def _objective(rows: TaskRows, y: Numbers, price: TwoPrices, parts: Numbers) -> float:
+def _objective(rows: TaskRows, y: Floats, price: TwoPrices, parts: Floats) -> float:
     return float(Hinge().value(rows.margins(parts.sum(axis=0)), y).sum()) + price.value(parts)
 
 
@@ -634,7 +634,7 @@ def _first_stiffness(events: Round, price: TwoPrices) -> float:
     return 0.3 * max(price.personal.strength, 1e-3) * (length or 1.0)
 
 
-def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers) -> float:
+def _balance(value: Floats, copy: Floats, copy_before: Floats, pull: Floats) -> float:
     """Return the factor on the penalty that balances primal and dual residuals."""
     tiny = np.finfo(float).tiny
     apart = np.linalg.norm(value - copy) / max(np.linalg.norm(copy), np.linalg.norm(value), tiny)
@@ -647,9 +647,7 @@ def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers)
     return 1.0
 
 
-def _least_squares(
-    events: Round, rows: TaskRows, e: float, f: float
-) -> Callable[[Numbers], Numbers]:
+def _least_squares(events: Round, rows: TaskRows, e: float, f: float) -> Callable[[Floats], Floats]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
     d = events.x.shape[1]
     starts = np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
@@ -663,7 +661,7 @@ def _least_squares(
         np.linalg.inv((x @ x.T).toarray() + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks
     ]
 
-    def solve(r: Numbers) -> Numbers:
+    def solve(r: Floats) -> Floats:
         seen = np.split(rows.margins(r), starts[1:-1])
         parts = [inverse @ values for inverse, values in zip(inverses, seen, strict=True)]
         return (r - rows.adjoint(np.concatenate(parts))) / (0.5 * f)

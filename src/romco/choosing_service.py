@@ -179,6 +179,8 @@ class ServedChooser:
     The same changes in the same order give the same bits, as for a served model.
     """
 
+    target = "reward"
+
     def __init__(self, chooser: Chooser, scores: ChoiceScores, sequence: int) -> None:
         self.model, self.scores, self.sequence = chooser, scores, sequence
 
@@ -191,7 +193,9 @@ class ServedChooser:
         """Return what draws the next choices."""
         return GroupDraws(self, settings)
 
-    def apply(self, changes: Sequence[Choose | Reward | Forget]) -> list[str | None]:
+    def apply(
+        self, changes: Sequence[Choose | Reward | Forget], _rows: object = None
+    ) -> list[str | None]:
         """Apply the next changes; return why a change could not be applied, or None, for each."""
         reasons = list[str | None]()
         for change in changes:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from romco.parameters import not_negative, part
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 class Coupling(Protocol):
@@ -22,7 +21,7 @@ class Coupling(Protocol):
 
     compiled: ClassVar[str | None]
 
-    def factor(self, n_tasks: int) -> Numbers:
+    def factor(self, n_tasks: int) -> Floats:
         """F (m, w) of the coupling F F'."""
 
 
@@ -32,7 +31,7 @@ class Independent:
 
     compiled: ClassVar[str | None] = "uniform"
 
-    def factor(self, n_tasks: int) -> Numbers:
+    def factor(self, n_tasks: int) -> Floats:
         return np.eye(n_tasks)
 
 
@@ -51,7 +50,7 @@ class Uniform:
     def __post_init__(self) -> None:
         not_negative("coupling", self.strength)
 
-    def factor(self, n_tasks: int) -> Numbers:
+    def factor(self, n_tasks: int) -> Floats:
         """F (m, m + 1): what is shared comes first; I where the strength is 0."""
         shared = np.full((n_tasks, 1), np.sqrt(self.strength))
         return np.hstack([shared, np.eye(n_tasks)]) if self.strength else np.eye(n_tasks)
@@ -64,7 +63,7 @@ class FixedCoupling:
     matrix: ArrayLike
     compiled: ClassVar[str | None] = None
 
-    def factor(self, n_tasks: int) -> Numbers:
+    def factor(self, n_tasks: int) -> Floats:
         """F (m, m) by the eigenvectors of A."""
         A = np.asarray(self.matrix, dtype=np.float64)
         if A.shape != (n_tasks, n_tasks) or not np.isfinite(A).all() or not np.allclose(A, A.T):
@@ -74,7 +73,7 @@ class FixedCoupling:
             raise ValueError(
                 f"coupling must be positive semi-definite; an eigenvalue is {values[0]}"
             )
-        scaled: Numbers = vectors * np.sqrt(np.maximum(0.0, values))
+        scaled: Floats = vectors * np.sqrt(np.maximum(0.0, values))
         return scaled
 
 
@@ -84,7 +83,7 @@ class Learned:
 
     compiled: ClassVar[str | None] = "learned"
 
-    def factor(self, n_tasks: int) -> Numbers:
+    def factor(self, n_tasks: int) -> Floats:
         """F (m, m) before the first event: all tasks are taken for one."""
         return np.eye(1, n_tasks).repeat(n_tasks, axis=0)
 

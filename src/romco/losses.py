@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 class Loss(Protocol):
@@ -18,10 +17,10 @@ class Loss(Protocol):
 
     compiled: ClassVar[str | None]
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         """The loss, elementwise."""
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         """Its derivative in p (at a kink: the flatter side)."""
 
 
@@ -35,10 +34,10 @@ class Hinge:
 
     compiled: ClassVar[str | None] = "hinge"
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         return np.maximum(0.0, 1.0 - y * p)
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         return np.where(1.0 - y * p > 0.0, -y, 0.0)
 
 
@@ -48,10 +47,10 @@ class SquaredHinge:
 
     compiled: ClassVar[str | None] = "squared-hinge"
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         return np.maximum(0.0, 1.0 - y * p) ** 2
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         return -2.0 * y * np.maximum(0.0, 1.0 - y * p)
 
 
@@ -65,10 +64,10 @@ class Logistic:
 
     compiled: ClassVar[str | None] = "logistic"
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         return np.logaddexp(0.0, -y * p)
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         return -0.5 * y * (1.0 - np.tanh(0.5 * y * p))  # scipy.special takes long to import
 
 
@@ -78,10 +77,10 @@ class LeastSquares:
 
     compiled: ClassVar[str | None] = None
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         return 0.5 * (p - y) ** 2
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         return p - y
 
 
@@ -96,10 +95,10 @@ class EpsilonInsensitive:
     epsilon: float = 0.1
     compiled: ClassVar[str | None] = None
 
-    def value(self, p: Numbers, y: Numbers) -> Numbers:
+    def value(self, p: Floats, y: Floats) -> Floats:
         return np.maximum(0.0, np.abs(p - y) - self.epsilon)
 
-    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+    def slope(self, p: Floats, y: Floats) -> Floats:
         return np.where(np.abs(p - y) > self.epsilon, np.sign(p - y), 0.0)
 
 

@@ -23,11 +23,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.parameters import not_negative
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,11 @@ class Penalty(ABC):
         not_negative("strength", self.strength)
 
     @abstractmethod
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         """The price of w."""
 
     @abstractmethod
-    def prox(self, w: Numbers, step: float) -> Numbers:
+    def prox(self, w: Floats, step: float) -> Floats:
         """The closest cheap matrix to w."""
 
 
@@ -55,17 +53,17 @@ class SpectralPenalty(Penalty):
     low_rank: ClassVar[bool]  # whether small singular values become exactly 0
 
     @abstractmethod
-    def price(self, s: Numbers) -> float:
+    def price(self, s: Floats) -> float:
         """The price of singular values s >= 0."""
 
     @abstractmethod
-    def shrink(self, s: Numbers, step: float) -> Numbers:
+    def shrink(self, s: Floats, step: float) -> Floats:
         """Minimise (x - s)^2 / (2 step) + price(x), for each of falling singular values s."""
 
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         return self.price(np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False))
 
-    def prox(self, w: Numbers, step: float) -> Numbers:
+    def prox(self, w: Floats, step: float) -> Floats:
         """P diag(shrink(s)) Q' where w = P diag(s) Q' (paper eq. 13)."""
         if not w.any():
             return np.zeros_like(w)
@@ -82,10 +80,10 @@ class Nuclear(SpectralPenalty):
     compiled: ClassVar[str | None] = "nuclear"
     low_rank: ClassVar[bool] = True
 
-    def price(self, s: Numbers) -> float:
+    def price(self, s: Floats) -> float:
         return self.strength * float(s.sum())
 
-    def shrink(self, s: Numbers, step: float) -> Numbers:
+    def shrink(self, s: Floats, step: float) -> Floats:
         """max(0, s - step * strength) (paper eqs. 15 and 16)."""
         return np.maximum(0.0, s - step * self.strength)
 
@@ -101,10 +99,10 @@ class LogDet(SpectralPenalty):
     compiled: ClassVar[str | None] = "logdet"
     low_rank: ClassVar[bool] = False
 
-    def price(self, s: Numbers) -> float:
+    def price(self, s: Floats) -> float:
         return self.strength * float(np.log1p(s * s).sum())
 
-    def shrink(self, s: Numbers, step: float) -> Numbers:
+    def shrink(self, s: Floats, step: float) -> Floats:
         """:func:`shrink_logdet` of s (paper eqs. 20 and 21)."""
         return shrink_logdet(s, step * self.strength)
 
@@ -115,10 +113,10 @@ class TaskGroups(Penalty):
 
     compiled: ClassVar[str | None] = "task-groups"
 
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         return self.strength * float(np.linalg.norm(w, axis=0).sum())
 
-    def prox(self, w: Numbers, step: float) -> Numbers:
+    def prox(self, w: Floats, step: float) -> Floats:
         """Each column gets shorter by step * strength, or vanishes (paper eq. 18)."""
         norms = np.linalg.norm(w, axis=0)
         kept = np.maximum(0.0, norms - step * self.strength)
@@ -133,16 +131,16 @@ class Entries(Penalty):
     array([[2., 0.]])
     """
 
-    def value(self, w: Numbers) -> float:
+    def value(self, w: Floats) -> float:
         return self.strength * float(np.abs(w).sum())
 
-    def prox(self, w: Numbers, step: float) -> Numbers:
+    def prox(self, w: Floats, step: float) -> Floats:
         """Each entry comes closer to 0 by step * strength, or gets there."""
-        left: Numbers = np.maximum(w - step * self.strength, 0.0)
+        left: Floats = np.maximum(w - step * self.strength, 0.0)
         return left + np.minimum(w + step * self.strength, 0.0)
 
 
-def shrink_logdet(s: Numbers, rho: float) -> Numbers:
+def shrink_logdet(s: Floats, rho: float) -> Floats:
     """Argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2), elementwise, s >= 0.
 
     The minimiser is a root of x^3 - s x^2 + (1 + 2 rho) x - s, evaluated to full
@@ -160,7 +158,7 @@ def shrink_logdet(s: Numbers, rho: float) -> Numbers:
     return np.clip(x, np.maximum(s - rho, s / (1.0 + 2.0 * rho)), s)
 
 
-def _single_root(s: Numbers, rho: float) -> Numbers:
+def _single_root(s: Floats, rho: float) -> Floats:
     """The real root where there is one only: hyperbolic functions do not cancel."""
     b = (1.0 + 2.0 * rho) / 3.0 - s * s / 9.0
     a = s * (s * s / 27.0 + (1.0 - rho) / 3.0)
@@ -172,7 +170,7 @@ def _single_root(s: Numbers, rho: float) -> Numbers:
     return s / 3.0 + np.where(np.abs(b) < 1e-14, np.cbrt(2.0 * a), root)
 
 
-def _best_root(s: Numbers, rho: float) -> Numbers:
+def _best_root(s: Floats, rho: float) -> Floats:
     """Return the stationary point, smallest or largest, with the lower objective."""
     large = np.sqrt(rho - 1.0 + np.sqrt(rho * (rho - 4.0)))  # turning points of s(x)
     small = np.sqrt(1.0 + 2.0 * rho) / large
@@ -181,7 +179,7 @@ def _best_root(s: Numbers, rho: float) -> Numbers:
     return np.where(_objective(low, s, rho) <= _objective(high, s, rho), low, high)
 
 
-def _rising_root(s: Numbers, rho: float, low: Numbers, high: Numbers) -> Numbers:
+def _rising_root(s: Floats, rho: float, low: Floats, high: Floats) -> Floats:
     """Solve x + 2 rho x / (1 + x^2) = s on a rising branch in [low, high] by bracketed Newton."""
     x = 0.5 * (low + high)
     for _ in range(200):
@@ -199,7 +197,7 @@ def _rising_root(s: Numbers, rho: float, low: Numbers, high: Numbers) -> Numbers
     return x
 
 
-def _objective(x: Numbers, s: Numbers, rho: float) -> Numbers:
+def _objective(x: Floats, s: Floats, rho: float) -> Floats:
     return (x - s) ** 2 / (2.0 * rho) + np.log1p(x * x)
 
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.choosing import Chooser
 from romco.io.formats import BadRow, OpenFile
 from romco.model.names import Id, canonical_name
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 FOLDS = 5
 MIN_SAMPLE_SIZE = 50.0  # expected effective size below which intervals mean little
 NORMAL_QUANTILE = 1.959963984540054  # of 95 % intervals
@@ -183,7 +182,7 @@ class _Table:
             "doubly robust": _estimate(robust.mean(), self._error(robust, error, deviation)),
         }
 
-    def _error(self, terms: Numbers, residual: Numbers, deviation: float) -> float:
+    def _error(self, terms: Floats, residual: Floats, deviation: float) -> float:
         """Return the larger of two standard errors.
 
         That of the terms, and that of weights as they might have been drawn: rare ones, which a log

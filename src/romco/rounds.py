@@ -118,7 +118,9 @@ def chosen(round: Round, at: NDArray[np.bool_] | NDArray[np.int64]) -> Round:
     )
 
 
-def select(values: NDArray[np.float64] | None, at: NDArray[np.int64]) -> NDArray[np.float64] | None:
+def select(
+    values: NDArray[np.float64] | None, at: "NDArray[np.int64] | slice"
+) -> NDArray[np.float64] | None:
     """Return some entries of an array; None where there is none."""
     if values is None:
         return None

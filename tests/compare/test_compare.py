@@ -12,6 +12,7 @@ from romco.compare.controls import CONTROLS, ONE_HOT, REFITTED, TREES, title_of
 from romco.compare.report import compare, report
 from romco.compare.results import read
 from romco.compare.run import Comparison, chosen_learners, chosen_settings, place
+from romco.model.rows import Rows
 from romco.runs import Source
 from romco.streams import Stream
 from tests.io.helpers import read_blocks
@@ -110,7 +111,7 @@ def test_figures_of_classes_are_those_of_the_learner(tmp_path):
     model = romco.Model(target="classes")
     labels = np.array(list("abc"))[y]
     rows = [dict(zip("abcd", row, strict=True)) for row in rounds.events.x.toarray().tolist()]
-    found = model.engine.predict_and_learn(rows, labels, rounds.events.task)
+    found = model.engine.predict_and_learn(Rows(rows, rounds.events.task, labels))
     wrong = model.engine.target.labels_of(found.margins) != labels
     assert end["error"] == pytest.approx(wrong.mean(), rel=1e-6)
     assert np.sum(end["table"]) == len(y)

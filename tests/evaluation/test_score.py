@@ -8,6 +8,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import romco
 from romco.evaluation import Score
+from romco.model.rows import Rows
 from romco.model.target import Predictions
 
 
@@ -126,7 +127,9 @@ def test_the_loop_keeps_the_same_score_as_a_model():
     score = Score.of(model)
     rows = [dict(zip("abcd", x.tolist(), strict=True)) for x in rounds.x]
     labels = rounds.y.astype(int).tolist()
-    score.count(model, labels, model.engine.predict_and_learn(rows, labels, rounds.task.tolist()))
+    score.count(
+        model, labels, model.engine.predict_and_learn(Rows(rows, rounds.task.tolist(), labels))
+    )
     told = score.summary()
     for name in ("events", "error", "baseline", "f1"):
         assert record.metrics["score"][name] == told[name]

@@ -13,6 +13,7 @@ from romco.evaluation import (
     baselines,
     prequential,
 )
+from romco.model.rows import Rows
 
 RNG = np.random.default_rng(0)
 
@@ -86,7 +87,7 @@ def test_coverage_counts_only_numbers_with_an_interval():
 def test_a_class_that_nobody_knew_is_an_error_without_a_log_loss():
     model, score = romco.Model(target="classes"), Score("classes")
     rows, labels = [{"a": k % 3} for k in range(6)], ["x", "y", "z", "x", "y", "new"]
-    answers = model.engine.predict_and_learn(rows, labels, ["t"] * 6)
+    answers = model.engine.predict_and_learn(Rows(rows, ["t"] * 6, labels))
     score.count(model, labels, answers)
     named = answers.probabilities[[3, 4], [0, 1]]
     assert score.log_loss == pytest.approx(-np.log(named).mean())

@@ -12,8 +12,9 @@ import pytest
 
 import romco
 from romco.io.formats import BadFile, BadRow, Sample
+from romco.io.inference import infer_column
 from romco.io.reader import Reader, Source
-from romco.io.schema import Schema, infer_column
+from romco.io.schema import Schema
 from tests.io.helpers import read_events
 from tests.reference.events import reader_events
 
@@ -274,3 +275,9 @@ def test_many_columns_take_no_more_than_their_number():
     assert len(found) == len(names)
     with pytest.raises(BadFile, match="names occur twice: 'c7'"):
         features(text.replace("c99999", "c7"))
+
+
+def test_a_frame_without_rows_teaches_nothing():
+    model = romco.Model()
+    assert len(model.learn(pd.DataFrame({"town": []}), [], [])) == 0
+    assert model.events == 0

@@ -228,7 +228,7 @@ def test_the_service_reads_the_same_rows(learned, tmp_path):
 
 
 def test_the_compiled_encoder_says_what_the_schema_says():
-    from romco.io.schema import encode_rows
+    from romco.io.encoder import encode_rows
 
     schema = Schema.infer(ROWS)
     encoded = encode_rows(ROWS, schema)

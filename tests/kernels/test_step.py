@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.model import Columns, Hashed, Model, Names
+from romco.model.rows import Rows
 
 from ..reference.step import PlainModel
 
@@ -110,7 +111,7 @@ def test_events_are_predicted_as_arrays_are():
     labels, chances, margins, sizes = zip(*model.engine.predict_events(rows, tasks), strict=True)
     assert labels == tuple(model.predict(rows, tasks))
     assert margins == tuple(model.margins(rows, tasks))
-    np.testing.assert_allclose(chances, model.engine.probabilities(rows, tasks), rtol=1e-15)
+    np.testing.assert_allclose(chances, model.engine.probabilities(Rows(rows, tasks)), rtol=1e-15)
     assert sizes == tuple(map(len, rows))
 
 
@@ -131,7 +132,7 @@ def test_numbers_that_are_categories_stay_so_where_there_are_many_names(monkeypa
     ]
     margins = []
     for model, most in zip(models, (100, 1), strict=True):
-        monkeypatch.setattr("romco.io.schema.MAX_NAMES", most)
+        monkeypatch.setattr("romco.io.encoder.MAX_NAMES", most)
         margins.append([model.learn_one(r, "yes" if r["code"] else "no", task=0) for r in rows])
         margins[-1] += [model.engine.margin_one(row, 0) for row in rows]
     assert margins[0] == margins[1]

@@ -76,7 +76,7 @@ def test_auto_equals_its_transcription(d, options):
         for frozen in (False, True):
             expected = transcribed_intervals(twin, round, frozen)
             found = learner.intervals(round, 0.9, frozen)
-            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
             live += [] if frozen else [np.mean(expected)]
         learner.update(round)
         task, x, y, weight, offset = round
@@ -238,7 +238,7 @@ def test_intervals_hold_what_they_promise(wild):
         inside.append([low <= round.y[0] <= high for low, high in bounds])
         learner.update(round)
     half, most = np.mean(inside[100:], axis=0)
-    assert 0.46 < half < 0.54
+    assert 0.45 < half < 0.55
     assert 0.88 <= most <= 0.92
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import romco
 from romco.io.modelfile import ModelFileError
+from romco.model import transaction
 from romco.model.history import TaskHistory, feature_name
 
 
@@ -276,13 +277,13 @@ def test_an_interrupt_leaves_the_history_of_the_learned_rows(monkeypatch):
     made, part = model(), model()
     calls = []
 
-    def interrupt(self, batch, begin, log_a, learn=romco.model.engine.Engine._learn_chunk):
-        calls.append(begin)
+    def interrupt(*given, learn=transaction.learn_chunk):
+        calls.append(given)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return learn(self, batch, begin, log_a)
+        return learn(*given)
 
-    monkeypatch.setattr(romco.model.engine.Engine, "_learn_chunk", interrupt)
+    monkeypatch.setattr(transaction, "learn_chunk", interrupt)
     with pytest.raises(KeyboardInterrupt):
         made.learn(rows, y, task)
     monkeypatch.undo()
@@ -299,7 +300,7 @@ def test_forget_drops_the_history_of_a_task():
     made = model()
     made.learn(rows, y, task)
     made.forget("t1")
-    row = made.engine._read_rows(rows[:1], ["t1"])[0]
+    row = made.engine.read_rows(rows[:1], ["t1"])
     names = [made.features.name(column) for column in row.columns]
     assert "history.task.recent[]" in names
     assert not any(name.startswith("history.skill.count") for name in names)
@@ -318,7 +319,7 @@ def test_time_since_the_last_label():
     made = romco.Model("pa-unique", history=["skill"], schema=schema)
     made.learn_one({"skill": "a", "at": "2024-05-01 12:00:00"}, "yes", "ann")
     made.learn_one({"skill": "a", "at": "2024-05-01 12:00:09"}, "no", "ann")
-    row = made.engine._read_rows([{"skill": "a", "at": 1714564819}], ["ann"])[0]
+    row = made.engine.read_rows([{"skill": "a", "at": 1714564819}], ["ann"])
     found = {made.features.name(c): v for c, v in zip(row.columns, row.values, strict=True)}
     assert found["history.task.time"] == pytest.approx(np.log1p(10.0))
     assert "at" not in found

@@ -14,8 +14,7 @@ import romco
 from romco.io.modelfile import load, save
 from romco.learners import Learner
 from romco.learners.registry import LEARNERS
-from romco.model import Columns, Model, Names
-from romco.model.engine import Engine
+from romco.model import Columns, Model, Names, transaction
 
 OURS = str(Path(romco.__file__).parent)  # wherever the checkout is: it may be called romco too
 STREAM = romco.streams.simulated(n_tasks=4, n_features=5, n_events=12, outliers=1, sparsity=0.5)
@@ -383,7 +382,7 @@ def test_ten_thousand_signals(name, batch, readers):
 
 @pytest.mark.parametrize("target", ["two classes", "classes"])
 def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch):
-    model, real, calls = Model("pa-unique", target=target), Engine._learn_chunk, []
+    model, real, calls = Model("pa-unique", target=target), transaction.learn_chunk, []
 
     def broken(*given):
         calls.append(given)
@@ -391,7 +390,7 @@ def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch)
             raise KeyboardInterrupt
         return real(*given)
 
-    monkeypatch.setattr(Engine, "_learn_chunk", broken)
+    monkeypatch.setattr(transaction, "learn_chunk", broken)
     rows, labels = [{"a": 1.0}] * 300, ["ham"] * 280 + ["spam"] * 20
     with pytest.raises(KeyboardInterrupt):
         model.learn(rows, labels, ["ann"] * 300)

@@ -8,8 +8,8 @@ import pytest
 
 import romco
 from romco.learners.capabilities import Started
-from romco.model import Columns, Hashed, Model, Names
-from romco.model.engine import Engine
+from romco.model import Columns, Hashed, Model, Names, transaction
+from romco.model.rows import Rows
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -192,7 +192,7 @@ def test_personal_since_is_found_and_kept():
     found = [model.engine.personal_since(task) for task in range(6)]
     assert any(found)
     assert all(since is None or (since % 1000 == 0 and since <= 4000) for since in found)
-    model.engine.watch()
+    model.engine.body.note_personal_tasks()
     assert [model.engine.personal_since(task) is not None for task in range(6)] == (
         norms > 0
     ).tolist()
@@ -205,7 +205,7 @@ def test_probabilities_are_calibrated_enough_to_trust():
     model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1), **strengths)
     model.learn(rounds.x[:3600], rounds.y[:3600], rounds.task[:3600])
     x, y, task = rounds.x[3600:], rounds.y[3600:] > 0, rounds.task[3600:]
-    p, margins = model.engine.probabilities(x, task), model.margins(x, task)
+    p, margins = model.engine.probabilities(Rows(x, task)), model.margins(x, task)
     np.testing.assert_array_equal(p >= 0.5, margins >= 0)
     # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
     best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
@@ -233,13 +233,13 @@ def test_many_tasks_and_hashed_features_in_bounded_memory():
 
 @pytest.mark.parametrize("name", ["romco-auto", "pa-unique", "romco-nucl"])
 def test_rows_that_need_no_room_are_learned_in_few_pieces(name, monkeypatch):
-    counted, plan = [], Engine._plan
+    counted, plan = [], transaction.plan_chunk
 
     def counting(*given):
         counted.append(plan(*given))
         return counted[-1]
 
-    monkeypatch.setattr(Engine, "_plan", counting)
+    monkeypatch.setattr(transaction, "plan_chunk", counting)
     rng = np.random.default_rng(0)
     rows = [{"a": value, "b": 1.0} for value in rng.standard_normal(1000).tolist()]
     labels, tasks = rng.integers(0, 2, 1000).tolist(), [f"u{i % 4}" for i in range(1000)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from romco.model import Hashed, Model, Names, Scale
+from romco.model.rows import Rows
 
 from .test_model import FAST, LABELS, ROWS, TASKS
 
@@ -37,7 +38,7 @@ def test_one_row_is_a_round_of_one(name, features):
                 found = outcome(model.engine.margin_one, row, task)
                 assert found == outcome(model.margins, rows, tasks)
                 found = outcome(model.engine.probability_one, row, task)
-                assert found == outcome(model.engine.probabilities, rows, tasks)
+                assert found == outcome(model.engine.probabilities, Rows(rows, tasks))
 
 
 def test_names_that_come_later_are_seen_and_new_features_are_taken():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import romco
+from romco.model.rows import Rows
 from romco.model.target import ManyClasses, NumberTarget, make_target, target_from_json
 
 RNG = np.random.default_rng(0)
@@ -41,7 +42,7 @@ def test_a_model_goes_on_past_thirty_classes(tmp_path):
         model.learn_one(x, y, task)
     assert len(model.engine.learner.pairs()) == 435
     assert len(model.classes) > 30
-    chances = model.engine.probabilities(rows[:9], USERS[:9])
+    chances = model.engine.probabilities(Rows(rows[:9], USERS[:9]))
     np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-9)
     romco.save(model, tmp_path / "shops.romco")
     again = romco.load(tmp_path / "shops.romco")
@@ -61,8 +62,8 @@ def test_two_of_many_are_the_two(learner):
     both = max(labels.index("no"), labels.index("yes")) + 1  # from here on both are known
     np.testing.assert_array_equal(margins[both:] >= 0.0, scores[both:, 1] >= scores[both:, 0])
     np.testing.assert_allclose(
-        two.engine.probabilities(ROWS, TASKS),
-        many.engine.probabilities(ROWS, TASKS)[:, 1],
+        two.engine.probabilities(Rows(ROWS, TASKS)),
+        many.engine.probabilities(Rows(ROWS, TASKS))[:, 1],
         rtol=1e-9,
     )
     np.testing.assert_array_equal(two.predict(ROWS, TASKS), many.predict(ROWS, TASKS))
@@ -74,7 +75,7 @@ def test_a_new_label_is_not_visible_to_its_own_prediction(n_classes, together):
     labels = [f"c{k}" for k in range(n_classes)]
     rows, tasks = [{"a": k % 3, "b": 1} for k in range(n_classes)], ["t"] * n_classes
     model = romco.Model(target="classes")
-    found = model.engine.predict_and_learn(rows, labels, tasks, together=together)
+    found = model.engine.predict_and_learn(Rows(rows, tasks, labels), together=together)
     chances = found.probabilities
     assert not np.triu(chances).any()  # class k comes first in row k
     if together:
@@ -101,7 +102,7 @@ def test_announced_classes_are_known_without_events():
     model = romco.Model(target="classes", classes=["a", "b", "c"])
     assert model.classes == ("a", "b", "c")
     assert model.predict_one({"x": 1}, 0) == "c"  # all alike: the last
-    np.testing.assert_allclose(model.engine.probabilities([{"x": 1}], [0]), 1 / 3)
+    np.testing.assert_allclose(model.engine.probabilities(Rows([{"x": 1}], [0])), 1 / 3)
     for bad in (["a"], ["a", "a"], []):
         with pytest.raises(ValueError, match="two or more"):
             romco.Model(target="classes", classes=bad)
@@ -204,7 +205,9 @@ def test_numbers_by_name(learner, tmp_path):
     assert again.engine.target.kind == "number"
     assert batch.classes == ()
     assert isinstance(batch.predict_one(ROWS[0], "somebody new"), float)
-    assert np.isnan(batch.engine.predict_and_learn(ROWS[:1], [1.0], ["t0"]).probabilities).all()
+    assert np.isnan(
+        batch.engine.predict_and_learn(Rows(ROWS[:1], ["t0"], [1.0])).probabilities
+    ).all()
 
 
 def test_intervals_of_numbers():
@@ -218,7 +221,7 @@ def test_intervals_of_numbers():
     with pytest.raises(ValueError, match="no intervals"):
         romco.Model().intervals(ROWS[:1], ["t"])
     with pytest.raises(ValueError, match="no probability"):
-        model.engine.probabilities(ROWS[:1], ["t"])
+        model.engine.probabilities(Rows(ROWS[:1], ["t"]))
 
 
 @pytest.mark.parametrize(

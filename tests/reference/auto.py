@@ -8,7 +8,7 @@ from tests.reference.functions import MOST, WAVES, Functions, Sketch
 from tests.reference.scales import Scales, SettledScales, alike
 
 FREQUENT = 100
-FREEDOM = 4.0  # of Student's t
+FREEDOM, STACKING_FREEDOM = 8.0, 100.0  # degrees of Student's t, of learners and stacking
 
 
 def moderate(mean, variance):
@@ -160,6 +160,7 @@ class Auto:
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
+        self.level_evidence = np.zeros(4)
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
         self.log_squares, self.count, self.answers, self.next = 0.0, 0, 0, 32
         self.scales = Scales(d)
@@ -393,10 +394,20 @@ class Auto:
             self.joint.append(self.d + 1 + f)
 
     def evidence_of(self, j):
-        """Evidence about the variance of a feature's slopes; of j = d, of levels."""
-        if j == self.d:
-            return evidence(self.level_grid, self.levels)
+        """Evidence about the variance of a feature's slopes."""
         return evidence(self.slope_grid, [slopes[j] for slopes in self.slopes])
+
+    def add_level_evidence(self, i, y, h, mixed, offset=0.0):
+        """Add the log-likelihoods of an answer under each variance of levels."""
+        level, left = self.levels[i].look(self.level_variance)
+        for k, prior in enumerate(self.level_grid):
+            mean, variance = self.levels[i].look(prior)
+            mean += mixed[0] - level
+            variance += mixed[1] - left
+            self.level_evidence[k] += h * self.log_likelihood(y, mean, variance, offset)
+
+    def log_likelihood(self, y, mean, variance, offset):
+        return np.log(sigmoid(y * (moderate(mean, variance) + offset)))
 
     def learn(self, i, x, y, h, then=None, offset=0.0):
         z, copied = self.inputs(i, x), self.copied_inputs(i, x)
@@ -419,6 +430,7 @@ class Auto:
         without = moderate(*before) + offset
         gain = np.log(sigmoid(y * (moderate(*mixed) + offset)) / sigmoid(y * without))
         self.evidence[i] += h * gain
+        self.add_level_evidence(i, y, h, mixed, offset)
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
         self.levels[i].step(1.0, *step, self.level_variance)
@@ -476,9 +488,9 @@ class Auto:
         return self.levels[i].look(self.level_variance)[0], 0.0, 0.0
 
     def estimate(self):
-        found = [self.evidence_of(j) for j in range(self.d + 1)]
-        slopes = np.sum(found[: self.d], axis=0)
-        self.level_variance = expected(self.level_grid, found[self.d], self.level_start)
+        found = [self.evidence_of(j) for j in range(self.d)]
+        slopes = np.sum(found, axis=0)
+        self.level_variance = expected(self.level_grid, self.level_evidence, self.level_start)
         self.slope_variance = expected(self.slope_grid, slopes, self.slope_start)
         for j in [j for j in self.joint if j < self.d]:
             own = found[j] - self.counted[j]
@@ -499,7 +511,7 @@ class AutoNumber(Auto):
         self.origin = self.total = self.squares = 0.0  # of the answers
         self.own_levels = [Belief([1.0]) for _ in range(m)]
         self.last = np.zeros((m, 2))  # residual, answer
-        self.sums = np.zeros((d + 1, 4))  # evidence of each feature's slopes, and of levels
+        self.sums = np.zeros((d, 4))  # evidence of each feature's slopes
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
         self.task_noise, self.noise_slope = np.zeros((m, 2)), 0.0  # squares, events
         below = np.array([erf(edge / np.sqrt(2)) for edge in EDGES])
@@ -680,7 +692,8 @@ class AutoNumber(Auto):
         """A step (a, b) on an error, whose variance is in units V, and the noise after it."""
         noise, e2 = self.noise[name], error**2 / self.variance()
         total = variance + noise
-        trust = (FREEDOM + 1) / (FREEDOM + e2 / total)
+        freedom = STACKING_FREEDOM if name in ("live", "frozen") else FREEDOM
+        trust = (freedom + 1) / (freedom + e2 / total)
         b = 1 / (variance + max(noise / (trust * h), 1e-10 * size))
         found = trust * e2 * (noise / total) ** 2 + variance * noise / total
         pace = min(1.0, h * max(2 / (self.answers + 2), 1e-3))
@@ -732,6 +745,7 @@ class AutoNumber(Auto):
         gain = self.loss("mixed", y - without, mixed[1])
         gain -= self.loss("mixed", y - mixed[0], mixed[1])
         self.evidence[i] += h * gain
+        self.add_level_evidence(i, y, h, mixed)
         steps = {}
         for name, (mean, variance) in {"own": own, "mixed": mixed, "shared": shared}.items():
             steps[name], self.noise[name] = self.student(name, y - mean, variance, h, size)
@@ -741,16 +755,19 @@ class AutoNumber(Auto):
         self.mixed.step(one, *steps["mixed"], self.joint)
         a, b = steps["mixed"]
         self.score(a / np.sqrt(b * V))
-        for j in np.flatnonzero(one[: self.d + 1]):
-            level = j == self.d
-            weight = self.levels[i] if level else self.slopes[i][j]
-            grid = self.level_grid if level else self.slope_grid
-            self.sums[j] -= evidence(grid, [weight], V)
-            weight.step(one[j], *steps["mixed"], self.level_variance if level else priors[j])
-            self.sums[j] += evidence(grid, [weight], V)
+        self.levels[i].step(1.0, *steps["mixed"], self.level_variance)
+        for j in np.flatnonzero(x):
+            weight = self.slopes[i][j]
+            self.sums[j] -= evidence(self.slope_grid, [weight], V)
+            weight.step(x[j], *steps["mixed"], priors[j])
+            self.sums[j] += evidence(self.slope_grid, [weight], V)
 
     def evidence_of(self, j):
         return self.sums[j].copy()
+
+    def log_likelihood(self, y, mean, variance, offset):
+        scale = variance + self.noise["mixed"]
+        return -self.loss("mixed", y - mean, variance) - 0.5 * np.log(scale)
 
     def task_copy(self, i):
         level = self.levels[i].look(self.level_variance)[0]

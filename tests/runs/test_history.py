@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import romco
 from romco.cli.main import app
+from romco.model.rows import Rows
 from romco.server.protocol import LearnRequest, PredictRequest
 from tests.server.conftest import opened
 
@@ -286,7 +287,7 @@ def test_a_file_is_learned_as_rows_are_and_predict_evaluate_explain_follow(tmp_p
     said = run("predict", source, "--model", tmp_path / "m.romco", "--format", "csv")
     assert len(said.splitlines()) >= N
     found = json.loads(run("evaluate", source, "--model", tmp_path / "m.romco", "--json"))
-    followed = same.engine.predict_and_observe(rows, TASKS, None, words(LABELS))
+    followed = same.engine.predict_and_observe(Rows(rows, TASKS, words(LABELS)))
     right = (followed.margins >= 0.0) == LABELS
     assert found["error"] == pytest.approx(1.0 - right.mean())
     reasons = romco.reasons(made, rows[-1], TASKS[-1])

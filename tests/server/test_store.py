@@ -347,15 +347,43 @@ def test_the_log_gives_back_every_bit(x, y, task):
     assert repr((back.task, back.x, back.y)) == repr((task, x, y))
 
 
+def test_a_row_is_read_once_for_its_check_and_for_learning(tmp_path, monkeypatch):
+    rows = [{"town": town, "age": age} for town in ("Rome", "Bonn") for age in (1.0, 2.0, 7.0)]
+    labels = ["yes", "no", "yes", "no", "no", "yes"]
+
+    def towns():
+        made = Model("pa-unique", classes=("no", "yes"))
+        made.learn(rows, labels, ["ann"] * 6)
+        return made
+
+    counted, real = [], ServedModel.encode_to_learn
+
+    def counting(self, some):
+        counted.extend(some)
+        return real(self, some)
+
+    monkeypatch.setattr(ServedModel, "encode_to_learn", counting)
+    more = [*rows, {"town": "Oslo", "age": None}]
+    with opened(tmp_path, towns) as service:
+        with held(service):
+            futures = [service.learn([Lesson("yes", task="bob", x=row)]) for row in more]
+        assert [future.result()[0].status for future in futures] == ["applied"] * 7
+        assert counted == more
+        expected = towns()
+        expected.learn(more, ["yes"] * 7, ["bob"] * 7)
+        (told,), _ = service.served.respond([PredictRequest("bob", more[-1])])
+        assert told.margin == expected.margins([more[-1]], ["bob"])[0]
+
+
 def test_a_duplicate_of_what_could_not_be_learned_is_not_called_learned(tmp_path, monkeypatch):
     """Both are in one group: the first looks good until its turn comes."""
     real, failed = ServedModel._learn_events, []
 
-    def fails(self, events):
+    def fails(self, events, rows):
         if events[0].id == STREAM[0].id and len(failed) < 2:  # together, then alone
             failed.append(True)
             raise ValueError("cannot be learned after all")
-        return real(self, events)
+        return real(self, events, rows)
 
     monkeypatch.setattr(ServedModel, "_learn_events", fails)
     with opened(tmp_path, model) as service:

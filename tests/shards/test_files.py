@@ -67,7 +67,7 @@ def test_shards_that_read_by_themselves_equal_shards_that_are_fed(tmp_path, engi
     x, y, task = STREAM
     plain = Shards("romco-auto", 3, Hashed(2**BITS), classes=("no", "yes"), every=20)
     wrong = (plain.learn(x, y, task) >= 0) != (np.array(y) == "yes")
-    assert last.wrong == wrong.sum()
+    assert last.loss == wrong.sum()
 
 
 def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
@@ -156,7 +156,7 @@ def test_a_history_is_split_and_merged_without_loss_and_within_its_limit():
     model.learn(rows, y, task)
     model.forget("user 3")
     past = model.engine.history
-    merged = merge_histories(split_history(past, 3), 100)
+    merged = merge_histories(split_history(past, 3), 100, numeric=False)
     encoded = model.features.encode(rows, False)
     context = (history.context(task, encoded, None) for history in (past, merged))
     np.testing.assert_array_equal(*context)
@@ -259,7 +259,7 @@ def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
     parts = [ShardReader(given, 3, k, FilePosition()) for k in range(3)]
     found = [part.read(10**6) for part in parts]
     assert [rows for _, rows in found] == [260] * 3
-    tasks = [[task for one in own for task in one.tasks] for own, _ in found]
+    tasks = [[task for one in own for task in one.task] for own, _ in found]
     assert sum(map(len, tasks)) == 260
     assert sum(len(set(own)) for own in tasks) == len({task for own in tasks for task in own})
     for at in (5, 90, 101, 200):
@@ -267,7 +267,7 @@ def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
         own, _ = again.read(at)
         again.close()
         rest, _ = ShardReader(given, 3, 1, again.position).read(10**6)
-        assert [task for one in own + rest for task in one.tasks] == tasks[1]
+        assert [task for one in own + rest for task in one.task] == tasks[1]
         whole = [np.concatenate([one.y for one in part]) for part in (own + rest, found[1][0])]
         np.testing.assert_array_equal(*whole)
 
@@ -329,9 +329,9 @@ def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(
         romco.load(tmp_path / "threads.romco").margins(x, task), fed.model().margins(x, task)
     )
-    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "number")
+    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "classes")
     assert code
-    assert "--shards goes with two classes only" in said
+    assert "--shards goes with two classes and numbers" in said
     code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
     assert code
     assert "of one SOURCE" in said
@@ -346,7 +346,7 @@ def shares(given, n, piece=7):
             own, passed = part.read(piece)
             rows += passed
             for one in own:
-                tasks += one.tasks
+                tasks += one.task
                 sides += one.y.tolist()
         found.append((list(zip(tasks, sides, strict=True)), rows, part.skipped))
     return found
@@ -416,14 +416,14 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
     "told",
     [
         *(None, [], 7, {}, {"position": [0, 0]}),
-        {"position": [0, 1, 2], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [-1, 0], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [0, 2**0.5], "paths": ["1.csv"], "wrong": 0, "skipped": 0},
-        {"position": [9, 0], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": [["1.csv"]], "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": "1.csv", "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": [], "wrong": "many", "skipped": 0},
-        {"position": [0, 0], "paths": [], "wrong": 0, "skipped": -1},
+        {"position": [0, 1, 2], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [-1, 0], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [0, 2**0.5], "paths": ["1.csv"], "loss": 0, "skipped": 0},
+        {"position": [9, 0], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [["1.csv"]], "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": "1.csv", "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [], "loss": "many", "skipped": 0},
+        {"position": [0, 0], "paths": [], "loss": 0, "skipped": -1},
     ],
     ids=str,
 )
@@ -448,7 +448,7 @@ def test_bad_rows_of_parquet_are_skipped_by_their_shard_alone(tmp_path):
     read = [reader.read(60) for reader in readers]
     read += [reader.read(60) for reader in readers]
     tasks = [
-        [task for rows, _ in read[k::3] for part in rows for task in part.tasks] for k in range(3)
+        [task for rows, _ in read[k::3] for part in rows for task in part.task] for k in range(3)
     ]
     assert [done for _, done in read] == [60] * 3 + [30] * 3
     assert sum(map(len, tasks)) == 88

@@ -4,18 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from romco.io.schema import (
-    Column,
-    Schema,
-    category_columns,
-    names_columns,
-    take_groupings,
-)
+from romco.io.frames import category_columns
+from romco.io.groupings import names_columns, take_groupings
+from romco.io.inference import Column
+from romco.io.schema import Schema
 from romco.model.names import Id, from_json, to_json
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
 
 
@@ -71,7 +67,7 @@ def _is_numeric(column: Any) -> bool:
 def split_off(X: Any, column: str | int | list[str]) -> tuple[Any, Any]:
     """X without a column, and that column: by name in a frame, by number in an array.
 
-    Several columns of a frame are groupings, see :func:`romco.io.schema.take_groupings`.
+    Several columns of a frame are groupings, see :func:`romco.io.groupings.take_groupings`.
 
     >>> split_off(np.array([[0.5, 7.0], [0.25, 8.0]]), -1)
     (array([[0.5 ],
@@ -160,16 +156,16 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
     return weight if class_weight is None else weight * _of_classes(class_weight, y)
 
 
-def _checked(sample_weight: Any, n: int) -> Numbers:
+def _checked(sample_weight: Any, n: int) -> Floats:
     from sklearn.utils.validation import _check_sample_weight
 
-    weights: Numbers = _check_sample_weight(
+    weights: Floats = _check_sample_weight(
         sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
     )
     return weights
 
 
-def _of_classes(class_weight: Any, y: Any) -> Numbers:
+def _of_classes(class_weight: Any, y: Any) -> Floats:
     """Return the weight of the class of each row, by label or "balanced"."""
     labels, number, count = np.unique(y, return_inverse=True, return_counts=True)
     if isinstance(class_weight, str):

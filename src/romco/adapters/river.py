@@ -17,10 +17,10 @@ from romco.adapters.common import (
     split_off,
     tasks_of,
 )
-from romco.io.schema import take_groupings
+from romco.io.groupings import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
-from romco.model.engine import one_offset
+from romco.model.rows import Rows
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
@@ -218,7 +218,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
         engine = self._live_model().engine
-        probabilities = engine.probabilities(*self._split_many(X, task), offset)
+        probabilities = engine.probabilities(Rows(*self._split_many(X, task), offset=offset))
         if probabilities.ndim == 1:
             probabilities = np.column_stack([1.0 - probabilities, probabilities])
         return _frame(X, dict(zip(classes, probabilities.T, strict=True)))
@@ -266,9 +266,8 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         offset: float | None = None,
     ) -> tuple[float, float]:
         """Bounds within which a share ``level`` of the numbers of such events will be."""
-        x, task = self._split_one(x, task)
-        bounds = self.model.intervals([x], [task], level, offset=one_offset(offset))
-        low, high = bounds[0].tolist()
+        row = Rows.of_one(*self._split_one(x, task), offset=offset)
+        low, high = self.model.engine.intervals(row, level)[0].tolist()
         return low, high
 
 

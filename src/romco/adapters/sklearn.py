@@ -1,6 +1,7 @@
 """A scikit-learn classifier and a regressor that take ``task=``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,25 +30,23 @@ from romco.adapters.common import (
     weights_of_rows,
 )
 from romco.explanations.explanation import TaskWeights
-from romco.io.schema import (
-    category_columns,
-    expand_groupings,
-    rows_of,
-    schema_of_groupings,
-)
+from romco.io.frames import category_columns, rows_of
+from romco.io.groupings import expand_groupings
+from romco.io.schema import schema_of_groupings
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
-from romco.model.engine import GivenRows, predict
+from romco.model.body import predict
 from romco.model.features import Sparse
 from romco.model.fitting import fit, learn_weighted
 from romco.model.names import as_array
+from romco.model.rows import Rows
 from romco.parameters import whole
+from romco.typing import Floats
 
 if TYPE_CHECKING:
     from romco.explanations import Explanation, Reasons
 
-Numbers = NDArray[np.float64]
 ONLY_TASK = "all"  # the one task of a model that was fitted without tasks
 TOO_LARGE = "a whole number is too large for a computer to calculate with: scale or drop it"
 PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
@@ -96,12 +95,13 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
         """Learn rows from scratch, as :meth:`romco.Model.fit` does."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y, list(dict.fromkeys(task)))
-        random = check_random_state(self.random_state) if self.shuffle else None
-        fit(model.engine, GivenRows(X, y, task, weight, offset), random, self.epochs)
-        self.model_ = model
+        with self._all_or_nothing():
+            X, y, task = self._read_labelled(X, y, task, first=True)
+            weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+            model = self._new(y, list(dict.fromkeys(task)))
+            random = check_random_state(self.random_state) if self.shuffle else None
+            fit(model.engine, Rows(X, task, y, weight, offset), random, self.epochs)
+            self.model_ = model
         return self
 
     def _partial_fit(
@@ -114,16 +114,27 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             return self
         first = not hasattr(self, "model_")
         by_position = first and task is None and classes is not None and len(classes) == len(y)
-        X, y, task = self._read_labelled(X, y, task, first)
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y if classes is None else classes) if first else self.model_
-        if not self._numeric:
-            _check_known(y, model.classes, by_position)
-        learn_weighted(model.engine, GivenRows(X, y, task, weight, offset))
-        self.model_ = model
+        with self._all_or_nothing():
+            X, y, task = self._read_labelled(X, y, task, first)
+            if isinstance(self.class_weight, str):
+                raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
+            weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+            model = self._new(y if classes is None else classes) if first else self.model_
+            if not self._numeric:
+                _check_known(y, model.classes, by_position)
+            learn_weighted(model.engine, Rows(X, task, y, weight, offset))
+            self.model_ = model
         return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Let the estimator be as it was where rows are refused: reading them sets attributes."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.
@@ -161,44 +172,44 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         return as_array(self.fitted_model().tasks)
 
     @property
-    def coef_(self) -> Numbers:
+    def coef_(self) -> Floats:
         """W as one row per task (m, d): answers are X @ coef_[i] + intercept_[i] for task i.
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self.fitted_model().engine.target.turn
-        return self._rows(lambda learner: turn * _linear(learner).weights())
+        sign = self.fitted_model().engine.target.sign
+        return self._rows(lambda learner: sign * _linear(learner).weights())
 
     @property
-    def intercept_(self) -> Numbers:
+    def intercept_(self) -> Floats:
         """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
         model = self.fitted_model()
         with model.engine.at_rest() as learner:
             numbers = model.engine.tasks.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
-            return model.engine.target.turn * predict(_linear(learner), zeros, numbers)
+            return model.engine.target.sign * predict(_linear(learner), zeros, numbers)
 
     @property
-    def shared_(self) -> Numbers:
+    def shared_(self) -> Floats:
         """U as one row per task (m, d)."""
         return self._rows(lambda learner: _decomposed(learner).shared())
 
     @property
-    def personal_(self) -> Numbers:
+    def personal_(self) -> Floats:
         """V as one row per task (m, d)."""
         return self._rows(lambda learner: _decomposed(learner).personal())
 
     @property
-    def singular_values_(self) -> Numbers:
+    def singular_values_(self) -> Floats:
         """Singular values of U, largest first."""
         return self._parts().spectrum
 
     @property
-    def personal_norms_(self) -> Numbers:
+    def personal_norms_(self) -> Floats:
         """Length of each task's row of V (m,)."""
         return self._parts().personal()
 
-    def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
+    def _rows(self, read: Callable[[Learner], Floats]) -> Floats:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
         model = self.fitted_model()
         with model.engine.at_rest() as learner:
@@ -251,7 +262,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         label = y[0].item() if isinstance(y[0], np.generic) else y[0]
         return self.model_.engine.learn_event(X, label, name) is not NotImplemented
 
-    def _margins(self, X: Any, task: Any, offset: Any) -> Numbers:
+    def _margins(self, X: Any, task: Any, offset: Any) -> Floats:
         """Return margins of rows; that of one plain row by the compiled step."""
         name = self._one_task(X, task) if offset is None else None
         if name is not None:
@@ -567,7 +578,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Predicting
 
-    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> Floats:
         """Return margins (n,), positive for ``classes_[1]``; log-probabilities (n, K) of many."""
         return self._margins(X, task, offset)
 
@@ -578,7 +589,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             return self.classes_[margins.shape[1] - 1 - np.argmax(margins[:, ::-1], axis=1)]
         return self.classes_[(margins >= 0.0).astype(np.intp)]
 
-    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> Floats:
         """Probabilities (n, K) of ``classes_``; of two, 1 / (1 + exp(-a margin)) for the second.
 
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
@@ -666,13 +677,13 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         """Learn rows one after the other in the order given; tasks may be new."""
         return self._partial_fit(X, y, task, sample_weight, offset)
 
-    def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> Floats:
         """Return the number of each row (n,)."""
         return self._margins(X, task, offset)
 
     def predict_interval(
         self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
-    ) -> Numbers:
+    ) -> Floats:
         """Bounds within which a share ``level`` of the numbers of such rows will be."""
         return self.fitted_model().intervals(*self._read_rows(X, task), level, offset=offset)
 
@@ -681,14 +692,14 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
 
     _numeric = True
 
-    def _checked_answers(self, y: Any) -> Numbers:
+    def _checked_answers(self, y: Any) -> Floats:
         try:
-            numbers: Numbers = check_array(y, ensure_2d=False, dtype=np.float64)
+            numbers: Floats = check_array(y, ensure_2d=False, dtype=np.float64)
         except OverflowError:
             raise ValueError(TOO_LARGE) from None
         return numbers
 
-    def _plain_answers(self, y: Any, n: int) -> Numbers | None:
+    def _plain_answers(self, y: Any, n: int) -> Floats | None:
         if type(y) is list and {type(number) for number in y} <= {int, float}:
             y = np.array(y, dtype=np.float64)
         plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)

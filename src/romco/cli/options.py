@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from romco.io.formats import FORMATS, format_of
-from romco.io.schema import Schema, split_groupings
+from romco.io.groupings import split_groupings
+from romco.io.schema import Schema
 from romco.model import Hashed, Model
 from romco.model.names import canonical_name
 from romco.model.target import Kind

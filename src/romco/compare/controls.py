@@ -19,13 +19,15 @@ from romco.learners import LEARNERS, Learner, learner
 from romco.learners.capabilities import GivesProbabilities
 from romco.learners.registry import number_learner
 from romco.model import Model, Scale
-from romco.model.engine import Engine, GivenRows, join_predictions
+from romco.model.engine import Engine
+from romco.model.rows import Rows
 from romco.model.target import Predictions as EngineAnswers
 from romco.model.target import logistic
+from romco.model.transaction import join_predictions
 from romco.rounds import Features, Rounds
 from romco.streams import Stream
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 ENGINE = "romco-auto"
 AT_ONCE = Delay()
 
@@ -70,7 +72,7 @@ MEANINGS = {
 class Predictions:
     """Probabilities (n, K), or numbers (n,), each made before its answer was known."""
 
-    values: Numbers
+    values: Floats
     seconds: float
     learner: Learner | None = None  # as it is at the end
     tasks: Sequence[int] | None = None  # the learner's number of each task; None: as in the stream
@@ -119,7 +121,7 @@ def predict(
 
 def _predict(
     row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
-) -> tuple[Numbers, Learner | None]:
+) -> tuple[Floats, Learner | None]:
     task, x, y, _, offset = rounds.events
     known = known_labels(rounds, delay)
     group = np.zeros_like(task) if row in (*IGNORE_TASK, ONE_HOT) else task
@@ -144,7 +146,7 @@ def _predict(
 
 def _by_model(
     stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
-) -> tuple[Numbers, Model]:
+) -> tuple[Floats, Model]:
     """Predict by :class:`romco.Model`, so that figures are those of ``romco learn``."""
     target: Any = {0: "number", 1: "two classes"}.get(stream.answers, "classes")
     classes = stream.labels if stream.answers == 1 else None
@@ -153,7 +155,7 @@ def _by_model(
     names = y
     if stream.answers:
         names = np.array(stream.labels, dtype=object)[class_numbers(stream, y)]
-    rows = GivenRows(_named(x), names, task, offset=offset)
+    rows = Rows(_named(x), task, names, offset=offset)
     found = _answers(model.engine, rounds, rows, delay)
     if stream.answers == 0:
         return found.margins, model
@@ -177,11 +179,11 @@ def _named(x: Features) -> Encoded:
     return Encoded(values, numbers, sparse.indptr.astype(np.int64), lexicon)
 
 
-def _answers(engine: Engine, rounds: Rounds, whole: GivenRows, delay: Delay) -> EngineAnswers:
+def _answers(engine: Engine, rounds: Rounds, whole: Rows, delay: Delay) -> EngineAnswers:
     """Predict rounds, and learn each once its labels are known."""
     starts = (rounds.starts - rounds.starts[0]).tolist()
     if not delay.is_late and len(rounds) == starts[-1]:
-        return engine.predict_and_learn(whole.x, whole.y, whole.task, offset=whole.offset)
+        return engine.predict_and_learn(whole)
     parts = []
     pending: deque[tuple[int, Any]] = deque()  # rounds with their prediction context
     for k, known in enumerate(delay.known_before(starts).tolist()):
@@ -189,20 +191,18 @@ def _answers(engine: Engine, rounds: Rounds, whole: GivenRows, delay: Delay) -> 
             at, context = pending.popleft()
             some = whole.select(np.arange(starts[at], starts[at + 1]))
             late = some._replace(context=context)
-            engine.predict_and_learn(**late._asdict(), together=len(late.y) > 1)
+            engine.predict_and_learn(late, together=len(late.y) > 1)
         some = whole.select(np.arange(starts[k], starts[k + 1]))
         engine.live = True
-        found = engine.margins_and_context(some.x, some.task, some.offset)
+        found = engine.margins_and_context(some)
         engine.live = False
-        chances = found.margins
-        if engine.target.kind != "number":
-            chances = engine.probability_of(found.margins)
+        chances = found.margins if found.probabilities is None else found.probabilities
         parts.append(EngineAnswers(found.margins, chances))
         pending.append((k, found.context if delay.is_late else None))
     return join_predictions(parts)
 
 
-def class_numbers(stream: Stream, y: Numbers) -> NDArray[np.intp]:
+def class_numbers(stream: Stream, y: Floats) -> NDArray[np.intp]:
     """Return the answers as class numbers: 0 and 1 for -1 and +1."""
     if stream.answers == 1:
         return (y > 0).astype(np.intp)
@@ -210,8 +210,8 @@ def class_numbers(stream: Stream, y: Numbers) -> NDArray[np.intp]:
 
 
 def _from_answers(
-    row: str, stream: Stream, task: NDArray[np.int64], y: Numbers, known: NDArray[np.intp]
-) -> Numbers:
+    row: str, stream: Stream, task: NDArray[np.int64], y: Floats, known: NDArray[np.intp]
+) -> Floats:
     if stream.answers == 0:
         if row == FREQUENCY:
             return baselines.mean(y, known)
@@ -227,10 +227,10 @@ def _regression(
     stream: Stream,
     group: NDArray[np.int64],
     x: Features,
-    y: Numbers,
-    offset: Numbers | None,
+    y: Floats,
+    offset: Floats | None,
     known: NDArray[np.intp],
-) -> Numbers:
+) -> Floats:
     """Regression of each group on its own; it begins with the offset, else the overall rate."""
     if stream.answers == 0:
         origin = y[0]  # one answer tells the level
@@ -255,7 +255,7 @@ def _learned(
     rounds: Rounds,
     parameters: Mapping[str, Any],
     delay: Delay,
-) -> tuple[Numbers, Learner]:
+) -> tuple[Floats, Learner]:
     """Replay a learner; its scores become probabilities, or are numbers already."""
     shape, y = (rounds.events.x.shape[1], n_tasks), rounds.events.y
     if stream.answers == 0:
@@ -273,13 +273,13 @@ def _learned(
     return np.column_stack([1.0 - positive, positive]), model
 
 
-def _replay(model: Learner, rounds: Rounds, delay: Delay) -> Numbers:
+def _replay(model: Learner, rounds: Rounds, delay: Delay) -> Floats:
     if delay.is_late:
         return LabelLoop(model, None, delay).run(rounds)
     return model.replay(rounds)
 
 
-def _platt_scaled(margins: Numbers, y: Numbers, known: NDArray[np.intp]) -> Numbers:
+def _platt_scaled(margins: Floats, y: Floats, known: NDArray[np.intp]) -> Floats:
     """Log-odds of margins by a factor learned along the stream, as :class:`romco.Model` does."""
     scale = Scale()
     factors = [scale.log_a]
@@ -302,11 +302,11 @@ PROBIT = np.pi / 8.0  # MacKay's factor: margins shrink by their variance
 def regress(
     group: NDArray[np.int64],
     x: Features,
-    y: Numbers,
-    offset: Numbers,
+    y: Floats,
+    offset: Floats,
     target: str,
     known: NDArray[np.intp] | None = None,
-) -> Numbers:
+) -> Floats:
     """Predict each event from the earlier events of its group, one regression per group.
 
     Logistic regression for "two classes", softmax regression for "classes" and linear regression
@@ -340,7 +340,7 @@ def regress(
     return predicted
 
 
-def _scaled(x: Features) -> Numbers | csr_array:
+def _scaled(x: Features) -> Floats | csr_array:
     """Scaled columns and a last one of ones."""
     n, d = x.shape
     if d <= MAX_DENSE_COLUMNS:
@@ -366,7 +366,7 @@ class _Mixture:
         self.target = target
         self.evidence = np.zeros(len(PRIOR_VARIANCES))
 
-    def predict(self, margins: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:
+    def predict(self, margins: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return predictions of each prior (S, K), and their average (K,)."""
         each = margins
         if self.target != "number":
@@ -379,7 +379,7 @@ class _Mixture:
         weight = np.exp(self.evidence - self.evidence.max())
         return each, (weight / weight.sum()) @ each
 
-    def learn(self, each: Numbers, y: float) -> tuple[Numbers, Numbers]:
+    def learn(self, each: Floats, y: float) -> tuple[Floats, Floats]:
         """Update the evidence; return gradients and curvatures (S, K) at the true answer."""
         if self.target == "number":
             error = each - y
@@ -396,11 +396,11 @@ class _Mixture:
         return gradient, each * (1.0 - each)
 
 
-Look = Callable[[int], tuple[Any, Numbers]]  # an event: what to learn it by, and its prediction
+Look = Callable[[int], tuple[Any, Floats]]  # an event: what to learn it by, and its prediction
 Learn = Callable[[int, Any, float], None]
 
 
-def _dense(z: Numbers, offset: Numbers, target: str) -> tuple[Look, Learn]:
+def _dense(z: Floats, offset: Floats, target: str) -> tuple[Look, Learn]:
     """One regression with a full covariance matrix, where it is small enough."""
     _, d = z.shape
     k = offset.shape[1]
@@ -413,7 +413,7 @@ def _dense(z: Numbers, offset: Numbers, target: str) -> tuple[Look, Learn]:
     covariance = np.repeat((prior[:, :, None] * np.eye(d))[:, None], k, axis=1)
     mixture = _Mixture(target)
 
-    def look(e: int) -> tuple[Any, Numbers]:
+    def look(e: int) -> tuple[Any, Floats]:
         direction = covariance @ z[e]  # (s, k, d)
         variance = direction @ z[e]
         each, mean = mixture.predict(offset[e] + w @ z[e], variance)
@@ -431,7 +431,7 @@ def _dense(z: Numbers, offset: Numbers, target: str) -> tuple[Look, Learn]:
     return look, learn
 
 
-def _sparse(z: csr_array, offset: Numbers, target: str) -> tuple[Look, Learn]:
+def _sparse(z: csr_array, offset: Floats, target: str) -> tuple[Look, Learn]:
     """One regression with the variances of the weights alone, on the columns that occur."""
     columns, column_of = np.unique(z.indices, return_inverse=True)
     k = offset.shape[1]
@@ -443,7 +443,7 @@ def _sparse(z: csr_array, offset: Numbers, target: str) -> tuple[Look, Learn]:
     mixture = _Mixture(target)
     starts = z.indptr.tolist()
 
-    def look(e: int) -> tuple[Any, Numbers]:
+    def look(e: int) -> tuple[Any, Floats]:
         at = column_of[starts[e] : starts[e + 1]]
         values = z.data[starts[e] : starts[e + 1]]
         margins = offset[e] + w[..., at] @ values

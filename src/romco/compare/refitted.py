@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from romco.rounds import Features
 from romco.streams import Stream
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 GROWTH = 1.25  # a model is fitted again once it can learn from so many times as many events
 TREES_GROWTH = 1.5  # trees take longer
@@ -68,8 +68,8 @@ def standardised(x: Features) -> Features:
 
 
 def regress(
-    stream: Stream, group: NDArray[np.int64], x: Features, y: Numbers, known: Places, begin: Numbers
-) -> Numbers:
+    stream: Stream, group: NDArray[np.int64], x: Features, y: Floats, known: Places, begin: Floats
+) -> Floats:
     """Predict by scikit-learn's logistic or ridge regression with its defaults, one per group.
 
     ``y`` (n,) are class numbers or numbers. Each event is predicted from those of its group among
@@ -89,8 +89,8 @@ def regress(
 
 
 def boost(
-    stream: Stream, task: NDArray[np.int64], x: Features, y: Numbers, known: Places, begin: Numbers
-) -> Numbers:
+    stream: Stream, task: NDArray[np.int64], x: Features, y: Floats, known: Places, begin: Floats
+) -> Floats:
     """Predict by one LightGBM with its defaults for all, the task as a category."""
     import lightgbm
 
@@ -117,11 +117,11 @@ def groups(group: NDArray[np.int64]) -> list[Places]:
 def _refit(
     make: Any,
     x: Any,
-    y: Numbers,
+    y: Floats,
     known: Places,
     growth: float,
     least: int,
-    predicted: Numbers,
+    predicted: Floats,
     members: Places,
 ) -> None:
     """Predict rows (n,) by models of the first ``known`` (n,), into ``predicted[members]``."""
@@ -143,7 +143,7 @@ def _refit(
         at = end
 
 
-def _fitted(make: Any, x: Any, y: Numbers, new: Any, classify: bool) -> Any:
+def _fitted(make: Any, x: Any, y: Floats, new: Any, classify: bool) -> Any:
     """Fit, and return the numbers of new rows, or classes and their probabilities."""
     if not classify:
         return make().fit(x, y).predict(new)

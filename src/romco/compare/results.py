@@ -29,8 +29,7 @@ from romco.learners.registry import number_learner
 from romco.rounds import Round, Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.stream import count_earlier
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Row:
         return next((run.failed for run in self.runs if run.failed), None)
 
     @cached_property
-    def losses(self) -> Numbers:
+    def losses(self) -> Floats:
         """Losses (shuffles, n) of each event: -log probability, or squared error; NaN unscored."""
         codes = [base64.b64decode(run.end["losses"]) for run in self.runs]
         return np.array([np.frombuffer(code, dtype="<f8") for code in codes])
@@ -114,7 +113,7 @@ class Row:
             return float(np.mean(values))
         return None
 
-    def by_experience(self) -> tuple[Numbers, Numbers, Numbers]:
+    def by_experience(self) -> tuple[Floats, Floats, Floats]:
         """First event, events and mean loss for 1, 2, 3-4, 5-8, ... events of a task."""
         counts = np.sum([run.end["experience"]["events"] for run in self.runs], axis=0)
         sums = np.sum([run.end["experience"]["loss"] for run in self.runs], axis=0)
@@ -186,8 +185,8 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
 
 
 def event_losses(
-    stream: Stream, y: Numbers, values: Numbers, known: NDArray[np.intp]
-) -> tuple[Numbers, Numbers]:
+    stream: Stream, y: Floats, values: Floats, known: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Loss and error (n,) of each event, predicted from the first ``known`` (n,) labels.
 
     The loss is NaN where nobody could predict: a number before any is known, or a class that is
@@ -210,7 +209,7 @@ def event_losses(
 
 
 def _score(
-    stream: Stream, events: Round, values: Numbers, scored: NDArray[np.bool_]
+    stream: Stream, events: Round, values: Floats, scored: NDArray[np.bool_]
 ) -> dict[str, Any]:
     if stream.answers == 0:
         score = Score("number")
@@ -245,12 +244,12 @@ def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
 
 
 def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
-    """Numbers of the events in the stream's own order, as the run read them."""
+    """Floats of the events in the stream's own order, as the run read them."""
     numbers = np.arange(stream.n_events, dtype=np.float64)[:, None]
     return ORDERS[run.order](replace(stream, x=numbers), run.seed).x[:, 0].astype(np.intp)
 
 
-def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[float]]:
+def _by_experience(task: NDArray[np.int64], losses: Floats) -> dict[str, list[float]]:
     """Events and summed losses by how many events of the task came before: 0, 1, 2-3, 4-7 ..."""
     bins = np.frexp(count_earlier(task))[1]
     scored = ~np.isnan(losses)

@@ -125,7 +125,7 @@ def gather(
         name,
         np.array(task, dtype=np.int64),
         x,
-        labels.turn * np.concatenate(y),
+        labels.sign * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
         tuple(map(str, labels.classes)),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),

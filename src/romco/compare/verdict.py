@@ -10,8 +10,8 @@ from scipy.stats import t as student
 from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK, REFITTED
 from romco.compare.refitted import groups
 from romco.compare.results import Row
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 MIN_GAIN = 0.01  # smaller parts of the loss are no difference worth speaking of
 MIN_CLUSTERS = 20  # tasks from which on they are the units of the interval
 TIME_BLOCKS = 20  # units where tasks are fewer: blocks of the file
@@ -109,7 +109,7 @@ def gain(new: Row, old: Row) -> Gain:
     return Gain(float(value), float(low), float(high))
 
 
-def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, float]:
+def _interval(differences: Floats, task: NDArray[np.int64]) -> tuple[float, float]:
     """Mean and half the width of its 95 % interval, from differences (shuffles, n)."""
     by_shuffle = np.ma.masked_invalid(differences).mean(axis=1).filled(0.0)
     each = _over_shuffles(differences)
@@ -125,7 +125,7 @@ def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, flo
     return mean, float(student.ppf(0.975, max(n - 1, 1)) * np.sqrt(variance))
 
 
-def _over_shuffles(losses: Numbers) -> Numbers:
+def _over_shuffles(losses: Floats) -> Floats:
     """Mean (n,) over shuffles; NaN where none counts."""
     return np.ma.masked_invalid(losses).mean(axis=0).filled(np.nan)
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
+
 Known = NDArray[np.intp] | None
 PRIOR_EVENTS = (0.1, 0.5, 2.0, 8.0, 32.0)  # strengths of the prior of a task, in events
 
@@ -34,7 +35,7 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
     return predicted
 
 
-def mean(y: Numbers, known: Known = None) -> Numbers:
+def mean(y: Floats, known: Known = None) -> Floats:
     """Mean of the numbers so far; 0 at first."""
     y = np.asarray(y, dtype=np.float64)
     n = len(y)
@@ -42,7 +43,7 @@ def mean(y: Numbers, known: Known = None) -> Numbers:
     return np.asarray(means[_known(known, n)])
 
 
-def class_rates(y: NDArray[Any], n_classes: int, known: Known = None) -> Numbers:
+def class_rates(y: NDArray[Any], n_classes: int, known: Known = None) -> Floats:
     """Frequency (n, K) of each class so far, one event of each added.
 
     >>> class_rates(np.array([0, 1]), 2).round(2)
@@ -57,7 +58,7 @@ def class_rates(y: NDArray[Any], n_classes: int, known: Known = None) -> Numbers
 
 def task_class_rates(
     y: NDArray[Any], task: Iterable[Any], n_classes: int, known: Known = None
-) -> Numbers:
+) -> Floats:
     """Frequency (n, K) of each class in the task's past, with the rate of all tasks as prior.
 
     Priors worth 0.1 to 32 events are averaged, each by how likely it made the past.
@@ -78,7 +79,7 @@ def task_class_rates(
     return np.asarray(np.einsum("pn,pnk->nk", weight / weight.sum(axis=0), each))
 
 
-def shrunk_task_mean(y: Numbers, task: Iterable[Any], known: Known = None) -> Numbers:
+def shrunk_task_mean(y: Floats, task: Iterable[Any], known: Known = None) -> Floats:
     """Mean of the task's past numbers, with the mean of all tasks as prior.
 
     The prior is worth 0.1 to 32 events: the one with the smallest squared error so far.
@@ -105,14 +106,14 @@ def _known(known: Known, n: int) -> NDArray[np.intp]:
     return np.arange(n) if known is None else known
 
 
-def _prefix_sums(values: Numbers) -> Numbers:
+def _prefix_sums(values: Floats) -> Floats:
     """Sums (n + 1, K) of the first 0, 1, ... n rows (n, K)."""
     return np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
 
 
 def _past_sums(
-    values: Numbers, task: NDArray[np.intp], known: NDArray[np.intp]
-) -> tuple[Numbers, NDArray[np.intp]]:
+    values: Floats, task: NDArray[np.intp], known: NDArray[np.intp]
+) -> tuple[Floats, NDArray[np.intp]]:
     """Sums (n, K) and counts (n,) over those events of each event's task that are known."""
     sums = np.empty_like(values)
     counts = np.empty(len(task), dtype=np.intp)

@@ -3,13 +3,11 @@
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.learners.capabilities import Decomposed
 from romco.losses import Hinge
 from romco.rounds import Round
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 class Metric(Protocol):
@@ -32,7 +30,7 @@ class Metric(Protocol):
     1
     """
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Add a round and the learner's output (n,) or (n, K) from before it was learned."""
 
     def value(self) -> Any:
@@ -52,18 +50,18 @@ class Confusion:
     def __init__(self, n_tasks: int) -> None:
         self.counts = np.zeros((n_tasks, 2, 2), dtype=np.int64)  # task, truth, answer
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Count a round with y -1 or +1 and its margins (n,)."""
         truth = (round.y > 0).astype(int)
         answer = (scores >= 0.0).astype(int)
         np.add.at(self.counts, (round.task, truth, answer), 1)
 
-    def error(self) -> Numbers:
+    def error(self) -> Floats:
         """Error rate (m,) of each task; NaN without events."""
         wrong = self.counts[:, 0, 1] + self.counts[:, 1, 0]
         return _ratio(wrong, self.counts.sum(axis=(1, 2)), empty=np.nan)
 
-    def f1(self, label: int) -> Numbers:
+    def f1(self, label: int) -> Floats:
         """F1 (m,) of the class +1 or -1; 0 where it is undefined, NaN without events."""
         c = int(label > 0)
         hit = self.counts[:, c, c]
@@ -103,7 +101,7 @@ class MeanLoss(_Mean):
     0.25
     """
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Add a round with y -1 or +1 and its margins (n,)."""
         self.total += float(Hinge().value(scores, round.y).sum())
         self.n += len(scores)
@@ -119,7 +117,7 @@ class Brier(_Mean):
     0.375
     """
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Add a round whose y are class numbers, with log-probabilities (n, K)."""
         distance = np.exp(scores)
         distance[np.arange(len(round.y)), round.y.astype(np.intp)] -= 1.0
@@ -139,7 +137,7 @@ class Coverage:
     def __init__(self) -> None:
         self.n, self.inside, self.width = 0, 0, 0.0
 
-    def add_bounds(self, y: Numbers, bounds: Numbers) -> None:
+    def add_bounds(self, y: Floats, bounds: Floats) -> None:
         """Count numbers (n,) and the bounds (n, 2) predicted before they were known."""
         self.n += len(y)
         self.inside += int(np.count_nonzero((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
@@ -163,7 +161,7 @@ class Structure:
     def __init__(self, learner: Decomposed) -> None:
         self.learner = learner
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Do nothing: the learner is read when the value is."""
 
     def value(self) -> dict[str, Any]:
@@ -180,17 +178,17 @@ class Structure:
         }
 
 
-def _ratio(over: Any, under: Any, empty: float) -> Numbers:
+def _ratio(over: Any, under: Any, empty: float) -> Floats:
     return np.divide(over, under, out=np.full(len(under), empty), where=under > 0)
 
 
-def _mean(values: Numbers) -> float:
+def _mean(values: Floats) -> float:
     numbers = values[~np.isnan(values)]
     if len(numbers):
         return float(numbers.mean())
     return float("nan")
 
 
-def _json_list(values: Numbers) -> list[float | None]:
+def _json_list(values: Floats) -> list[float | None]:
     """Plain floats for JSON; None in place of NaN."""
     return [None if np.isnan(v) else float(v) for v in values]

@@ -16,11 +16,11 @@ from romco.learners import Learner
 from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 # Time and order of arrival, events, margins of every task's model if the policy wanted them, and
 # the learner's prediction context (n, k) if it wants it back.
-Pending = tuple[float, int, Round, list[Numbers | None], Numbers | None]
+Pending = tuple[float, int, Round, list[Floats | None], Floats | None]
 
 
 class Delay:
@@ -36,8 +36,8 @@ class Delay:
 
     def __init__(self, events: int = 0) -> None:
         self.events = whole("delay", events, least=0)
-        self._now: Numbers | None = None
-        self._known: Numbers | None = None
+        self._now: Floats | None = None
+        self._known: Floats | None = None
 
     @classmethod
     def until(cls, now: ArrayLike, known: ArrayLike) -> Self:
@@ -66,7 +66,7 @@ class Delay:
             return float(event)
         return float(self._now[event])
 
-    def known(self, events: ArrayLike) -> Numbers:
+    def known(self, events: ArrayLike) -> Floats:
         """Times (n,) at which the labels of one round's events arrive, as :meth:`now` counts."""
         at = np.asarray(events)
         if self._known is not None:
@@ -106,7 +106,7 @@ class LabelLoop:
         self._pending: list[Pending] = []  # heap by time, then order
         self._added = 0
 
-    def run(self, rounds: Rounds) -> Numbers:
+    def run(self, rounds: Rounds) -> Floats:
         """Predict, then learn, a part of the stream; return its margins."""
         return np.concatenate([self._round(events) for events in rounds])
 
@@ -117,7 +117,7 @@ class LabelLoop:
         counts = {"asked": spent, "learned": self.learned, "share": share}
         return {**counts, **self.audit.summary()}
 
-    def _round(self, events: Round) -> Numbers:
+    def _round(self, events: Round) -> Floats:
         self._learn_until(self.delay.now(self.seen))
         margins = self.learner.predict(_unlabelled(events))
         mask = self._choose(events, margins)
@@ -130,7 +130,7 @@ class LabelLoop:
             self._learn_until(np.inf)
         return margins
 
-    def _choose(self, events: Round, margins: Numbers) -> NDArray[np.bool_]:
+    def _choose(self, events: Round, margins: Floats) -> NDArray[np.bool_]:
         """Mask (n,) of the events whose labels are asked for; all of them without a policy."""
         policy = self.policy
         if policy is None:
@@ -185,7 +185,7 @@ def _unlabelled(events: Round) -> Round:
     return events._replace(y=np.full(len(events.y), np.nan))
 
 
-def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:
+def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Floats:
     """Margins (m,) that the model of every task gives for the row of event e."""
     m = learner.n_tasks
     return learner.predict(Round(np.arange(m), events.x[[e] * m], np.full(m, np.nan)))

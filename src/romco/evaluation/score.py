@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.baselines import majority
-from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions, logistic
 from romco.rounds import Round
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 # Sums over events, by target. "baseline" is the most frequent label so far, or the mean so far;
 # "named" counts events whose class was known when it was predicted, "bounded" those with intervals.
@@ -60,7 +58,7 @@ class Score:
             raise ValueError(f"target must be one of {', '.join(COLUMNS)}; got {target!r}")
         self.target, self.curve = target, curve and target != "number"
         self._sums = np.zeros(len(COLUMNS[target]))
-        self._blocks: list[Numbers] = [np.zeros_like(self._sums)]
+        self._blocks: list[Floats] = [np.zeros_like(self._sums)]
         self._table: dict[str, Counter[str]] = {}  # true label: answered labels
         self._counts: Counter[str] = Counter()  # true labels
         self._seen = 0  # numbers, scored or not
@@ -71,12 +69,12 @@ class Score:
     @classmethod
     def of(cls, model: Any, saved: Any = None, curve: bool = True) -> "Score":
         """Score for the target of a model; continues from ``saved``, see :meth:`to_json`."""
-        target = model.engine.target.kind if isinstance(model, Model) else "two classes"
+        target = model.engine.target.kind
         if saved:
             return cls.from_json(saved)
         return cls(target, curve)
 
-    def add(self, round: Round, scores: Numbers) -> None:
+    def add(self, round: Round, scores: Floats) -> None:
         """Count a round and its margins (n,), log-probabilities (n, K), or numbers (n,)."""
         if self.target == "two classes":
             self.add_binary(round.y, scores, logistic(scores))
@@ -95,7 +93,7 @@ class Score:
         model: Any,
         labels: Sequence[Any],
         answers: Predictions,
-        bounds: Numbers | None = None,
+        bounds: Floats | None = None,
     ) -> None:
         """Count events by their labels, and the answers that ``model`` gave before.
 
@@ -120,7 +118,7 @@ class Score:
             names = ["" if label is None else str(canonical_name(label)) for label in answered]
             self._add_classes(truth, names, true, stated)
 
-    def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
+    def add_binary(self, y: Floats, margins: Floats, probabilities: Floats) -> None:
         """Count labels (n,), -1 or +1, their margins (n,), and P(+1) (n,) as predicted before."""
         positive = y > 0
         answers = margins >= 0
@@ -143,7 +141,7 @@ class Score:
             self._logits += np.bincount(bins, minlength=2 * AUC_BINS).reshape(2, AUC_BINS)
 
     def _add_classes(
-        self, truth: list[str], answers: Iterable[str], true: Numbers, stated: Numbers
+        self, truth: list[str], answers: Iterable[str], true: Floats, stated: Floats
     ) -> None:
         answered = list(answers)
         baseline = majority(truth, self._counts.copy())
@@ -156,7 +154,7 @@ class Score:
         if self.curve:
             self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
 
-    def add_numbers(self, y: Numbers, predicted: Numbers, bounds: Numbers | None = None) -> None:
+    def add_numbers(self, y: Floats, predicted: Floats, bounds: Floats | None = None) -> None:
         """Count numbers (n,), their predictions (n,), and intervals (n, 2), NaN for none."""
         means = np.empty(len(y))
         for i, number in enumerate(y.tolist()):
@@ -191,7 +189,7 @@ class Score:
             self._table.setdefault(truth, Counter())[answer] += count
             self._counts[truth] += count
 
-    def _add_stated(self, stated: Numbers, true: NDArray[np.bool_]) -> None:
+    def _add_stated(self, stated: Floats, true: NDArray[np.bool_]) -> None:
         n = len(self._bins)
         bins = np.concatenate([np.arange(n), np.minimum((stated * n).astype(np.intp), n - 1)])
         for k, numbers in enumerate((np.ones(len(stated)), stated, true)):
@@ -381,7 +379,7 @@ class Score:
         score._logits[:, bins] = _checked(counts, (2, len(used)), MAX_COUNT)
         return score
 
-    def _mean_of(self, name: str, sums: Numbers | None = None) -> float:
+    def _mean_of(self, name: str, sums: Floats | None = None) -> float:
         """Return the mean of a column, over all events or by other ``sums``."""
         if sums is None:
             sums = self._sums
@@ -395,7 +393,7 @@ class Score:
         return hits / max(self._counts[name] + answered, 1)
 
 
-def most_likely(scores: Numbers) -> NDArray[np.intp]:
+def most_likely(scores: Floats) -> NDArray[np.intp]:
     """Class (n,) of the largest score; of equal ones the last, as a margin of 0 answers +1.
 
     >>> most_likely(np.array([[0.0, 0.0, -1.0]]))
@@ -404,18 +402,18 @@ def most_likely(scores: Numbers) -> NDArray[np.intp]:
     return scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1)
 
 
-def log_loss(probabilities: Numbers) -> Numbers:
+def log_loss(probabilities: Floats) -> Floats:
     """-log of probabilities (n,) given to what came true, at most 34.5."""
     return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
-def _accumulate(sums: Numbers, numbers: Numbers) -> Numbers:
+def _accumulate(sums: Floats, numbers: Floats) -> Floats:
     """Add numbers (k, n) to sums (k,) in turn: bits do not depend on how events are cut."""
     total = np.add.accumulate(np.concatenate([sums[:, None], numbers], axis=1), axis=1)
     return total[:, -1].copy()
 
 
-def _logit_bin(probabilities: Numbers) -> NDArray[np.intp]:
+def _logit_bin(probabilities: Floats) -> NDArray[np.intp]:
     """Bin of each probability in equal steps of its log-odds, fine for rare positives."""
     p = np.clip(probabilities, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     logit = np.clip(np.log(p / (1.0 - p)), -MAX_LOGIT, MAX_LOGIT)
@@ -423,7 +421,7 @@ def _logit_bin(probabilities: Numbers) -> NDArray[np.intp]:
     return np.minimum(steps.astype(np.intp), AUC_BINS - 1)
 
 
-def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
+def _signs(model: Any, labels: Sequence[Any]) -> Floats:
     """-1 or +1 for each label (n,); NaN where the model does not know it."""
     numbers: dict[Any, float] = {}
     for label in set(labels):
@@ -432,7 +430,7 @@ def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
     return np.array(list(map(numbers.get, labels)), dtype=np.float64)
 
 
-def _checked(numbers: Any, shape: tuple[int, ...], limit: float) -> Numbers:
+def _checked(numbers: Any, shape: tuple[int, ...], limit: float) -> Floats:
     """Sums read from a file; ValueError unless they have this shape and lie in 0 .. limit."""
     array = np.array(numbers)
     if array.shape != shape or array.dtype.kind not in "fiu":

@@ -1,5 +1,7 @@
 """Attribution: parts of one event's margin by feature, shared and personal, which add up to it."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,19 +15,20 @@ from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
 from romco.model import Hashed, Model
-from romco.model.engine import as_round, predict
-from romco.model.features import Rows, Sparse, count_rows
+from romco.model.body import as_round, predict
+from romco.model.features import Matrix, Sparse, count_rows
 from romco.model.history import feature_name
 from romco.presentation.screen import inert
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # part of a feature's whole that is rounding
+TIMES = " * "  # between the names of two features that act together
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 MAX_LOG_ODDS = 500.0
 
 
 class Reason(NamedTuple):
-    """Part of a margin that one feature adds."""
+    """Part of a margin that one feature adds; or two, beyond what each of them adds."""
 
     feature: Any
     shared: float  # through the weights that tasks share
@@ -102,10 +105,12 @@ class Parts(NamedTuple):
     margin: float
     shared: csr_array  # (1, d)
     personal: csr_array  # (1, d)
+    products: Mapping[tuple[int, int], float] = {}  # of two columns
 
     def times(self, factor: float) -> "Parts":
         """Return all of them multiplied."""
-        return Parts(*(factor * part for part in self))
+        products = {pair: factor * part for pair, part in self.products.items()}
+        return Parts(factor * self.margin, factor * self.shared, factor * self.personal, products)
 
 
 class ExplainedTask(NamedTuple):
@@ -121,7 +126,7 @@ class ExplainedTask(NamedTuple):
             return None
         return learner.common(self.started)
 
-    def margins(self, learner: Learner, rows: Rows) -> Numbers:
+    def margins(self, learner: Learner, rows: Matrix) -> Floats:
         """Return the margins of rows of the task."""
         task = np.full(count_rows(rows), self.number)
         newcomer = self.newcomer(learner)
@@ -160,9 +165,9 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
         if not explained.known:  # make room for it, as a prediction does
             explained = ExplainedTask(engine.tasks.next, False)
             engine.make_room(0, explained.number + 1)
-            learner, counts = engine.body
-            if engine.starts_tasks and counts.n_started:
-                explained = explained._replace(started=Started(counts.started, counts.n_started))
+            learner = engine.learner
+            if engine.starts_tasks:
+                explained = explained._replace(started=engine.body.started)
         if isinstance(learner, Classes):
             label, parts = _of_classes(model, learner, rows, explained, label)
         else:
@@ -171,7 +176,7 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     return _named(model, x, parts, label, explained.known)
 
 
-def attribute(learner: Learner, rows: Rows, explained: ExplainedTask) -> Parts:
+def attribute(learner: Learner, rows: Matrix, explained: ExplainedTask) -> Parts:
     """Attribute the margin of one event of two classes, or the number predicted for it.
 
     Raises ValueError where the learner's margins are no sums over features.
@@ -180,13 +185,16 @@ def attribute(learner: Learner, rows: Rows, explained: ExplainedTask) -> Parts:
     if explained.newcomer(learner) is None:
         parts = learner.contributions(as_round(learner, rows, np.array([explained.number])))
         if parts is not None:
-            return Parts(margin, parts.shared, parts.personal)
+            products = {pair: float(part[0]) for pair, part in parts.products.items()}
+            return Parts(margin, parts.shared, parts.personal, products)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
     return Parts(margin, *_linear(learner, rows, explained))
 
 
-def _linear(learner: Learner, rows: Rows, explained: ExplainedTask) -> tuple[csr_array, csr_array]:
+def _linear(
+    learner: Learner, rows: Matrix, explained: ExplainedTask
+) -> tuple[csr_array, csr_array]:
     """Shared and personal part: the margin of each feature alone, beyond that of an empty row."""
     values, columns = _entries(rows)
     alone = Sparse(values, columns, np.array([0, *range(len(values) + 1)], dtype=np.int32))
@@ -207,7 +215,7 @@ def _linear(learner: Learner, rows: Rows, explained: ExplainedTask) -> tuple[csr
     )
 
 
-def _entries(rows: Rows) -> tuple[Numbers, NDArray[np.int32]]:
+def _entries(rows: Matrix) -> tuple[Floats, NDArray[np.int32]]:
     if isinstance(rows, Sparse):
         return rows.values, rows.columns
     columns = np.flatnonzero(rows[0]).astype(np.int32)
@@ -222,12 +230,12 @@ def _side(model: Model, label: Any) -> tuple[Any, float]:
             raise ValueError("numbers have no labels: leave label out")
         return None, 1.0
     if label is None or engine.two_classes.number_of(label) > 0.0:
-        return engine.target.positive, engine.target.turn
-    return label, -engine.target.turn
+        return engine.target.positive, engine.target.sign
+    return label, -engine.target.sign
 
 
 def _of_classes(
-    model: Model, learner: Classes, rows: Rows, explained: ExplainedTask, label: Any
+    model: Model, learner: Classes, rows: Matrix, explained: ExplainedTask, label: Any
 ) -> tuple[Any, Parts]:
     """Log-odds of a label against the rest.
 
@@ -238,6 +246,7 @@ def _of_classes(
         raise ValueError("the model knows fewer than two labels: learn another one first")
     at_once = learner.at_once()
     scores = explained.margins(learner, rows)[0]
+    products: Counter[tuple[int, int]] = Counter()
     target = model.engine.target
     if label is None:
         (label,) = target.labels_of(scores[None])
@@ -256,16 +265,19 @@ def _of_classes(
         odds = factors * [parts.margin for parts in each]
         shares = shares_of_pairs(learner, odds, at) * factors
         weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
-        shared, personal = (sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:])
-    return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal)
+        _, *both, found = zip(*weighted, strict=True)
+        shared, personal = (sum(parts[1:], parts[0]) for parts in both)
+        for one in found:
+            products.update(one)
+    return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal, products)
 
 
-def odds_against_rest(scores: Numbers, label: int) -> float:
+def odds_against_rest(scores: Floats, label: int) -> float:
     """Return log p / (1 - p) of a class, from log-probabilities (K,)."""
     return float(scores[label] - np.logaddexp.reduce(np.delete(scores, label)))
 
 
-def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
+def shares_of_pairs(learner: Classes, odds: Floats, label: int) -> Floats:
     r"""Return coefficients (P,) of the pairs' log-odds z (P,) in a class's log-odds L.
 
     .. math:: L(z) = L(0) + \sum_p c_p z_p, \qquad
@@ -278,7 +290,7 @@ def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
     return np.asarray(0.5 * WEIGHTS @ np.array(slopes))
 
 
-def shares_of_classes(scores: Numbers, label: int) -> Numbers:
+def shares_of_classes(scores: Floats, label: int) -> Floats:
     r"""Return coefficients (K,) of softmax scores in a class's log-odds: L = L(0) + sum c_k s_k.
 
     >>> scores = np.log([0.2, 0.5, 0.3])
@@ -291,7 +303,7 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
     return np.asarray(np.insert(-0.5 * WEIGHTS @ chances, label, 1.0))
 
 
-def _slopes(learner: Classes, odds: Numbers, label: int) -> Numbers:
+def _slopes(learner: Classes, odds: Floats, label: int) -> Floats:
     """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
     pairs = np.array(learner.pairs())
     power = 1.0
@@ -317,6 +329,10 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
         Reason(feature_name(model, j, names.get(j)), float(shared[j]), float(personal[j]))
         for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
     ]
+    for pair, part in parts.products.items():
+        if part != 0.0:
+            two = [str(feature_name(model, j, names.get(j))) for j in pair]
+            reasons.append(Reason(TIMES.join(two), part, 0.0))
     reasons.sort(key=lambda one: -abs(one.total))
     rest = parts.margin - float(sum(one.total for one in reasons))
     return Reasons(parts.margin, rest, tuple(reasons), label, known)

@@ -20,8 +20,7 @@ from romco.learners.capabilities import Posterior
 from romco.learners.numbers import AutoNumber
 from romco.model import Model
 from romco.model.features import Sparse
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 QUANTILE = 1.6448536269514722  # of a normal distribution: 90 % are within so many deviations
 EFFICIENCY = 0.55  # information that one pass keeps of two classes, found by simulation
@@ -50,8 +49,8 @@ class Term(NamedTuple):
 
     name: Any
     common: float
-    estimate: Numbers  # (L,) difference from common
-    error: Numbers  # (L,) standard error
+    estimate: Floats  # (L,) difference from common
+    error: Floats  # (L,) standard error
     variance: float  # between levels
 
 
@@ -157,7 +156,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     return pd.DataFrame(rows)
 
 
-def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information: float) -> Any:
+def shrink(mean: Floats, variance: Floats, prior: Floats | float, information: float) -> Any:
     """Return estimates, standard errors, common value and variance of levels.
 
     They are averages over the posterior of the deviation between levels, whose prior is uniform;
@@ -181,7 +180,7 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     # precision times the raw estimate
     score = np.where(informed, information * mean / variance, 0.0)
 
-    def fit(between: float) -> tuple[float, float, Numbers, Numbers]:
+    def fit(between: float) -> tuple[float, float, Floats, Floats]:
         """Return log-likelihood, common, estimates and variances for a variance between levels."""
         shrinkage = 1.0 / (1.0 + between * precision)
         weight = float((precision * shrinkage).sum())
@@ -241,7 +240,7 @@ class _NumberEffects:
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
         posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)
-        sign = self.engine.target.turn
+        sign = self.engine.target.sign
         return [_shrunk(*one, sign) for one in zip(terms, posteriors, strict=True)]
 
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
@@ -296,7 +295,7 @@ class _ClassEffects(_NumberEffects):
     def residual(self) -> float:
         return float(LOGISTIC_VARIANCE)
 
-    def _rise(self, names: list[Any], column: int) -> Numbers:
+    def _rise(self, names: list[Any], column: int) -> Floats:
         """Return the slope of the margin along a feature."""
         step = self.spread[column] or 1.0
         more, less = (self._margins(names, column, sign * step) for sign in (1.0, -1.0))
@@ -304,7 +303,7 @@ class _ClassEffects(_NumberEffects):
 
     def _margins(
         self, names: list[Any], column: int = -1, step: float = 0.0, level: Any = None
-    ) -> Numbers:
+    ) -> Floats:
         """Return margins of a row of means, of which one is moved, or with a level of its own."""
         at = self.frequent
         if column >= 0:
@@ -323,17 +322,17 @@ class _ClassEffects(_NumberEffects):
         starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
         sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
         offset = np.zeros(n) if self.engine.with_offset else None
-        return self.engine.target.turn * self.engine.margins_of(sparse, numbers, offset)
+        return self.engine.margins_of(sparse, numbers, offset)
 
 
-def _information(middle: Numbers, spread: Numbers) -> Numbers:
+def _information(middle: Floats, spread: Floats) -> Floats:
     """Return the mean of p (1 - p) where log-odds are normal with this mean and variance."""
     scale = 1.0 / np.sqrt(1.0 + np.pi * spread / 8.0)
     p = 0.5 * (1.0 + np.tanh(0.5 * scale * middle))
     return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
 
 
-def _maximise_likelihood(between: float, estimate: Numbers, precision: Numbers) -> float:
+def _maximise_likelihood(between: float, estimate: Floats, precision: Floats) -> float:
     """Return the variance between levels, by expectation maximisation from a first guess."""
     for _ in range(MAX_STEPS):
         before = between
@@ -343,7 +342,7 @@ def _maximise_likelihood(between: float, estimate: Numbers, precision: Numbers) 
     return between
 
 
-def _term(name: Any, values: Numbers, precision: Numbers) -> Term:
+def _term(name: Any, values: Floats, precision: Floats) -> Term:
     """Return the term of levels whose posterior means are ``values``."""
     common = float(values.mean())
     estimate = values - common

@@ -14,19 +14,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from romco.choosing import Chooser, ChooserExplanation
+from romco.explanations.curves import NO_CURVES, Curves, read_curves
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
+from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.auto import KINDS
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
-from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
+from romco.model.body import personal_tasks, predict
 from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.model.names import canonical_name
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 MAX_GROUPED_TASKS = 1000  # groups cost m^2
 MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 FEW_TASKS = 1000  # up to these an overview is always made anew
@@ -86,6 +88,8 @@ def explain(
         data=", ".join(files) or None,
         effects=reader.effects(),
         per_spread=reader.spread is not None,
+        curves=tuple(reader.curves.curves.values()),
+        crosses=tuple(reader.curves.crosses),
     )
 
 
@@ -98,8 +102,9 @@ def read_model(model: Model | Learner, findings: bool) -> "ModelReader":
     """Read what a model has learned of its tasks; with the learner's ``findings`` or without."""
     if not isinstance(model, Model):
         return ModelReader(model, None, findings)
+    curves = read_curves(model) if findings else NO_CURVES
     with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
-        reader = ModelReader(learner, model, findings)
+        reader = ModelReader(learner, model, findings, curves)
     reader.weights.cosines(reader.numbers[:0])  # the first one of a task is as quick as the next
     return reader
 
@@ -119,10 +124,10 @@ class TaskWeights:
     With rank r, costs are O(d r + m r) and the non-zeros of ``own``.
     """
 
-    left: Numbers  # (d, r)
-    right: Numbers  # (m, r)
+    left: Floats  # (d, r)
+    right: Floats  # (m, r)
     own: csc_array  # (d, m)
-    spectrum: Numbers  # singular values of U, largest first
+    spectrum: Floats  # singular values of U, largest first
     note: str | None = None
     per_feature: int = 1  # rows of each feature: one for each of many classes
 
@@ -136,27 +141,27 @@ class TaskWeights:
         W = learner.weights()[:, tasks]
         per_feature = W.shape[2] if W.ndim == 3 else 1
         if per_feature > 1:  # a task's weights of all classes, as one column
-            W = W.transpose(0, 2, 1).reshape(-1, len(tasks))
+            W = W.transpose(0, 2, 1).reshape(len(W) * per_feature, len(tasks))
         W = W.reshape(len(W), len(tasks))
         mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
         right = np.ones((len(tasks), 1))
         note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
-    def per_spread(self, spread: Numbers) -> "TaskWeights":
+    def per_spread(self, spread: Floats) -> "TaskWeights":
         """Return effects per standard deviation of a column, so that units do not matter."""
         unit = np.repeat(spread, self.per_feature)[:, None]
         return replace(self, left=unit * self.left, own=csc_array(self.own.multiply(unit)))
 
-    def shared(self) -> Numbers:
+    def shared(self) -> Floats:
         """Norm (m,) of each column of U."""
         return np.sqrt(np.maximum(0.0, ((self.right @ self._gram()) * self.right).sum(axis=1)))
 
-    def personal(self) -> Numbers:
+    def personal(self) -> Floats:
         """Norm (m,) of each column of V."""
         return column_lengths(self.own)
 
-    def cosines(self, some: NDArray[np.int64]) -> Numbers:
+    def cosines(self, some: NDArray[np.int64]) -> Floats:
         """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
         factors, others, unit_factors, unit_own = self._products
         cosines = np.zeros((len(some), len(self.right)))
@@ -168,7 +173,7 @@ class TaskWeights:
         return cosines
 
     @cached_property
-    def _products(self) -> tuple[Numbers, Numbers, Numbers, Any]:
+    def _products(self) -> tuple[Floats, Floats, Floats, Any]:
         """Factors (m, 2 r) whose products are those of weights but for V with V; unit vectors."""
         gram = self.right @ self._gram()
         across = self.own.T @ self.left
@@ -194,29 +199,35 @@ class TaskWeights:
         order = np.lexsort((rows, -np.abs(values)))[:n]
         return [(int(rows[k]), float(values[k])) for k in order if values[k] != 0.0]
 
-    def mean(self) -> Numbers:
+    def mean(self) -> Floats:
         """Mean weights (d,) over tasks."""
         tasks = max(len(self.right), 1)
         own = np.asarray(self.own.sum(axis=1)).ravel() / tasks
         return np.asarray(self.left @ (self.right.sum(axis=0) / tasks) + own)
 
-    def _gram(self) -> Numbers:
+    def _gram(self) -> Floats:
         return self.left.T @ self.left
 
 
 class ModelReader:
     """Values read from a model or a bare learner, by the place of a task in ``names``."""
 
-    def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
-        self.learner, self.model = learner, model
+    def __init__(
+        self,
+        learner: Learner,
+        model: Model | None,
+        findings: bool,
+        curves: Curves = NO_CURVES,
+    ) -> None:
+        self.learner, self.model, self.curves = learner, model, curves
         self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
-        self.turn = 1.0  # sign of the learner's margins for the positive label
+        self.sign = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
             tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
             self.names = [name for name, _ in tasks]
             self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
-            self.turn = model.engine.target.turn
+            self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
@@ -254,12 +265,12 @@ class ModelReader:
         )
 
     @cached_property
-    def shared(self) -> Numbers:
+    def shared(self) -> Floats:
         """Norm (m,) of each column of U."""
         return self.weights.shared()
 
     @cached_property
-    def personal(self) -> Numbers:
+    def personal(self) -> Floats:
         """Norm (m,) of each column of V."""
         return self.weights.personal()
 
@@ -315,15 +326,24 @@ class ModelReader:
             raise KeyError(f"no task {task!r} is known")
         return self.detailed_task(i, self.weights.cosines(np.array([i]))[0])
 
-    def detailed_task(self, i: int, cosines: Numbers) -> TaskInsight:
+    def detailed_task(self, i: int, cosines: Floats) -> TaskInsight:
         """Return a task with its largest personal effects and its most similar tasks."""
         return self.task(i, nearest=self._nearest(i, cosines), features=self._features(i))
 
     def effects(self, n: int = 8) -> tuple[tuple[Any, float], ...]:
-        """Largest effects, mean over tasks, of two classes or numbers."""
+        """Effects of the columns that matter most: mean over tasks, or slope of the curve."""
         if self.weights.per_feature > 1 or not self.names:
             return ()
-        return self._largest(self.turn * self.weights.mean()[: self.n_features], n)
+        effects = self.sign * self.weights.mean()[: self.n_features]
+        sizes = np.abs(effects)
+        for column, curve in self.curves.curves.items():
+            effects[column] = curve.slope * self._spread_of(column)
+            sizes[column] = curve.size
+        order = np.argsort(-sizes, kind="stable")[:n].tolist()
+        return tuple((self._name(j), float(effects[j])) for j in order if sizes[j] != 0.0)
+
+    def _spread_of(self, column: int) -> float:
+        return 1.0 if self.spread is None else float(self.spread[column])
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
@@ -333,8 +353,11 @@ class ModelReader:
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
         return notes
 
-    def _levels(self) -> Numbers | None:
-        """Prediction (m,) of each task for the average event; None where it is not known."""
+    def _levels(self) -> Floats | None:
+        """Prediction (m,) of each task for the average event; None where it is not known.
+
+        That is where columns add their average: a curve may add more or less at the mean value.
+        """
         model = self.model
         if self.average is None or model is None or not self.names:
             return None
@@ -345,7 +368,7 @@ class ModelReader:
         m, k = len(self.names), len(columns)
         row = np.tile(self.average[columns], m), np.tile(columns, m)
         rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
-        margins = self.turn * predict(self.learner, rows, self.numbers)
+        margins = self.sign * predict(self.learner, rows, self.numbers) - self.curves.at_average
         return margins if kind == "number" else model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:
@@ -364,14 +387,14 @@ class ModelReader:
         more = len(classes) - SHOWN_CLASSES
         return [*lines, f"And {more:,} more classes."] if more > 0 else lines
 
-    def _largest(self, w: Numbers, n: int) -> tuple[tuple[Any, float], ...]:
+    def _largest(self, w: Floats, n: int) -> tuple[tuple[Any, float], ...]:
         order = np.argsort(-np.abs(w), kind="stable")[:n].tolist()
         return tuple((self._name(j), float(w[j])) for j in order if w[j] != 0.0)
 
     def _name(self, j: int) -> Any:
         return j if self.model is None else feature_name(self.model, j)
 
-    def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
+    def _nearest(self, i: int, cosines: Floats, n: int = 3) -> tuple[tuple[Any, float], ...]:
         least = np.partition(cosines, -n - 1)[-n - 1] if len(cosines) > n else -np.inf
         near = np.flatnonzero(cosines >= least)
         most = near[np.argsort(-cosines[near], kind="stable")[: n + 1]]
@@ -384,7 +407,7 @@ class ModelReader:
             if j < self.n_features * per:
                 name, k = self._name(j // per), j % per
                 name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
-                features.append((name, self.turn * value))
+                features.append((name, self.sign * value))
         return tuple(features)
 
 
@@ -427,7 +450,7 @@ class Overview:
             return self._reader
 
 
-def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
+def _moments(learner: Learner) -> tuple[Floats | None, Floats | None]:
     """Mean and standard deviation (d,) of each feature, where the learner knows them."""
     if isinstance(learner, Classes) and learner.at_once() is None:
         learner = learner.members()[0]

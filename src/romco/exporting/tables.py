@@ -19,8 +19,8 @@ from romco.model import Columns, Model, Names
 from romco.model.engine import Engine
 from romco.model.features import Sparse
 from romco.model.names import Id
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 CHUNK_PAIRS = 2**18  # pairs of task and feature that are in memory at a time
 
@@ -29,7 +29,7 @@ class CovarianceEntries(NamedTuple):
     """Entries of symmetric matrices; each pair of two features once, with twice its value."""
 
     at: Whole  # (n, 3) input and two features; d is the constant, functions follow
-    values: Numbers  # (n,)
+    values: Floats  # (n,)
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class ModelTables:
     predictor: FrozenPredictor
     feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
     task_names: list[str]
-    units: Numbers  # (d, 9)
-    features: Numbers  # (d + 1 + g, lanes) of features, the constant (0), and functions
+    units: Floats  # (d, 9)
+    features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
     functions: FrozenFunctions
-    tasks: Numbers  # (m + 1, lanes)
+    tasks: Floats  # (m + 1, lanes)
     pair_tasks: Whole  # (p,) rising
     pair_features: Whole  # (p,) rising within a task
     covariances: list[InputCovariance]  # feature d is the constant, then come functions
-    weights: Numbers  # (K,) of the stacking model, above 0 for the positive class
-    classes: tuple[str, str]  # the negative one first
+    weights: Floats  # (K,) of the stacking model; margins above 0 are of the positive class
+    classes: tuple[str, ...]  # the negative one first; none where numbers are predicted
     calibration: float  # factor of a margin that makes it a log-odds
     columns: dict[str, str]  # kind of each column, see `romco.io.schema`
     is_matrix: bool  # rows are arrays: columns have no names
     _order: Whole  # places of the pairs in the learner's table, but of the new task
-    _new_values: Numbers  # of pairs of the new task, which come last
+    _new_values: Floats  # of pairs of the new task, which come last
 
     @property
     def n_pairs(self) -> int:
@@ -77,7 +77,7 @@ class ModelTables:
             values.append(one.values[first, second] * np.where(first == second, 1.0, 2.0))
         return CovarianceEntries(np.concatenate(at), np.concatenate(values))
 
-    def pair_values(self) -> Iterator[Numbers]:
+    def pair_values(self) -> Iterator[Floats]:
         """Yield the numbers (n, lanes) of all pairs, some at a time."""
         for begin in range(0, len(self._order), CHUNK_PAIRS):
             yield self.predictor.pairs.read(self._order[begin : begin + CHUNK_PAIRS])
@@ -115,7 +115,6 @@ def read_tables(model: Model) -> ModelTables:
         places = feature_place[np.maximum(one.features, 0)]
         places = np.where(one.features < 0, d - 1 - one.features, places)
         covariances.append(one._replace(features=places))
-    negative, positive = map(partial(text_of, "label"), model.classes)
     return ModelTables(
         predictor=predictor,
         feature_names=feature_names,
@@ -127,8 +126,8 @@ def read_tables(model: Model) -> ModelTables:
         pair_tasks=np.concatenate([task[order], np.full(len(new_features), m)]),
         pair_features=np.concatenate([feature[order], new_features]),
         covariances=covariances,
-        weights=engine.target.turn * predictor.weights,
-        classes=(negative, positive),
+        weights=engine.target.sign * predictor.weights,
+        classes=tuple(map(partial(text_of, "label"), model.classes)),
         calibration=float(np.exp(engine.scale.log_a)),
         columns=_columns(model, given_names),
         is_matrix=isinstance(features, Columns) and features.names is None,
@@ -141,10 +140,12 @@ def _check(model: Model) -> None:
     """Raise ValueError with the reason why a model cannot be exported."""
     engine = model.engine
     kind = engine.target.kind
-    if kind != "two classes":
-        raise ValueError(f"a model for {kind} cannot be exported yet: only for two classes")
-    if len(model.classes) < 2:
+    if kind == "classes":
+        raise ValueError("a model for classes cannot be exported yet: only two, and numbers")
+    if kind == "two classes" and len(model.classes) < 2:
         raise ValueError("the model does not know two classes yet: learn events of both first")
+    if not model.events:
+        raise ValueError("the model has learned nothing yet: learn events first")
     if engine.history is not None:
         raise ValueError("a model with history= cannot be exported: each event changes it")
     if engine.with_offset:
@@ -186,13 +187,14 @@ def _places(order: Whole, size: int) -> Whole:
     return places
 
 
-def _weights_of_new_task(engine: Engine, d: int) -> Numbers:
+def _weights_of_new_task(engine: Engine, d: int) -> Floats:
     """Return the weights (d + 1,) of a linear model's new task, the intercept last."""
     if not engine.learner.linear:
         return np.zeros(d + 1)
     starts = np.minimum(np.arange(d + 2, dtype=np.int32), d)
     one_each: Any = Sparse(np.ones(d), np.arange(d, dtype=np.int32), starts)
-    margins = engine.margins_of(one_each, np.full(d + 1, -1, dtype=np.int64))
+    new = np.full(d + 1, -1, dtype=np.int64)
+    margins = engine.target.sign * engine.margins_of(one_each, new)  # as the learner has them
     margins[:-1] -= margins[-1]
     return margins
 

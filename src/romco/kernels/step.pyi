@@ -4,10 +4,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.core.contract import Kernel
-from romco.kernels.core.counts import EventCounts, Scale
+from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import Events
 from romco.kernels.io.mappings import Mappings
+
+PERSONAL_CHECK_EVENTS: int
 
 class Step:
     features: Any
@@ -29,8 +30,8 @@ class Step:
         body: Any,
         locks: Any,
         base: type,
-        watch_every: int,
     ) -> None: ...
+    def replace_features(self, features: Any, reader: Mappings) -> None: ...
     def learn_event(
         self,
         x: Any,
@@ -50,18 +51,16 @@ class Step:
 class ChunkStep:
     def __init__(
         self,
-        counts: EventCounts,
+        body: Any,
         scale: Scale | None,
-        scales: NDArray[np.float64] | None,
+        scales: NDArray[np.float64],
         events: Events,
         starts: NDArray[np.int64],
-        commit: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
-        starts_of_tasks: Sequence[Callable[[], object]],
-        undo: Callable[[], object] | None,
-        watch: Callable[[], object],
-        every: int,
+        commit: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None = None,
+        starts_of_tasks: Sequence[Callable[[], object]] = (),
+        undo: Callable[[], object] | None = None,
     ) -> None: ...
-    def compiled(self, kernel: Kernel) -> NDArray[np.float64]: ...
+    def compiled(self) -> NDArray[np.float64]: ...
     def plain(
         self,
         attempt: Callable[[], tuple[NDArray[np.float64], Callable[[], object] | None]],

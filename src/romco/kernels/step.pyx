@@ -21,7 +21,10 @@ from romco.kernels.io.mappings cimport Mappings
 
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 
+PERSONAL_CHECK_EVENTS = 1000  # events between looks at which tasks are personal
+
 cnp.import_array()
+cdef long long CHECK_EVENTS = PERSONAL_CHECK_EVENTS
 cdef double LARGEST = LARGEST_FEATURE
 cdef double HEAVIEST = LARGEST_WEIGHT
 cdef Py_ssize_t UNKNOWN = -1
@@ -35,8 +38,7 @@ cdef class Step:
     Its methods take single events, hold the locks, and make no array. They return NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
     another form, a task that must be started, a learner without a kernel, the margins of many
-    classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which
-    replaces the body by a larger one where that is needed, and ``watch()``.
+    classes, an event that must be refused. Nothing has changed then.
 
     Parameters
     ----------
@@ -45,13 +47,11 @@ cdef class Step:
     target, tasks:
         A ``romco.model.target.Target`` and a ``romco.model.names.TaskTable``.
     body:
-        The learner and its :class:`EventCounts`.
+        The ``romco.model.body.Body``: the learner and its :class:`EventCounts`.
     locks:
         ``writing`` and ``step``.
     base:
         The class of learners whose verbs are those of their kernel.
-    watch_every:
-        Number of events between two calls of ``watch``.
     """
 
     cdef public object features, target, tasks, body, locks
@@ -63,7 +63,6 @@ cdef class Step:
     cdef Mappings reader
     cdef object read_by, base
     cdef dict numbers  # of tasks
-    cdef long long watch_every
 
     cdef object learner  # of which the following is known
     cdef bint compiled, learns_delayed
@@ -72,7 +71,7 @@ cdef class Step:
     cdef object order_of, order_known, below, above  # labels below and above margin 0
     cdef tuple labels  # all of them, by number where they are many
     cdef Py_ssize_t n_labels
-    cdef double turn
+    cdef double sign
 
     cdef Events event  # always one, whose numbers lie here:
     cdef long long task
@@ -87,14 +86,16 @@ cdef class Step:
     cdef double* round_margins
     cdef Py_ssize_t room_tasks, room_starts, room_margins
 
-    def __init__(
-        self, features, Mappings reader, target, tasks, body, locks, base, long long watch_every
-    ):
+    def __init__(self, features, Mappings reader, target, tasks, body, locks, base):
         self.features, self.reader, self.read_by = features, reader, features
         self.target, self.tasks, self.body, self.locks = target, tasks, body, locks
-        self.scale, self.base, self.watch_every = Scale(), base, watch_every
+        self.scale, self.base = Scale(), base
         self.numbers = tasks.number
         self.renew_event()
+
+    def replace_features(self, features, Mappings reader):
+        """Read rows by features that have the same columns under other names."""
+        self.features, self.reader, self.read_by = features, reader, features
 
     cdef renew_event(self):
         """Make the event anew: a kernel may keep the context of the one that it learned last."""
@@ -211,7 +212,7 @@ cdef class Step:
         self.put_in_order()
         found = []
         for k in range(n):
-            margin = self.turn * self.round_margins[k]
+            margin = self.sign * self.round_margins[k]
             if not isfinite(margin):
                 return NotImplemented
             label = self.above if margin >= 0.0 else self.below
@@ -247,8 +248,8 @@ cdef class Step:
         cdef double margin = 0.0
         cdef double* margins = &margin
         cdef Kernel kernel
-        cdef EventCounts counts
-        cdef long long before
+        cdef Events event
+        cdef Scale scale
         if not self.look_at_learner() or not (weight == 1.0 or 0.0 < weight <= HEAVIEST):
             return NotImplemented
         if context is not None and (self.history is not None or not self.usable_context(context)):
@@ -271,10 +272,9 @@ cdef class Step:
             return NotImplemented
         body = self.body
         if number >= self.n_tasks or self.needed_width() > self.n_features:
-            self.make_room(self.needed_width(), number + 1)
+            self.body = body.grown(self.needed_width(), number + 1)
             self.look_at_learner()
-        kernel, counts = self.learner.kernel, self.body[1]
-        before = counts.events
+        kernel = self.learner.kernel
         self.task, self.weight = number, weight
         self.event.weights = NULL if weight == 1.0 else &self.weight
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
@@ -288,23 +288,18 @@ cdef class Step:
             self.body = body
             self.renew_event()
             raise
-        counts.count(self.event, 1)
-        if context is not None:
-            self.renew_event()
-        if self.answers == 1 and offset is None:  # else margins are log-odds as they are
-            self.scale.add(margin, self.y, weight)
         if self.reader is not None:
             self.reader.commit()
         if self.history is not None:
             self.history.kernel.commit(1)
-        for act, argument in actions:
-            act(argument)
-        self.event.x = None
-        if counts.events // self.watch_every > before // self.watch_every:
-            retry_idempotent(self.watch)
+        event, self.event.x = self.event, None
+        if context is not None:
+            self.renew_event()
+        scale = self.scale if self.answers == 1 else None
+        commit_events(self.body, scale, event, 1, margins, NULL, actions)
         if self.answers > 1:
             return scores
-        return margin if self.answers == 0 else <double> self.target.turn * margin
+        return margin if self.answers == 0 else <double> self.target.sign * margin
 
     cdef bint usable_context(self, const double[:, ::1] context) except -1:
         """Return whether the kernel learns by this context, which has numbers only."""
@@ -356,7 +351,7 @@ cdef class Step:
                 return NotImplemented
         if self.answers > 1:
             return scores
-        return margin if self.answers == 0 else <double> self.target.turn * margin
+        return margin if self.answers == 0 else <double> self.target.sign * margin
 
     cdef int start_prediction(self, Kernel kernel) except -1:
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
@@ -368,7 +363,7 @@ cdef class Step:
 
     cdef bint look_at_learner(self) except -1:
         """Return whether the learner is its kernel alone; checked again for another learner."""
-        learner = self.body[0]
+        learner = self.body.learner
         if learner is not self.learner:
             kind = type(learner)
             self.learner = None
@@ -437,7 +432,7 @@ cdef class Step:
         if not fabs(self.offset) <= LARGEST:  # nor NaN
             return False
         if self.answers == 1:
-            self.offset *= <double> self.target.turn
+            self.offset *= <double> self.target.sign
         self.event.offsets, self.event.shifted = &self.offset, self.answers == 0
         return True
 
@@ -586,15 +581,15 @@ cdef class Step:
 
     cdef put_in_order(self):
         """Find the labels below and above 0: the only one for both, None before any is known."""
-        cdef double turn = self.target.turn
+        cdef double sign = self.target.sign
         known = self.target.known
         if self.target is self.order_of and known is self.order_known \
-                and len(known) == self.n_labels and turn == self.turn:
+                and len(known) == self.n_labels and sign == self.sign:
             return
         self.labels = labels = self.target.classes
         self.below, self.above = (labels[0], labels[len(labels) - 1]) if labels else (None, None)
-        self.order_of, self.order_known, self.n_labels, self.turn = \
-            self.target, known, len(known), turn
+        self.order_of, self.order_known, self.n_labels, self.sign = \
+            self.target, known, len(known), sign
 
 
 cdef Py_ssize_t largest(const double[::1] scores):
@@ -616,8 +611,8 @@ cdef class ChunkStep:
 
     Parameters
     ----------
-    counts:
-        Counters of the events.
+    body:
+        The learner and its counts, a ``romco.model.body.Body``.
     scale, scales:
         Calibration that learns from their margins, and an array (n,) for log a before each; both
         None where margins are not those of two classes.
@@ -630,33 +625,29 @@ cdef class ChunkStep:
     starts_of_tasks, undo:
         Functions that start new tasks, each compiled or idempotent; and one that rolls back what
         they and the learner changed, None if there is nothing to roll back.
-    watch, every:
-        Function that runs whenever the number of events passes a multiple of ``every``; idempotent.
     """
 
-    cdef EventCounts counts
     cdef Scale scale
     cdef Events events
-    cdef object starts, commit, starts_of_tasks, undo, watch
+    cdef object body, starts, commit, starts_of_tasks, undo
     cdef double[::1] scales
-    cdef long long every
     cdef object interrupt
 
     def __init__(
-        self, EventCounts counts, Scale scale, double[::1] scales, Events events, starts,
-        commit, starts_of_tasks, undo, watch, every,
+        self, body, Scale scale, double[::1] scales, Events events, starts,
+        commit=None, starts_of_tasks=(), undo=None,
     ):
-        self.counts, self.scale, self.scales = counts, scale, scales
+        self.body, self.scale, self.scales = body, scale, scales
         self.events, self.starts, self.commit = events, starts, commit
         self.starts_of_tasks, self.undo = starts_of_tasks, undo
-        self.watch, self.every = watch, every
 
-    def compiled(self, Kernel kernel not None):
-        """Learn by a kernel; gives the margins.
+    def compiled(self):
+        """Learn by the kernel; return the margins.
 
         Where the kernel fails, the rounds before it stay learned, and are counted.
         """
         cdef const long long[::1] starts = self.starts
+        cdef Kernel kernel = self.body.learner.kernel
         self.begin()
         margins, error = kernel.room(self.events), None
         try:
@@ -697,25 +688,16 @@ cdef class ChunkStep:
 
     cdef end(self, Py_ssize_t n, margins):
         """Count the first n events, which were learned, and commit their names and calibration."""
-        cdef long long before = self.counts.events
+        cdef const double[::1] each
+        cdef const double* first = NULL
         if n == 0:
             self.rollback()
             return
         actions = () if self.commit is None else self.retry(self.commit, (n,))
-        self.counts.count(self.events, n)
         if self.scale is not None:
-            self.calibrate(n, margins)
-        for act, argument in actions:
-            act(argument)
-        if self.counts.events // self.every > before // self.every:
-            self.retry(self.watch, ())
-
-    cdef calibrate(self, Py_ssize_t n, const double[::1] margins):
-        cdef Py_ssize_t e
-        for e in range(n):
-            self.scales[e] = self.scale.log_a
-            if self.events.offsets == NULL:  # else margins are log-odds as they are
-                self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
+            each = margins
+            first = &each[0]
+        commit_events(self.body, self.scale, self.events, n, first, &self.scales[0], actions)
 
     cdef rollback(self):
         if self.undo is not None:
@@ -737,6 +719,30 @@ cdef class ChunkStep:
         if self.interrupt is not None:
             raise self.interrupt
         return margins
+
+
+cdef commit_events(
+    body, Scale scale, Events events, Py_ssize_t n, const double* margins, double* scales, actions
+):
+    """Count the first n events, which were learned; calibrate by their margins; commit names.
+
+    ``scales``, unless NULL, gets log a before each event; ``scale`` is None unless there are two
+    classes. Compiled, so that nothing interrupts it.
+    """
+    cdef EventCounts counts = body.counts
+    cdef long long before = counts.events
+    cdef Py_ssize_t e
+    counts.count(events, n)
+    if scale is not None:
+        for e in range(n):
+            if scales != NULL:
+                scales[e] = scale.log_a
+            if events.offsets == NULL:  # else margins are log-odds as they are
+                scale.add(margins[e], events.labels[e], events.count(e))
+    for act, argument in actions:
+        act(argument)
+    if counts.events // CHECK_EVENTS > before // CHECK_EVENTS:
+        retry_idempotent(body.note_personal_tasks)
 
 
 def retry_idempotent(act, *given):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from romco.parameters import not_negative, positive, truth, whole
 from romco.plugins import Registry
 from romco.rounds import Round
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 DRAWS_PER_EVENT = 4
 RECENT_SHARE = 0.002  # weight of the newest event in a fading mean: a memory of 500 events
 FADING = 1.0 - RECENT_SHARE
@@ -27,7 +27,7 @@ MAX_MARGIN_SPENT = 10.0  # slope by share: |margin| asked for when the advance i
 STEEPNESS = 4.0  # how fast the probability falls beyond that margin
 MIN_WEIGHT = 1e-12  # so that no event is certain for ever
 NOT_PREDICTED = "a margin is not a number: predict before asking"
-PeerMargins = Callable[[int], Numbers]  # event number to margins (m,) of every task's model
+PeerMargins = Callable[[int], Floats]  # event number to margins (m,) of every task's model
 B_STEP = 0.05  # change of log b for each label over or under the budget
 B_RANGE = (1e-6, 1e6)
 THRESHOLD_STEP = 0.01
@@ -92,11 +92,11 @@ class Policy(ABC):
         """Return the arguments of ``__init__`` by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
+    def ask(self, round: Round, margins: Floats) -> NDArray[np.bool_]:
         """Choose the events (n,) to ask for, by log-odds (n,) or scores (n, K); y is not read."""
         return self.choose(round.task, margins)
 
-    def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:
+    def choose(self, tasks: NDArray[np.int64], margins: Floats) -> NDArray[np.bool_]:
         """Choose by the tasks (n,) of events and their margins, as :meth:`ask` does."""
         doubts = doubt(margins).tolist()
         if len(doubts) != len(tasks):
@@ -108,7 +108,7 @@ class Policy(ABC):
         self.audited = audited
         return chosen
 
-    def ask_by_width(self, round: Round, widths: Numbers) -> NDArray[np.bool_]:
+    def ask_by_width(self, round: Round, widths: Floats) -> NDArray[np.bool_]:
         """Choose among predicted numbers by the widths (n,) of their intervals.
 
         An interval that is wide beside the recent ones is doubtful.
@@ -153,7 +153,7 @@ class Policy(ABC):
         return chosen
 
 
-def doubt(margins: Numbers) -> Numbers:
+def doubt(margins: Floats) -> Floats:
     """Probability (n,) that the prediction is wrong, from log-odds (n,) or class scores (n, K).
 
     >>> doubt(np.array([0.0, np.inf])), doubt(np.zeros((1, 4)))
@@ -168,7 +168,7 @@ def doubt(margins: Numbers) -> Numbers:
     best = margins.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
-    total: Numbers = np.exp(behind).sum(axis=1)
+    total: Floats = np.exp(behind).sum(axis=1)
     return 1.0 - 1.0 / total
 
 
@@ -441,9 +441,9 @@ class Consulting(SelectiveSampling):
     ) -> None:
         super().__init__(share, advance, seed)
         self.b = self._b = positive("b", b)
-        self.heard: list[Numbers | None] = []
-        self.given: Numbers = np.zeros(0)
-        self._trust: dict[int, Numbers] = {}  # of each task in every task
+        self.heard: list[Floats | None] = []
+        self.given: Floats = np.zeros(0)
+        self._trust: dict[int, Floats] = {}  # of each task in every task
         self._peer_margins: PeerMargins | None = None
         self._at = 0
 
@@ -461,13 +461,13 @@ class Consulting(SelectiveSampling):
         self._at += 1
         return super().wants(task, doubt, left)
 
-    def learn(self, task: int, y: float, margins: Numbers) -> None:
+    def learn(self, task: int, y: float, margins: Floats) -> None:
         """Lower a task's trust in the models whose margins (m,) were wrong about its label y."""
         losses = np.clip(1.0 - y * margins, 0.0, MAX_LOSS)
         trust = self.trust(task, len(margins)) * np.exp(-TRUST_STEP * losses)
         self._trust[task] = trust / trust.max()
 
-    def trust(self, task: int, m: int) -> Numbers:
+    def trust(self, task: int, m: int) -> Floats:
         """Return a task's trust (m,) in each of m tasks; the most trusted and new ones have 1."""
         trust = self._trust.get(task, np.ones(0))
         return np.concatenate([trust, np.ones(max(0, m - len(trust)))])
@@ -480,7 +480,7 @@ class Consulting(SelectiveSampling):
         super().remember(memory)
         self._trust = {int(task): np.array(w, dtype=np.float64) for task, *w in memory["trust"]}
 
-    def peers(self) -> Numbers | None:
+    def peers(self) -> Floats | None:
         """Return the margins (m,) of every task's model for the present event, if known."""
         if self._peer_margins is None or self._at >= len(self.heard):
             return None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import SAMPLE_ROWS, CellEncoder
+from romco.io.encoder import CellEncoder
+from romco.io.frames import SAMPLE_ROWS
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import (
@@ -21,12 +22,12 @@ from romco.kernels.io.mappings import (
     NameCache,
     NamedMappings,
 )
-from romco.model.names import Action, Id, from_json, identity, to_json
+from romco.model.names import Action, Id, forgotten_name, from_json, identity, to_json
+from romco.typing import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Dense = NDArray[np.float64]
 New = dict[Id, int]
 Pairs = Sequence[tuple[Id, int]]  # new names and their columns, in order
 
@@ -38,8 +39,16 @@ class Sparse(NamedTuple):
     columns: NDArray[np.int32]
     starts: NDArray[np.int32]
 
+    def at(self, rows: NDArray[np.intp]) -> "Sparse":
+        """Some of the rows, in the order asked for."""
+        begins = self.starts[rows]
+        sizes = self.starts[rows + 1] - begins
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
+        return Sparse(self.values[entries], self.columns[entries], starts)
 
-Rows = Dense | Sparse
+
+Matrix = Floats | Sparse
 
 
 class Features:
@@ -47,7 +56,7 @@ class Features:
 
     width: int  # columns in use
 
-    def read(self, rows: Any, new: New | None = None) -> Rows:
+    def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return rows of numbers (n, d), as an array or sparse.
 
         Names not seen before are added to ``new`` with their columns, or dropped if it is None.
@@ -84,7 +93,7 @@ class Columns(Features):
         self.width = int(n)
         self.names = None if names is None else tuple(identity("feature", name) for name in names)
 
-    def read(self, rows: Any, new: New | None = None) -> Rows:
+    def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return the rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
 
         ``new`` stays as it is: there are no new names.
@@ -114,7 +123,7 @@ class Columns(Features):
         names = None if self.names is None else [to_json(name) for name in self.names]
         return {"kind": "columns", "width": self.width, "names": names}
 
-    def _fits(self, rows: Rows, shape: tuple[int, ...]) -> Rows:
+    def _fits(self, rows: Matrix, shape: tuple[int, ...]) -> Matrix:
         if len(shape) != 2 or shape[1] != self.width:
             raise ValueError(f"expected rows of {self.width} features; got shape {shape}")
         _check_numbers(rows, self.name)
@@ -127,7 +136,7 @@ class Columns(Features):
             raise ValueError(f"the frame has no column {', '.join(map(repr, missing))}")
         return frame[list(self.names or ())]
 
-    def _by_name(self, rows: Sequence[Mapping[Any, Any]]) -> Rows:
+    def _by_name(self, rows: Sequence[Mapping[Any, Any]]) -> Matrix:
         if self.names is None:
             raise ValueError("these columns have no names: give arrays, or use features=Names()")
         known = {name: column for column, name in enumerate(self.names)}
@@ -148,7 +157,7 @@ class NamedFeatures(Features):
         self._column: New = {}  # of each name; none where names are hashed
         self._of_lexicon, self.cells = LexiconColumns(), CellEncoder()
 
-    def read(self, rows: Any, new: New | None = None) -> Rows:
+    def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return sparse rows; the schema takes up their columns if they are to be learned."""
         if isinstance(rows, Sparse):
             return rows
@@ -221,6 +230,20 @@ class Names(NamedFeatures):
         names = dict(new[known - first : max(top, known) - first])
         return [(self._column.update, names)] if names else []
 
+    def without(self, columns: Sequence[int], given: Iterable[Any] = ()) -> "Names":
+        """Return the same columns, some of them with names that say nothing.
+
+        Columns of rows that were ``given`` stay in the schema.
+        """
+        names = list(self._listed())
+        gone = [names[column] for column in columns]
+        for column in columns:
+            names[column] = forgotten_name(column, self._column)
+        made = Names(names)
+        made.cells = self.cells
+        made.cells.forget(gone, names, given)
+        return made
+
     def mappings(self, new: New | None = None) -> Mappings:
         return NamedMappings(self._column, new, True, self._cache)
 
@@ -282,17 +305,17 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
 # Rows of any kind
 
 
-def count_rows(rows: Rows | Encoded) -> int:
+def count_rows(rows: Matrix | Encoded) -> int:
     """Return the number of rows."""
     return len(rows.starts) - 1 if isinstance(rows, Sparse | Encoded) else len(rows)
 
 
-def needed_widths(rows: Rows) -> NDArray[np.int64]:
+def needed_widths(rows: Matrix) -> NDArray[np.int64]:
     """Return the number of columns that rows 0 to i need, for each i."""
     return np.maximum.accumulate(row_widths(rows))
 
 
-def row_widths(rows: Rows) -> NDArray[np.int64]:
+def row_widths(rows: Matrix) -> NDArray[np.int64]:
     """Return the number of columns (n,) that each row needs; 0 where all have the same."""
     top = np.zeros(count_rows(rows), dtype=np.int64)
     if isinstance(rows, Sparse):
@@ -301,7 +324,7 @@ def row_widths(rows: Rows) -> NDArray[np.int64]:
     return top
 
 
-def cut(rows: Rows, begin: int, end: int) -> Rows:
+def cut(rows: Matrix, begin: int, end: int) -> Matrix:
     """Return rows begin to end."""
     if not isinstance(rows, Sparse):
         return rows[begin:end]
@@ -326,8 +349,8 @@ def as_matrix(rows: Sparse, width: int) -> "csr_array":
 
 
 def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
-    """Return some rows of a list, an array, a CSR matrix, a frame or of a file."""
-    if isinstance(x, Encoded):
+    """Return some rows of a list, a matrix, a frame or a file."""
+    if isinstance(x, Encoded | Sparse):
         return x.at(at)
     if isinstance(x, list | tuple):
         return [x[i] for i in at]
@@ -374,7 +397,7 @@ def _check_many(rows: Any) -> None:
         raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
-def _check_numbers(rows: Rows | Encoded, name_of: Callable[[int], Any]) -> None:
+def _check_numbers(rows: Matrix | Encoded, name_of: Callable[[int], Any]) -> None:
     """Raise ValueError where a number is not finite, or too large to be learned."""
     values = rows if isinstance(rows, np.ndarray) else rows.values
     low, high = values.min(initial=0.0), values.max(initial=0.0)  # a product would start threads

@@ -22,12 +22,14 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
 from romco.learners.capabilities import AveragesOrders
-from romco.model.engine import Body, Engine, GivenRows, read_offsets
+from romco.model.body import Body
+from romco.model.engine import Engine
 from romco.model.features import NamedFeatures, Sparse, as_matrix
 from romco.model.names import identities
+from romco.model.rows import Rows, read_offsets
 from romco.parameters import whole
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 Report = Callable[[float], object]  # takes the share of the work that is done
 RANDOM_ORDERS = 3  # beside the one given
@@ -40,13 +42,13 @@ class Order(NamedTuple):
     """Places of rows in the order in which they are learned, some of them more than once."""
 
     places: Places
-    weight: Numbers | None = None  # of each; None: all 1
+    weight: Floats | None = None  # of each; None: all 1
 
     def turned(self, turn: Places) -> "Order":
         """Return the same in another order."""
         return Order(self.places[turn], None if self.weight is None else self.weight[turn])
 
-    def select(self, rows: GivenRows, begin: int = 0, end: int | None = None) -> GivenRows:
+    def select(self, rows: Rows, begin: int = 0, end: int | None = None) -> Rows:
         """Return the rows from place ``begin`` to ``end``."""
         part = slice(begin, end)
         weight = None if self.weight is None else self.weight[part]
@@ -55,7 +57,7 @@ class Order(NamedTuple):
 
 def fit(
     engine: Engine,
-    rows: GivenRows,
+    rows: Rows,
     random: np.random.RandomState | None,
     epochs: int | None = None,
     report: Report | None = None,
@@ -86,13 +88,13 @@ def fit(
     _learn_passes(engine, rows, shuffled, report)
 
 
-def learn_weighted(engine: Engine, rows: GivenRows) -> None:
+def learn_weighted(engine: Engine, rows: Rows) -> None:
     """Learn rows in turn, all or none; those of whole weights as so many copies."""
     order = Order(np.arange(len(rows.y)), rows.weight)
     if rows.weight is not None and engine.history is None:
         order = _copied(engine, rows, order.places, None)
     some = rows if rows.weight is None else order.select(rows)
-    engine.predict_and_learn(**some._asdict(), with_probabilities=False)
+    engine.predict_and_learn(some, with_probabilities=False)
 
 
 def n_epochs(epochs: int | None, learner: Learner) -> int:
@@ -116,7 +118,7 @@ def n_epochs(epochs: int | None, learner: Learner) -> int:
 
 
 def _learn_passes(
-    engine: Engine, rows: GivenRows, orders: Sequence[Order], report: Report | None
+    engine: Engine, rows: Rows, orders: Sequence[Order], report: Report | None
 ) -> None:
     """Learn one order after the other; rows count once."""
     total = len(orders) * len(orders[0].places)
@@ -132,16 +134,16 @@ def _learn_passes(
         engine.count_once(len(orders))
 
 
-def _learn(engine: Engine, rows: GivenRows, order: Order) -> Iterator[int]:
+def _learn(engine: Engine, rows: Rows, order: Order) -> Iterator[int]:
     """Learn an order slice by slice; yield the number of rows of each."""
     for begin in range(0, len(order.places), SLICE_ROWS):
         some = order.select(rows, begin, begin + SLICE_ROWS)
-        engine.predict_and_learn(**some._asdict(), with_probabilities=False)
+        engine.predict_and_learn(some, with_probabilities=False)
         yield len(some.y)
 
 
 def _learn_and_average(
-    engine: Engine, rows: GivenRows, orders: Sequence[Order], report: Report | None
+    engine: Engine, rows: Rows, orders: Sequence[Order], report: Report | None
 ) -> None:
     """Learn each order with a copy of the engine, and let the engine become their mean.
 
@@ -182,13 +184,13 @@ def _learn_and_average(
     engine.with_offset = first.with_offset
     scales = [(copy.scale.log_a, copy.scale.curvature) for copy in copies]
     engine.adopt(Scale(*np.mean(scales, axis=0).tolist()))
-    engine.watch()
+    engine.body.note_personal_tasks()
 
 
 # Rows
 
 
-def _read(engine: Engine, rows: GivenRows) -> GivenRows:
+def _read(engine: Engine, rows: Rows) -> Rows:
     """Return rows in a form of which some can be selected; ValueError where lengths differ."""
     features = engine.features
     if isinstance(features, NamedFeatures):
@@ -212,7 +214,7 @@ def _read(engine: Engine, rows: GivenRows) -> GivenRows:
     return read
 
 
-def _adopt_names(engine: Engine, rows: GivenRows) -> None:
+def _adopt_names(engine: Engine, rows: Rows) -> None:
     """Let all tasks and labels be known from the beginning."""
     for task in dict.fromkeys(identities("task", rows.task)):
         if engine.tasks.find(task) < 0:
@@ -221,7 +223,7 @@ def _adopt_names(engine: Engine, rows: GivenRows) -> None:
     engine.target.adopt(engine.target.read(rows.y)[1])
 
 
-def _canonical_places(rows: GivenRows, numbers: bool) -> Places:
+def _canonical_places(rows: Rows, numbers: bool) -> Places:
     """Return places of rows in an order that does not depend on how they are given."""
     labels = np.array(rows.y, dtype=np.float64) if numbers else _ranks(rows.y)
     return np.lexsort([_projections(rows.x), labels, _ranks(rows.task)])
@@ -234,7 +236,7 @@ def _ranks(names: Sequence[Any]) -> Places:
     return np.array(list(map(places.__getitem__, names)))
 
 
-def _projections(x: Any) -> Numbers:
+def _projections(x: Any) -> Floats:
     """Return a number for each row that hardly any other has, whatever the order of columns."""
     if not isinstance(x, Encoded):
         return np.asarray(x @ np.random.default_rng(0).normal(size=x.shape[1]))
@@ -248,7 +250,7 @@ def _projections(x: Any) -> Numbers:
 
 
 def _copied(
-    engine: Engine, rows: GivenRows, places: Places, random: np.random.RandomState | None
+    engine: Engine, rows: Rows, places: Places, random: np.random.RandomState | None
 ) -> Order:
     """Return rows as often as they count, where that is a whole number; else with their weights.
 

@@ -1,18 +1,19 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Column, Schema
+from romco.io.inference import Column
+from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.history import CODE_COLUMN, EVERYBODY, LABEL_CODES, PREFIX, HistoryFeatures
-from romco.model.names import Action, Id, TaskTable
+from romco.model.names import Action, Id, TaskTable, forgotten_name
 from romco.parameters import whole
+from romco.typing import Floats
 
-Dense = NDArray[np.float64]
 HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
 
 
@@ -35,8 +36,8 @@ class TaskHistory:
         self,
         ids: Sequence[Id],
         rows: Encoded,
-        y: Dense | None = None,
-        given: Dense | None = None,
+        y: Floats | None = None,
+        given: Floats | None = None,
         *,
         learned: bool = True,
     ) -> Encoded:
@@ -47,11 +48,11 @@ class TaskHistory:
         """
         return self.kernel.expand(self._find_tasks(ids, y), rows, y, given, learned)
 
-    def observe(self, ids: Sequence[Id], rows: Encoded, y: Dense, *, learned: bool = True) -> None:
+    def observe(self, ids: Sequence[Id], rows: Encoded, y: Floats, *, learned: bool = True) -> None:
         """Observe labels of rows that were expanded before."""
         self.kernel.observe(self._find_tasks(ids, y), rows, y, learned)
 
-    def context(self, ids: Sequence[Id], rows: Encoded, more: Dense | None) -> Dense:
+    def context(self, ids: Sequence[Id], rows: Encoded, more: Floats | None) -> Floats:
         """Return prediction context: -F, the F history features, the learner's own.
 
         F is in each row because later classes add features.
@@ -60,7 +61,7 @@ class TaskHistory:
         size = np.full((len(values), 1), -float(values.shape[1]))
         return np.hstack([size, values, *([] if more is None else [more])])
 
-    def split_context(self, context: Any, n: int) -> tuple[Dense | None, list[Any] | None]:
+    def split_context(self, context: Any, n: int) -> tuple[Floats | None, list[Any] | None]:
         """Return history features (n, F) and the learner's own part of prediction context.
 
         NaN and None where a row has none: they are computed anew. Raises ValueError where it is
@@ -109,13 +110,24 @@ class TaskHistory:
             self.kernel.forget(self.tasks.find(task))
             self.tasks.remove(task)
 
+    def without(self, names: Collection[Id]) -> "TaskHistory":
+        """Return the same history, without the names of some categories."""
+        stored = self.to_json()
+        categories = list(stored["categories"])
+        for k, name in enumerate(categories):
+            if name in names:
+                column = name.partition("=")[0]
+                categories[k] = f"{column}={forgotten_name(k, ())}"
+        stored["categories"] = categories
+        return TaskHistory.from_state(stored, self.arrays(), self.kernel.numeric)
+
     def clear(self) -> None:
         """Forget all labels, as before another pass over the same events."""
         old = self.kernel
         new = TaskHistory(old.columns, old.limit, numeric=old.numeric, time=old.time)
         self.kernel, self.tasks = new.kernel, new.tasks
 
-    def _find_tasks(self, ids: Sequence[Id], y: Dense | None) -> NDArray[np.int64]:
+    def _find_tasks(self, ids: Sequence[Id], y: Floats | None) -> NDArray[np.int64]:
         """Return each task's place in the table; new ones are offered one if labels are observed.
 
         They have it once the :meth:`actions` are done.

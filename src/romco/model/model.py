@@ -6,27 +6,24 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Column, Schema, category_columns, names_columns, take_groupings
+from romco.io.frames import category_columns
+from romco.io.groupings import names_columns, take_groupings
+from romco.io.inference import Column
+from romco.io.schema import Schema
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
-from romco.model.engine import (
-    Engine,
-    GivenRows,
-    check_sequence,
-    fixed_width,
-    make_learner,
-    next_double,
-    one_offset,
-    read_weights,
-)
-from romco.model.features import Dense, Features, NamedFeatures, Names, features_from_json
+from romco.model.body import next_double
+from romco.model.engine import Engine, fixed_width, make_learner
+from romco.model.features import Features, NamedFeatures, Names, features_from_json
 from romco.model.fitting import fit
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingEvent, PendingLabels
+from romco.model.rows import Rows, check_sequence, read_weights
 from romco.model.target import TwoClasses, make_target
 from romco.parameters import whole
 from romco.rounds import Round
+from romco.typing import Floats
 
 LEAST_FEATURES = 64  # room for features by name before any is known
 LEAST_TASKS = 8
@@ -193,7 +190,7 @@ class Model:
         With ``id`` the event waits until :meth:`answer` brings its label.
         """
         if type(task) is list:
-            (x,), (task,) = self._split([x], task)
+            (x,), (task,), *_ = self._unlabelled([x], task)
         if id is None:
             return self.engine.predict_one(x, task, offset)
         return self.engine.target.label_of(self._predict_one_pending(x, task, id, offset))
@@ -206,7 +203,7 @@ class Model:
         With ``id`` the event waits until :meth:`answer` brings its label.
         """
         if type(task) is list:
-            (x,), (task,) = self._split([x], task)
+            (x,), (task,), *_ = self._unlabelled([x], task)
         engine, classes = self.engine, self.classes
         two = isinstance(engine.target, TwoClasses)
         if engine.target.kind == "number":
@@ -216,7 +213,7 @@ class Model:
         elif two:
             margin = engine.margin_one(x, task, offset)
         else:
-            margin = engine.margins([x], [task], one_offset(offset))[0]
+            margin = engine.margins(Rows.of_one(x, task, offset=offset))[0]
         if not two:
             probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
@@ -240,9 +237,11 @@ class Model:
         >>> model.predict_proba([{"a": 1}], ["ann"]).round(2)
         array([[0.27, 0.73]])
         """
+        rows = self._unlabelled(x, task, offset)
         if id is None:
-            return self.engine.target.labels_of(self.margins(x, task, offset=offset))
-        margins = self._predict_pending(*self._split(x, task), list(id), offset)
+            margins = self.engine.margins(rows)
+        else:
+            margins = self._predict_pending(rows._replace(id=list(id)))
         return self.engine.target.labels_of(margins)
 
     def _predict_one_pending(self, x: Any, task: Any, id: Any, offset: float | None) -> Any:
@@ -250,24 +249,24 @@ class Model:
         self.pending.check_ids([id])
         found = self.engine.margin_and_context_of_event(x, task, offset)
         if found is NotImplemented:
-            return self._predict_pending([x], [task], [id], one_offset(offset))[0]
+            return self._predict_pending(Rows.of_one(x, task, offset=offset)._replace(id=[id]))[0]
         margin, context = found
         self.pending.put(id, PendingEvent([x], task, margin, context, offset))
         return margin
 
-    def _predict_pending(self, x: Any, task: Iterable[Any], ids: list[Any], offset: Any) -> Dense:
+    def _predict_pending(self, rows: Rows) -> Floats:
         """Return margins of rows, which then wait for their labels."""
-        task = list(check_sequence(task))
-        if len(ids) != len(task):
-            raise ValueError(f"task has {len(task)} entries but id has {len(ids)}")
-        self.pending.check_ids(ids)
-        margins, context, *_ = self.engine.margins_and_context(x, task, offset)
-        self.pending.put_all(ids, x, task, margins, context, offset)
+        rows = rows._replace(task=list(check_sequence(rows.task)))
+        if len(rows.id) != len(rows.task):
+            raise ValueError(f"task has {len(rows.task)} entries but id has {len(rows.id)}")
+        self.pending.check_ids(rows.id)
+        margins, context, *_ = self.engine.margins_and_context(rows)
+        self.pending.put_all(rows._replace(context=context), margins)
         return margins
 
-    def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
+    def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
-        probabilities = self.engine.probabilities(*self._split(x, task), offset)
+        probabilities = self.engine.probabilities(self._unlabelled(x, task, offset))
         if probabilities.ndim == 2:
             return probabilities
         if len(self.classes) < 2:
@@ -276,17 +275,17 @@ class Model:
         both[:, 0], both[:, 1] = 1.0 - probabilities, probabilities
         return both
 
-    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
+    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
         many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
         """
-        return self.engine.margins(*self._split(x, task), offset)
+        return self.engine.margins(self._unlabelled(x, task, offset))
 
     def intervals(
         self, x: Any, task: Iterable[Any], level: float = 0.9, *, offset: Any = None
-    ) -> Dense:
+    ) -> Floats:
         """Return bounds (n, 2) within which a share ``level`` of the numbers of such rows will be.
 
         Raises ValueError where the learner predicts no numbers.
@@ -298,7 +297,7 @@ class Model:
         >>> bool(low < 6.0 < high)
         True
         """
-        return self.engine.intervals(*self._split(x, task), level, offset)
+        return self.engine.intervals(self._unlabelled(x, task, offset), level)
 
     def ask(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[np.bool_]:
         """Return for which rows (n,) to ask for labels, as the policy ``labels`` decides.
@@ -316,14 +315,14 @@ class Model:
                 "this model has no policy that asks for labels: give it one, "
                 "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
             )
-        x, task = self._split(x, task)
-        numbers = self.engine.tasks.numbers(check_sequence(task))
+        rows = self._unlabelled(x, task, offset)
+        numbers = self.engine.tasks.numbers(check_sequence(rows.task))
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
         if self.engine.target.kind == "number":
-            widths = np.diff(self.intervals(x, task, 0.5, offset=offset), axis=1)[:, 0]
+            widths = np.diff(self.engine.intervals(rows, 0.5), axis=1)[:, 0]
             return self.labels.ask_by_width(round, widths)
-        return self.labels.ask(round, self.margins(x, task, offset=offset))
+        return self.labels.ask(round, self.engine.margins(rows))
 
     # Learning
 
@@ -358,11 +357,11 @@ class Model:
         40
         """
         made = Model(features=features_from_json(self._new_features), **self._settings)
+        rows = Rows(x, task, y, weight, offset)
         if names_columns(x, task):
-            x, task, made.schema = made._take_groupings(x, task)
+            rows, made.schema = made._take_groupings(rows)
         if weight is not None:
-            weight = read_weights(weight, made.engine.learner)
-        rows = GivenRows(x, y, task, weight, offset)
+            rows = rows._replace(weight=read_weights(weight, made.engine.learner))
         fit(made.engine, rows, np.random.RandomState(whole("random_state", random_state, least=0)))
         self.__dict__.update(
             {name: vars(made)[name] for name in ("features", "pending", "session")}
@@ -378,8 +377,8 @@ class Model:
         Raises ValueError where the event is bad; nothing changes then.
         """
         if type(task) is list:
-            weights = None if weight == 1.0 else [weight]
-            return self.learn([x], [y], task, weight=weights, offset=one_offset(offset))[0]
+            rows = Rows.of_one(x, None, y, weight, offset)
+            return self._learn(rows._replace(task=task), False)[0]
         return self.engine.learn_one(x, y, task, weight, offset)
 
     def learn(
@@ -392,7 +391,7 @@ class Model:
         weight: Any = None,
         offset: Any = None,
         context: Any = None,
-    ) -> Dense:
+    ) -> Floats:
         """Learn rows in turn, as ``learn_one`` does; return the margins predicted just before.
 
         This is for streams, and to go on learning. To predict later without answers, :meth:`fit`.
@@ -413,37 +412,40 @@ class Model:
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
-        how = {"together": together, "weight": weight, "offset": offset, "context": context}
-        if names_columns(x, task):
-            return self._learn_grouped(x, y, task, how)
-        return self.engine.predict_and_learn(x, y, task, **how, with_probabilities=False).margins
+        return self._learn(Rows(x, task, y, weight, offset, context), together)
 
-    def _learn_grouped(self, x: Any, y: Any, task: Any, how: dict[str, Any]) -> Dense:
-        """Learn rows whose tasks are columns; the schema keeps which."""
-        rows, tasks, schema = self._take_groupings(x, task)
+    def _learn(self, rows: Rows, together: bool) -> Floats:
+        if not names_columns(rows.x, rows.task):
+            learned = self.engine.predict_and_learn(
+                rows, together=together, with_probabilities=False
+            )
+            return learned.margins
+        grouped, schema = self._take_groupings(rows)
         with self.engine.transaction():
             self.schema = schema
-            return self.learn(rows, y, tasks, **how)
+            return self._learn(grouped, together)
 
-    def _take_groupings(self, x: Any, task: Any) -> tuple[Any, Any, Schema]:
-        """Return rows and tasks, and a schema that keeps which columns these were."""
-        rows, tasks, (first, groupings) = take_groupings(x, task)
+    def _take_groupings(self, rows: Rows) -> tuple[Rows, Schema]:
+        """Return rows whose tasks were columns, and a schema that keeps which these were."""
+        x, task, (first, groupings) = take_groupings(rows.x, rows.task)
         before = self.schema
         schema = Schema(complete=True) if before is None else before.copy()
         if self.events and (schema.task, schema.groupings) != (first, groupings):
-            raise ValueError(f"the model was learned with other groupings than {list(task)}")
+            raise ValueError(f"the model was learned with other groupings than {list(rows.task)}")
         if not self.events:
             schema.task, schema.groupings = first, groupings
             for name in groupings:
                 schema.add(name, Column("category", "grouping", "set"))
-            for name, kind in category_columns(x).items():
+            for name, kind in category_columns(rows.x).items():
                 if name not in schema.columns:
                     schema.add(name, Column(kind, kind, "by its type"))
-        return rows, tasks, schema
+        return rows._replace(x=x, task=task), schema
 
-    def _split(self, x: Any, task: Any) -> tuple[Any, Any]:
-        """Return rows and tasks, where these may be columns of the rows."""
-        return take_groupings(x, task)[:2] if names_columns(x, task) else (x, task)
+    def _unlabelled(self, x: Any, task: Any, offset: Any = None) -> Rows:
+        """Return rows to be predicted, whose tasks may be columns of them."""
+        if names_columns(x, task):
+            x, task, _ = take_groupings(x, task)
+        return Rows(x, task, offset=offset)
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
         """Learn an event that was predicted with this id; return the margin predicted then.
@@ -465,20 +467,20 @@ class Model:
         late = weight, event.offset, event.context
         try:
             if self.engine.learn_event(row, y, event.task, *late) is NotImplemented:
-                self._learn_late(event, y, weight)
+                rows = Rows.of_one(row, event.task, y, weight, event.offset)
+                self._learn(rows._replace(x=event.x, context=event.context), False)
         except BaseException:
             self.pending.put(id, event)  # nothing was learned, so it still waits
             raise
         return event.margin
 
-    def _learn_late(self, event: PendingEvent, y: Any, weight: float) -> None:
-        weights = None if weight == 1.0 else [weight]
-        how: dict[str, Any] = {"weight": weights, "offset": one_offset(event.offset)}
-        self.learn(event.x, [y], [event.task], **how, context=event.context)
-
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
+        """Forget a task: its name, its weights, its history; KeyError where it is not known.
+
+        Features and classes that only this task has had lose their names, too.
+        """
         self.engine.forget(task)
+        self.features = self.engine.features
 
     # Files and states
 

@@ -2,7 +2,7 @@
 
 import heapq
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from math import isfinite
@@ -46,7 +46,7 @@ def identity(what: str, value: Any) -> Id:
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
     """The identity of each value; where all are plain text, which they mostly are, at one look."""
-    given = list(values)
+    given = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if set(map(type, given)) == {str} and all(map(str.isascii, given)):
         return given
     return [identity(what, value) for value in given]
@@ -101,6 +101,18 @@ def _equals_itself(value: Id) -> bool:
         return bool(value == value)
     except (TypeError, ValueError):
         return False
+
+
+def forgotten_name(number: int, names: Container[Id]) -> str:
+    """Return the name of a feature or class whose own name is forgotten; not one of ``names``.
+
+    >>> forgotten_name(7, ["age"]), forgotten_name(7, ["(forgotten 7)"])
+    ('(forgotten 7)', '((forgotten 7))')
+    """
+    name = f"(forgotten {number})"
+    while name in names:
+        name = f"({name})"
+    return name
 
 
 def to_json(value: Id) -> Any:

@@ -5,11 +5,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romco.model.rows import Rows
 from romco.parameters import whole
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 
 class PendingEvent(NamedTuple):
@@ -18,26 +17,8 @@ class PendingEvent(NamedTuple):
     x: Any  # its row, as it was given
     task: Any
     margin: Any
-    context: Numbers | None = None  # prediction context (1, k), if the learner uses one
+    context: Floats | None = None  # prediction context (1, k), if the learner uses one
     offset: float | list[float] | None = None
-
-
-def read_context(context: Any, n: int) -> Numbers | None:
-    """Return prediction contexts of n rows as an array (n, k), NaN in rows without one.
-
-    None where no row has one.
-    """
-    if context is None or all(row is None for row in context):
-        return None
-    if len(context) != n:
-        raise ValueError(f"x has {n} rows but context has {len(context)} entries")
-    places = [i for i, row in enumerate(context) if row is not None]
-    rows = np.array([context[i] for i in places], dtype=np.float64)
-    if rows.ndim != 2 or not np.isfinite(rows).all():
-        raise ValueError("context must be the numbers that prediction_context gave for each row")
-    filled = np.full((n, rows.shape[1]), np.nan)
-    filled[places] = rows
-    return filled
 
 
 class PendingLabels:
@@ -78,20 +59,15 @@ class PendingLabels:
                     f"id {id!r} cannot be found again: give text or a number"
                 ) from None
 
-    def put_all(
-        self,
-        ids: Sequence[Any],
-        x: Any,
-        tasks: Sequence[Any],
-        margins: Numbers,
-        context: Numbers | None = None,
-        offset: Any = None,
-    ) -> None:
-        """Keep rows, each with its task, its predicted margin and its prediction context."""
-        for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
-            row = None if context is None else context[i : i + 1]
-            shift = None if offset is None else np.asarray(offset[i], dtype=np.float64).tolist()
-            self.put(id, PendingEvent(x[i : i + 1], task, margin, row, shift))
+    def put_all(self, rows: Rows, margins: Floats) -> None:
+        """Keep rows, each with its predicted margin, by their ids."""
+        for i, (id, task, margin) in enumerate(zip(rows.id, rows.task, margins, strict=True)):
+            context = offset = None
+            if rows.context is not None:
+                context = rows.context[i : i + 1]
+            if rows.offset is not None:
+                offset = np.asarray(rows.offset[i], dtype=np.float64).tolist()
+            self.put(id, PendingEvent(rows.x[i : i + 1], task, margin, context, offset))
 
     def take(self, id: Hashable) -> PendingEvent | None:
         """Remove and return the event of an id; None if there is none."""

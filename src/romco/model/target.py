@@ -4,7 +4,7 @@ A learner's score is a margin on one side of 0 or the other, a log-probability o
 number.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.model.names import Id, as_array, canonical_name, from_json, identity, to_json
+from romco.model.names import (
+    Id,
+    as_array,
+    canonical_name,
+    forgotten_name,
+    from_json,
+    identity,
+    to_json,
+)
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Known = dict[Id, float]
 Kind = Literal["two classes", "classes", "number"]
 POSITIVE_WORDS = frozenset(("true", "t", "yes", "y", "positive", "pos", "on"))
@@ -25,20 +33,20 @@ NEGATIVE_WORDS = frozenset(("false", "f", "no", "n", "negative", "neg", "off", "
 class Predictions(NamedTuple):
     """Margins of events and the probabilities they stand for."""
 
-    margins: Numbers  # (n,) above 0 for the positive label; (n, K) of many classes
-    probabilities: Numbers  # (n,) of the positive label; (n, K) of each class; NaN for numbers
+    margins: Floats  # (n,) above 0 for the positive label; (n, K) of many classes
+    probabilities: Floats  # (n,) of the positive label; (n, K) of each class; NaN for numbers
 
 
 class Target:
     """Turns labels of events into a learner's numbers, and its scores into predictions (abstract).
 
-    ``known`` has the number of each label, to the learner. ``turn`` is -1 where its +1 is the
+    ``known`` has the number of each label, to the learner. ``sign`` is -1 where its +1 is the
     label that users see below 0.
     """
 
     kind: Kind
     negative: float  # number of the label below margin 0; of the one above it is 1
-    turn = 1.0
+    sign = 1.0
     positive: Id | None = None  # the label above margin 0; None if unknown, or not of two classes
 
     def __init__(self) -> None:
@@ -49,7 +57,7 @@ class Target:
         """The labels known so far, in the order of their numbers; none for numbers."""
         return tuple(sorted(self.known, key=self.known.__getitem__))
 
-    def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
+    def read(self, answers: Iterable[Any]) -> tuple[Floats, Known]:
         """Return a number for each answer, and the labels as then known; changes nothing."""
         known, labels = self.known, list(answers)
         try:
@@ -86,32 +94,43 @@ class Target:
         if form is None:
             known = " and ".join(map(repr, self.classes)) or "none"
             raise ValueError(f"label {label!r} is not one of the model's: {known}")
-        return self.turn * self.known[form]
+        return self.sign * self.known[form]
+
+    def read_known(self, labels: Iterable[Any]) -> Floats:
+        """Return the learner's number of each label; NaN where it is not known."""
+
+        def number(label: Any) -> float:
+            try:
+                return self.sign * self.number_of(label)
+            except (ValueError, TypeError):
+                return np.nan
+
+        return np.array([number(label) for label in labels])
 
     def label_of(self, score: Any) -> Any:
         """Return the prediction that the score of one event stands for; None if none is known."""
         raise NotImplementedError
 
-    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+    def labels_of(self, scores: Floats) -> NDArray[Any]:
         """Return the predictions that scores of n events stand for."""
         raise NotImplementedError
 
-    def allocate(self, n: int, n_classes: int) -> Numbers:
+    def allocate(self, n: int, n_classes: int) -> Floats:
         """Return an array for the scores of n events; unknown classes have probability 0."""
         return np.empty(n)
 
-    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        """Turn a learner's scores to the side that users see; ``before`` was the turn until now."""
+    def outward(self, margins: Floats, y: Floats, before: float) -> Floats:
+        """Turn a learner's scores to the side that users see; ``before`` was the sign until now."""
         return margins
 
-    def hide(self, margins: Numbers, since: Mapping[Id, int]) -> None:
+    def hide(self, margins: Floats, since: Mapping[Id, int]) -> None:
         """Take each new class out of the scores up to the row in which it came first."""
 
-    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+    def probabilities(self, margins: Floats, scale: Scale) -> Floats:
         """Return P(positive) (n,), or of each class (n, K); ValueError for numbers."""
         raise NotImplementedError
 
-    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+    def probabilities_then(self, margins: Floats, log_a: Floats) -> Floats:
         """Return probabilities by the scale before each event (n,); NaN for numbers."""
         raise NotImplementedError
 
@@ -130,17 +149,17 @@ class TwoClasses(Target):
     A label is found in any form that :func:`romco.model.names.canonical_name` takes for the same.
 
     The learner cannot wait for the second label: to it, the first is +1 if it is positive
-    by itself, else -1, for ever. ``turn`` is -1 where that is not the side that users see.
+    by itself, else -1, for ever. ``sign`` is -1 where that is not the side that users see.
 
     >>> labels = TwoClasses()
     >>> y, known = labels.read(["spam", "ham", "spam"])
     >>> labels.adopt(known)
-    >>> labels.turn * y, labels.classes
+    >>> labels.sign * y, labels.classes
     (array([ 1., -1.,  1.]), ('ham', 'spam'))
     """
 
     def __init__(self, classes: Sequence[Any] | None = None, positive: Any = None) -> None:
-        super().__init__()  # ``known`` is the side of each label; times ``turn``, as users see it
+        super().__init__()  # ``known`` is the side of each label; times ``sign``, as users see it
         self._named = classes is not None or positive is not None
         if classes is not None:
             negative, above = _two(classes)
@@ -158,16 +177,16 @@ class TwoClasses(Target):
         """The labels known so far, the negative one first."""
         side = self.known  # which others may exchange
         labels = tuple(side)
-        first = self.turn * side[labels[0]] if labels else -1.0
+        first = self.sign * side[labels[0]] if labels else -1.0
         return labels if first < 0.0 else labels[::-1]
 
     @property
     def positive(self) -> Id | None:  # type: ignore[override]
         """The label above margin 0, if it is known."""
         sides = self.known.items()
-        return next((label for label, side in sides if side * self.turn > 0.0), None)
+        return next((label for label, side in sides if side * self.sign > 0.0), None)
 
-    def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
+    def read(self, labels: Iterable[Any]) -> tuple[Floats, Known]:
         """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
         side = self.known
         if isinstance(labels, np.ndarray) and labels.dtype.kind in "fiu" and labels.ndim == 1:
@@ -191,40 +210,40 @@ class TwoClasses(Target):
 
     def changes(self, side: Known) -> dict[str, Any]:
         if len(side) == 2 > len(self.known) and not self._named:
-            return {"turn": side[positive_of(*side)], "known": side}
+            return {"sign": side[positive_of(*side)], "known": side}
         return {"known": side}
 
-    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        """The learner's margins as users see them, where ``before`` was the turn until now.
+    def outward(self, margins: Floats, y: Floats, before: float) -> Floats:
+        """The learner's margins as users see them, where ``before`` was the sign until now.
 
         Margins of the rows before the second label keep their sign, as in a loop of single rows.
         """
-        if self.turn == before:
+        if self.sign == before:
             return margins if before == 1.0 else before * margins
         first = next(iter(self.known.values()))  # the side of the label that came first
         second = int(np.argmax(y != first))
-        return np.where(np.arange(len(y)) < second, before, self.turn) * margins
+        return np.where(np.arange(len(y)) < second, before, self.sign) * margins
 
     def label_of(self, margin: float) -> Id:
         """The label that a margin predicts; the only one known if there is but one."""
         classes = self.classes
         return None if not classes else classes[-1] if margin >= 0.0 else classes[0]
 
-    def labels_of(self, margins: Numbers) -> NDArray[Any]:
+    def labels_of(self, margins: Floats) -> NDArray[Any]:
         classes = self.classes or (None,)
         return as_array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
 
-    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+    def probabilities(self, margins: Floats, scale: Scale) -> Floats:
         return scale.probability(margins)
 
-    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+    def probabilities_then(self, margins: Floats, log_a: Floats) -> Floats:
         return logistic(np.exp(log_a) * margins)
 
     def to_json(self) -> list[list[Any]]:
         """Labels and their sides; a third entry is the side users see, where that is no rule."""
-        named = self.turn < 0.0 or (self._named and len(self.known) == 1)
+        named = self.sign < 0.0 or (self._named and len(self.known) == 1)
         return [
-            [to_json(label), side, *([self.turn * side] if named else [])]
+            [to_json(label), side, *([self.sign * side] if named else [])]
             for label, side in self.known.items()
         ]
 
@@ -236,7 +255,7 @@ class TwoClasses(Target):
                 raise ValueError(f"label {label!r} has side {side!r}, expected -1 or 1")
             labels.known[from_json(label)] = float(side)
             if outward:
-                labels._named, labels.turn = True, float(side * outward[0])
+                labels._named, labels.sign = True, float(side * outward[0])
         if len(labels.known) > 2 or len(set(labels.known.values())) < len(labels.known):
             raise ValueError("expected at most two labels, on different sides")
         if len({canonical_name(label) for label in labels.known}) < len(labels.known):
@@ -270,11 +289,11 @@ class ManyClasses(Target):
     def _next_number(self, known: Known, label: Id) -> float:
         return float(len(known)) if len(known) > 1 else super()._next_number(known, label)
 
-    def label_of(self, score: Numbers) -> Id:
+    def label_of(self, score: Floats) -> Id:
         """The label of the largest score; None before any label is known."""
         return self.classes[int(self._best(score[None])[0])] if self.known else None
 
-    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+    def labels_of(self, scores: Floats) -> NDArray[Any]:
         if not self.known:
             return np.full(len(scores), None)
         labels = as_array(self.classes)[self._best(scores)]
@@ -284,7 +303,7 @@ class ManyClasses(Target):
             labels[unknown] = None
         return labels
 
-    def hide(self, margins: Numbers, since: Mapping[Id, int]) -> None:
+    def hide(self, margins: Floats, since: Mapping[Id, int]) -> None:
         known_from = np.zeros(margins.shape[1], dtype=np.intp)  # row from which each class is known
         known_from[np.setdiff1d(np.arange(margins.shape[1]), self._columns())] = len(margins)
         for label, row in since.items():
@@ -296,16 +315,24 @@ class ManyClasses(Target):
         total = np.logaddexp.reduce(rest, axis=1, keepdims=True)
         margins[rows] = rest - np.where(total > -np.inf, total, 0.0)
 
-    def allocate(self, n: int, n_classes: int) -> Numbers:
+    def forget(self, numbers: Container[float]) -> None:
+        """Give some classes names that say nothing."""
+        known = {}
+        for label, number in self.known.items():
+            gone = number in numbers
+            known[forgotten_name(int(number), self.known) if gone else label] = number
+        self.known = known
+
+    def allocate(self, n: int, n_classes: int) -> Floats:
         return np.full((n, max(2, n_classes)), -np.inf)
 
-    def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
+    def probabilities(self, margins: Floats, scale: Scale | None = None) -> Floats:
         """Return the probability (n, K) of each label that is known; each row sums to one."""
         chances = np.exp(margins[:, self._columns()])
         sums = np.add.accumulate(chances, axis=1)[:, -1:]  # in order: the same in any batch
         return chances / np.maximum(sums, np.finfo(float).tiny)
 
-    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+    def probabilities_then(self, margins: Floats, log_a: Floats) -> Floats:
         """Return the same: the learner calibrates by itself."""
         return self.probabilities(margins)
 
@@ -313,7 +340,7 @@ class ManyClasses(Target):
         """Return the columns of the labels' scores, in the order of :attr:`classes`."""
         return np.array(sorted(self.known.values()), dtype=np.intp)
 
-    def _best(self, scores: Numbers) -> NDArray[np.intp]:
+    def _best(self, scores: Floats) -> NDArray[np.intp]:
         backwards = scores[:, self._columns()[::-1]]
         return len(self.known) - 1 - np.argmax(backwards, axis=1)
 
@@ -342,7 +369,7 @@ class NumberTarget(Target):
 
     kind: Kind = "number"
 
-    def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
+    def read(self, answers: Iterable[Any]) -> tuple[Floats, Known]:
         """The answers as numbers; raises ValueError where one is none, or not finite."""
         if isinstance(answers, np.ndarray) and answers.dtype.kind in "fiu" and answers.ndim == 1:
             numbers = answers.astype(np.float64)
@@ -359,18 +386,18 @@ class NumberTarget(Target):
     def label_of(self, score: float) -> float:
         return float(score)
 
-    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+    def labels_of(self, scores: Floats) -> NDArray[Any]:
         return scores
 
-    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+    def probabilities(self, margins: Floats, scale: Scale) -> Floats:
         raise ValueError("a number has no probability: use intervals")
 
-    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+    def probabilities_then(self, margins: Floats, log_a: Floats) -> Floats:
         """Return NaN: a number has no probability."""
         return np.full(len(margins), np.nan)
 
 
-def logistic(z: Numbers) -> Numbers:
+def logistic(z: Floats) -> Floats:
     """Return 1 / (1 + exp(-z)) without overflow."""
     return 0.5 * (1.0 + np.tanh(0.5 * z))
 

@@ -1,7 +1,7 @@
 """Ask people for labels: learn under a budget, write the events to label, learn the answers."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ import numpy as np
 
 from romco.io import durable
 from romco.io.formats import BadRow, OpenFile, format_of
+from romco.io.inference import Column
 from romco.io.reader import Block, Source
-from romco.io.schema import Column
-from romco.kernels.io.encoded import Encoded
 from romco.labels import Budget
 from romco.labels.audit import AUDIT_KEY, Audit
 from romco.labels.policies import doubt
 from romco.model import Model
+from romco.model.rows import Rows
 from romco.model.target import Predictions
 from romco.runs.predict import usable_blocks, write_csv
 from romco.runs.resume import STDIN
@@ -35,7 +35,8 @@ class LabelBudget:
 
     >>> model = Model(classes=("no", "yes"), labels=Budget(0.5, advance=0, seed=0))
     >>> rows = [{"a": 1.0}, {"b": 1.0}] * 20
-    >>> answers = LabelBudget(model).predict_and_learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
+    >>> labelled = Rows(rows, ["ann"] * 40, ["yes", "no"] * 20)
+    >>> answers = LabelBudget(model).predict_and_learn(labelled)
     >>> model.events == model.labels.spent <= 21
     True
     """
@@ -46,44 +47,35 @@ class LabelBudget:
         self.model, self.policy = model, model.labels
         self.audit = Audit.of(model.session)
 
-    def predict_and_learn(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        *,
-        weight: Any = None,
-        offset: Any = None,
-    ) -> Predictions:
+    def predict_and_learn(self, rows: Rows) -> Predictions:
         """Return what was predicted; events asked for are then learned, the others noticed."""
-        if weight is not None or offset is not None:
+        if rows.weight is not None or rows.offset is not None:
             raise ValueError(
                 "a model that asks for labels does not learn weights or offsets of a file yet: "
                 "leave them out, or learn all labels"
             )
-        labels, tasks = list(y), list(task)
-        self.model.engine.check(x, labels, tasks)  # all of it, before any is learned
-        rows = (
-            x.rows(i, i + 1) if isinstance(x, Encoded) else x[i : i + 1] for i in range(len(labels))
-        )
-        parts = [self._learn_one(*event) for event in zip(rows, labels, tasks, strict=True)]
+        rows = rows.listed()
+        self.model.engine.check(rows)  # all of it, before any is learned
+        singles = map(rows.select, np.arange(len(rows.y))[:, None])
+        parts = [self._learn_one(row) for row in singles]
         self.model.session[AUDIT_KEY] = self.audit.state()
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
         return Predictions(margins, chances)
 
-    def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
+    def _learn_one(self, row: Rows) -> tuple[float, float]:
         engine = self.model.engine
-        margins = self.model.margins(x, [task])
+        margins = engine.margins(row)
+        task = engine.tasks.numbers(row.task)
         chance = engine.probability_of(margins)
         clipped = np.clip(chance, 1e-300, 1.0 - 1e-16)
         odds = np.copysign(np.log(clipped) - np.log1p(-clipped), margins + 0.0)
-        if self.policy.choose(engine.tasks.numbers([task]), odds)[0]:
-            self.model.learn(x, [y], [task])
+        if self.policy.choose(task, odds)[0]:
+            engine.predict_and_learn(row, with_probabilities=False)
             if self.policy.audited[0]:
-                side = np.array([engine.two_classes.number_of(y)])
-                self.audit.add_answers(engine.tasks.numbers([task]), side, odds)
+                side = np.array([engine.two_classes.number_of(row.y[0])])
+                self.audit.add_answers(engine.tasks.numbers(row.task), side, odds)
         else:
-            engine.observe(x, [task])
+            engine.observe(row.x, row.task)
         return float(margins[0]), float(chance[0])
 
 
@@ -181,7 +173,7 @@ def learn_answers(
     events = _events(model, requests)
     wanted = [(key, events[rows[key][0]]) for key in todo if key not in before]
     for key, event in wanted:
-        model.engine.check(event.features, [labels[key]], event.tasks)
+        model.engine.check(Rows(event.features, event.tasks, [labels[key]]))
     for key, event in wanted:
         row = rows[key][1]
         model.learn(event.features, [labels[key]], event.tasks)

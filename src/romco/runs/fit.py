@@ -15,13 +15,12 @@ from romco.io.modelfile import save
 from romco.io.reader import Block, Source
 from romco.kernels.io.encoded import Encoded
 from romco.model import Model
-from romco.model.engine import GivenRows
 from romco.model.features import Sparse, as_matrix
 from romco.model.fitting import fit
-from romco.runs.predict import known_rows, usable_blocks
+from romco.runs.predict import as_rows, known_rows, usable_blocks
 from romco.runs.resume import SourceRecord
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 SAMPLED_ROWS = 100_000  # from which kinds of columns are inferred
 HELD_OUT = 0.2  # share of the rows
@@ -96,9 +95,8 @@ class FitRun:
     def fit(self, rows: Block, what: str = "all rows") -> Model:
         """Return a new model, fitted to rows."""
         model = self.make()
-        given = GivenRows(rows.features, rows.labels, rows.tasks, rows.weights, rows.offsets)
         report = partial(self.report, f"fitting {what}")
-        fit(model.engine, given, np.random.RandomState(self.seed), report=report)
+        fit(model.engine, as_rows(rows), np.random.RandomState(self.seed), report=report)
         return model
 
     def save(self, model: Model, rows: Block, path: Path) -> None:
@@ -145,7 +143,7 @@ def join(blocks: list[Block]) -> Block:
     labels: list[str | None] = []
     lines: list[int] = []
     names: list[NDArray[np.int32]] = []
-    values: list[Numbers] = []
+    values: list[Floats] = []
     starts = [np.zeros(1, dtype=np.int64)]
     for block in blocks:
         own_values, own_names, own_starts, other = block.features
@@ -166,14 +164,14 @@ def join(blocks: list[Block]) -> Block:
     return Block(tasks, labels, lines, features, weight, offset)
 
 
-def predict(model: Model, rows: Block) -> Numbers:
+def predict(model: Model, rows: Block) -> Floats:
     """Return probabilities (n, K) of rows, or numbers (n,)."""
     if model.engine.target.kind == "number":
         return model.margins(rows.features, rows.tasks, offset=rows.offsets)
     return model.predict_proba(rows.features, rows.tasks, offset=rows.offsets)
 
 
-def score(model: Model, rows: Block, predicted: Numbers) -> Errors:
+def score(model: Model, rows: Block, predicted: Floats) -> Errors:
     """Return the errors of what was predicted of rows, whose labels the model knows."""
     target = model.engine.target
     truth = np.array(list(map(target.number_of, rows.labels)))
@@ -186,7 +184,7 @@ def score(model: Model, rows: Block, predicted: Numbers) -> Errors:
     return Errors(float(wrong.mean()), float(log_loss))
 
 
-def regress(model: Model, learned: Block, asked: Block) -> Numbers:
+def regress(model: Model, learned: Block, asked: Block) -> Floats:
     """Predict by one regression for all tasks: numbers of unit variance, the task one-hot."""
     from scipy.sparse import hstack  # here: slow to import
     from sklearn.exceptions import ConvergenceWarning
@@ -227,7 +225,7 @@ def _indicators(table: Any) -> NDArray[np.bool_]:
     return np.asarray(entries == ones)
 
 
-def _places_of(model: Model, numbers: Numbers) -> Places:
+def _places_of(model: Model, numbers: Floats) -> Places:
     """Return the place of each label among the classes of a model."""
     known = list(map(model.engine.target.number_of, model.classes))
     return np.argmax(numbers[:, None] == np.array(known), axis=1)

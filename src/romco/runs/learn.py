@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
@@ -30,7 +29,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import LabelBudget
-from romco.runs.predict import Learns, intervals_of, predicted_labels, prediction_rows
+from romco.runs.predict import Learns, as_rows, intervals_of, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -39,6 +38,7 @@ from romco.runs.resume import (
     explain_bad_session,
     locked_model,
 )
+from romco.typing import Floats
 
 MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
@@ -46,8 +46,6 @@ FIRST_SAVE_SECONDS = 5.0  # of learning, before it is known how long saving take
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass
@@ -223,7 +221,7 @@ class Run:
     def set_arrival(self, arrival: Arrival) -> None:
         """Learn labels when they become known; numbers with intervals are predicted one by one."""
         number = self.score.target == "number" and self.log.enabled
-        if arrival.at_once and not number:
+        if arrival.at_once and not (number and isinstance(self.model, Model)):
             return
         if self.budget is not None or not isinstance(self.model, Model):
             raise ValueError(
@@ -279,11 +277,9 @@ class Run:
         if self.late is not None:
             self._learn_when_known(block, self.late)
             return
-        given = block.features, block.labels, block.tasks
         known = self.model.engine.events > 0
         learner: Any = self.budget or self.model.engine
-        numbers = {"weight": block.weights, "offset": block.offsets}
-        answers: Predictions = learner.predict_and_learn(*given, **numbers)
+        answers: Predictions = learner.predict_and_learn(as_rows(block))
         if self.score.target == "number" and not known:
             answers.margins[:1] = np.nan  # nobody knew the level of the first number
         self._count(block, answers)
@@ -292,16 +288,13 @@ class Run:
         """Predict each moment of a block, and learn earlier ones whose labels have come."""
         engine = self.model.engine
         late.check(block)
-        engine.check(block.features, block.labels, block.tasks, block.offsets)
+        engine.check(as_rows(block))
         for piece in late.pieces(block):
-            given = piece.features, piece.tasks
             bounds = None
             engine.live = True
-            margins, context, *_ = engine.margins_and_context(*given, piece.offsets)
+            margins, context, chances, _ = engine.margins_and_context(as_rows(piece))
             engine.live = False
-            if self.score.target != "number":
-                chances = engine.probability_of(margins)
-            else:
+            if chances is None:
                 chances = np.full(len(piece), np.nan)
                 bounds = intervals_of(self.model, piece)
             if self.score.target == "number" and not engine.events:
@@ -311,11 +304,10 @@ class Run:
             late.wait(piece, context if late.arrival.is_delayed else None)
 
     def _learn_late(self, piece: Block, context: Any) -> None:
-        given: dict[str, Any] = {"weight": piece.weights, "offset": piece.offsets}
-        given |= {"together": piece.moments is not None, "context": context}
-        self.model.engine.predict_and_learn(piece.features, piece.labels, piece.tasks, **given)
+        rows = as_rows(piece)._replace(context=context)
+        self.model.engine.predict_and_learn(rows, together=piece.moments is not None)
 
-    def _count(self, block: Block, answers: Predictions, bounds: Numbers | None = None) -> None:
+    def _count(self, block: Block, answers: Predictions, bounds: Floats | None = None) -> None:
         """Score and log what was predicted."""
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers, bounds)

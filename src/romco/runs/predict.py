@@ -10,29 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.evaluation.score import INTERVAL_LEVEL
 from romco.io import durable
+from romco.io.encoder import encode_rows
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
-from romco.io.schema import encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
-from romco.model.engine import join_predictions
 from romco.model.names import canonical_name
+from romco.model.rows import Rows
 from romco.model.target import Predictions
+from romco.model.transaction import join_predictions
 from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
+from romco.typing import Floats
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
 
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
-
-Numbers = NDArray[np.float64]
 
 
 class Learns(Protocol):
@@ -61,7 +60,7 @@ def predict(
     source = source.resolve_to_predict(model.schema)
     with source.open(labelled=False) as reader:
         for block in usable_blocks(reader, source):
-            answers = model.engine.predict_and_observe(block.features, block.tasks, block.offsets)
+            answers = model.engine.predict_and_observe(as_rows(block)._replace(y=None))
             bounds = intervals_of(model, block)
             for at, row in enumerate(prediction_rows(model, block, answers, bounds)):
                 if top is not None:
@@ -71,12 +70,12 @@ def predict(
         return reader.skipped
 
 
-def intervals_of(model: Learns, block: Block) -> Numbers | None:
+def intervals_of(model: Learns, block: Block) -> Floats | None:
     """Return low and high (n, 2) of numbers; None where the model gives none."""
     engine = model.engine
     if engine.target.kind != "number" or not isinstance(engine.learner, GivesIntervals):
         return None
-    bounds: Numbers = engine.intervals(block.features, block.tasks, INTERVAL_LEVEL, block.offsets)
+    bounds: Floats = engine.intervals(as_rows(block), INTERVAL_LEVEL)
     return bounds
 
 
@@ -118,7 +117,7 @@ def _fault(block: Block) -> str | None:
 
 
 def prediction_rows(
-    model: Learns, events: Block, answers: Predictions, bounds: Numbers | None = None
+    model: Learns, events: Block, answers: Predictions, bounds: Floats | None = None
 ) -> Iterator[dict[str, Any]]:
     r"""Yield predictions in the one form that files, JSON and Python share.
 
@@ -295,7 +294,7 @@ class Evaluation:
         return {"weighted_error": mean}
 
     def _add_weights(
-        self, events: Block, answers: Predictions, known: Sequence[int], weight: Numbers
+        self, events: Block, answers: Predictions, known: Sequence[int], weight: Floats
     ) -> None:
         good = np.isfinite(weight) & (weight >= 0.0)
         if not good.all():
@@ -328,8 +327,7 @@ def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evalua
     engine = model.engine
 
     def observe(piece: Block, context: Any = None) -> Predictions:
-        given = piece.features, piece.tasks, piece.offsets, piece.labels
-        return engine.predict_and_observe(*given, together=piece.moments is not None)
+        return engine.predict_and_observe(as_rows(piece), together=piece.moments is not None)
 
     late = LateLabels(arrival, observe)
 
@@ -339,8 +337,7 @@ def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evalua
         late.check(block)
         parts = []
         for piece in late.pieces(block):
-            given = piece.features, piece.tasks, piece.offsets
-            parts.append(engine.predict_and_observe(*given))
+            parts.append(engine.predict_and_observe(as_rows(piece)._replace(y=None)))
             late.wait(piece, None)
         return join_predictions(parts)
 
@@ -351,6 +348,11 @@ def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evalua
             found.skipped += len(block) - len(known)
         found.skipped += reader.skipped
         return found
+
+
+def as_rows(block: Block) -> Rows:
+    """Return the events of a file as a model takes them."""
+    return Rows(block.features, block.tasks, block.labels, block.weights, block.offsets)
 
 
 def known_rows(model: Model, source: Source, block: Block) -> list[int]:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import chain, groupby, pairwise, repeat
 from typing import Any
@@ -12,10 +13,16 @@ import numpy as np
 from romco.evaluation import Score
 from romco.evaluation.score import INTERVAL_LEVEL
 from romco.explanations import Overview, TaskInsight, reasons
-from romco.io.schema import Schema, expand_groupings, take_groupings
-from romco.kernels.io.encoder import only_numbers
+from romco.io.cells import encode_cell
+from romco.io.encoder import MAX_NAMES
+from romco.io.groupings import expand_groupings, take_groupings
+from romco.io.schema import Schema
+from romco.kernels.io.encoded import Encoded, join_encoded
+from romco.kernels.io.encoder import Encoder, only_numbers
+from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model, Names
+from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
 from romco.server.store import Change, Event, Forget, Learn, PendingEvent, Prediction
@@ -101,13 +108,12 @@ class ServedModel:
         if self.scores.score.target != kind:
             self.scores.score = Score(kind)
         self._schema = schema = self._take_schema()
+        self._encoder: Encoder | None = None  # of rows to be learned
         self.groupings: list[Any] = []
         if schema is not None and schema.groupings:
             self.groupings = [schema.task, *schema.groupings]
         columns = chain.from_iterable(expand_groupings(self.groupings).values())
         self._levels = list(dict.fromkeys(columns))  # that a task lists, in this order
-        features = model.features
-        self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._forgotten = 0  # tasks
         self.overview = Overview(model, lambda: (self.sequence, self._forgotten))
@@ -163,6 +169,7 @@ class ServedModel:
         """
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
+        given = Rows(rows, tasks, offset=offsets)
         number = self.target == "number"
         parts: Any = NotImplemented
         try:
@@ -172,8 +179,8 @@ class ServedModel:
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
                 complete = [size for *_, size in parts] == list(map(len, rows))
                 return responses, None, complete and engine.history is None
-            late = engine.margins_and_context(rows, tasks, offsets) if with_context else None
-            margins = engine.margins(rows, tasks, offsets) if late is None else late.margins
+            late = engine.margins_and_context(given) if with_context else None
+            margins = engine.margins(given) if late is None else late.margins
         except ValueError as error:
             check_each(self.model.features.read, rows)
             raise RequestError(str(error), 0) from None
@@ -183,7 +190,7 @@ class ServedModel:
         columns = self._predictions(margins, chances, target)
         responses = list(map(PredictResponse, *columns, repeat(version)))
         if number and self.model.events and isinstance(engine.learner, GivesIntervals):
-            bounds = engine.intervals(rows, tasks, INTERVAL_LEVEL, offsets)
+            bounds = engine.intervals(given, INTERVAL_LEVEL)
             for response, (low, high) in zip(responses, bounds.tolist(), strict=True):
                 response.low, response.high = low, high
         return responses, late, False
@@ -216,23 +223,42 @@ class ServedModel:
         self.model.schema = None
         return schema
 
-    def encode(self, rows: Sequence[Any], learning: bool = False) -> Sequence[Any]:
+    def encode(self, rows: Sequence[Any]) -> Sequence[Any]:
         """Read cells as the table was read that the model was learned from, or each by itself.
 
-        A column that this table does not have is not learned; RequestError names it.
+        RequestError names the first row that cannot be read.
         """
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
 
-        def read(row: Any) -> dict[str, float]:
-            if not isinstance(row, dict):
-                raise ValueError("expected an object with a value for each name")
-            if learning and schema.complete and (unknown := schema.unknown(row)):
-                raise ValueError(f"the model has no column {', '.join(unknown)}")
-            return schema.encode(row)
+        def read(some: Sequence[Any]) -> list[dict[str, float]]:
+            _check_objects(some)
+            return list(map(schema.encode, some))
 
-        return check_each(lambda some: list(map(read, some)), rows)
+        return check_each(read, rows)
+
+    def encode_to_learn(self, rows: Sequence[Any]) -> Any:
+        """Return the same for the thread that learns, by compiled code; ValueError if bad."""
+        schema = self._schema
+        if schema is None:
+            return rows
+        _check_objects(rows)
+        if self._encoder is None or len(self._encoder.lexicon) > MAX_NAMES:
+            self._encoder = Encoder(encode_cell, Lexicon(), schema.columns)
+        encoder, roles = self._encoder, schema.roles
+        encoder.take()  # what a bad row left
+        ends = [encoder.add_row(row, roles, schema.features) for row in rows]
+        values, names = encoder.take()
+        return Encoded(values, names, np.array([0, *ends], dtype=np.int64), encoder.lexicon)
+
+    def check_columns(self, rows: Sequence[Any]) -> None:
+        """Raise ValueError where rows to be learned have a column that the table does not."""
+        schema = self._schema
+        if schema is not None and schema.complete:
+            names = dict.fromkeys(chain.from_iterable(rows))
+            if unknown := schema.unknown(names):
+                raise ValueError(f"the model has no column {', '.join(unknown)}")
 
     def _unknown(self, row: Any, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -244,6 +270,12 @@ class ServedModel:
             if column in row and column not in names and (name != column or name not in columns):
                 names.append(name[:MAX_UNKNOWN_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
+
+    @property
+    def _known_names(self) -> AbstractSet[Any]:
+        """Names of features that have been learned; none where they are not kept."""
+        features = self.model.features
+        return features.known if isinstance(features, Names) else frozenset()
 
     def _predictions(
         self, margins: Any, probabilities: Any, target: Target
@@ -272,31 +304,38 @@ class ServedModel:
         """Return what checks the next requests."""
         return GroupValidator(self, settings)
 
-    def apply(self, changes: Sequence[Change]) -> list[str | None]:
+    def apply(
+        self, changes: Sequence[Change], rows: Sequence[Any] | None = None
+    ) -> list[str | None]:
         """Apply the next changes; return why a change could not be applied, or None, for each.
 
         A change that fails changes nothing and still uses its sequence numbers. Neighbouring
-        requests are learned in one call, which costs a tenth per event.
+        requests are learned in one call, which costs a tenth per event. ``rows`` are those of each
+        change as :class:`GroupValidator` read them; else they are read here.
         """
         reasons = list[str | None]()
-        for learns, run in groupby(changes, lambda change: isinstance(change, Learn)):
+        staged = zip(changes, rows or repeat(None), strict=False)
+        for learns, run in groupby(staged, lambda one: isinstance(one[0], Learn)):
             some: list[Any] = list(run)
-            reasons += self._learn(some) if learns else [self._forget(one) for one in some]
+            reasons += self._learn(some) if learns else [self._forget(one) for one, _ in some]
         return reasons
 
-    def _learn(self, changes: list[Learn]) -> list[str | None]:
+    def _learn(self, staged: list[tuple[Learn, Any]]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
+        changes = [change for change, _ in staged]
         events = [event for change in changes for event in change.events]
         had_labels = self.model.events > 0 if self.target == "number" else bool(self.model.classes)
         made, rest = list[Prediction](), events
         try:
+            x = self._join([rows for _, rows in staged]) if events else None
             while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
                 made += self._learn_events(rest[:1])  # else probabilities depend on the batch
                 rest = rest[1:]
-            made += self._learn_events(rest) if rest else []
+                x = None  # the others are read anew
+            made += self._learn_events(rest, x) if rest else []
         except ValueError as error:
             if len(changes) > 1:
-                return [reason for change in changes for reason in self._learn([change])]
+                return [reason for one in staged for reason in self._learn([one])]
             self.sequence += changes[0].count
             return [str(error)]
         if events and not had_labels:
@@ -305,24 +344,32 @@ class ServedModel:
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 
-    def _learn_events(self, events: list[Event]) -> list[Prediction]:
+    def _join(self, rows: list[Any]) -> Any:
+        """Return rows of several changes in one block; None where they must be read anew."""
+        for one in rows:
+            if not isinstance(one, Encoded) or one.lexicon is not rows[0].lexicon:
+                return None
+        return join_encoded(rows)
+
+    def _learn_events(self, events: list[Event], x: Any = None) -> list[Prediction]:
         """Learn events; return what was predicted of each, then or just before.
 
-        A context that the learner does not understand, as after an update of romco, is left out.
+        ``x`` are their rows, if they were read before. A context that the learner does not
+        understand, as after an update of romco, is left out.
         """
-        given = self.encode([e.x for e in events]), [e.y for e in events], [e.task for e in events]
+        if x is None:
+            x = self.encode_to_learn([event.x for event in events])
         contexts = [None if e.prediction is None else e.prediction.context for e in events]
         offsets = _offsets([event.offset for event in events])
-        before = self.model.events
+        rows = Rows(x, [e.task for e in events], [e.y for e in events], offset=offsets)
+        before, engine = self.model.events, self.model.engine
         try:
             try:
-                answers = self.model.engine.predict_and_learn(
-                    *given, offset=offsets, context=contexts
-                )
+                answers = engine.predict_and_learn(rows._replace(context=contexts))
             except ValueError:
                 if not any(contexts) or self.model.events != before:
                     raise
-                answers = self.model.engine.predict_and_learn(*given, offset=offsets)
+                answers = engine.predict_and_learn(rows)
         except (ArithmeticError, TypeError) as error:
             raise ValueError(str(error)) from error
         target = self.model.engine.target
@@ -359,6 +406,7 @@ class ServedModel:
         except ValueError as error:
             return str(error.args[0])
         self._forgotten += 1  # what was read before is not shown again
+        self._encoder = None  # it has names of rows
         return None
 
     def copy(self) -> tuple[int, dict[str, Any], bytes]:
@@ -438,20 +486,29 @@ class GroupValidator:
         """Return True if a task is known, or will be after this group."""
         return self._served.knows(task) or name_key(task) in self._tasks
 
-    def check(self, events: list[Event], places: list[int]) -> None:
-        """Raise RequestError unless the model can learn the events; ``places``: in the request."""
-        model, settings, features = self._served.model, self._settings, dict[Any, int]()
-        engine, labels = model.engine, self._target.known
-        offsets = _offsets([event.offset for event in events])
+    def check(self, events: list[Event], places: list[int]) -> Any:
+        """Return rows of events; RequestError unless the model can learn the events.
+
+        ``places`` are those of the events in the request.
+        """
+        served, settings, features = self._served, self._settings, dict[Any, int]()
+        model, labels = served.model, self._target.known
+        engine, offsets = model.engine, _offsets([event.offset for event in events])
+
+        def read(some: Sequence[Any]) -> Any:
+            encoded = served.encode_to_learn(some)
+            served.check_columns(some)
+            model.features.read(encoded, features)
+            return encoded
+
         try:
-            rows = self._served.encode([event.x for event in events], learning=True)
-            check_each(lambda some: model.features.read(some, features), rows)
+            rows = check_each(read, [event.x for event in events])
             if len(features) > settings.new_features:
                 many = f"{len(features):,} new features in one request"
                 raise RequestError(f"{many}: at most {settings.new_features:,}")
             _, known = check_each(self._target.read, [event.y for event in events])
             if offsets is not None or engine.with_offset:
-                check_each(lambda some: engine.read_offset(some, 1.0, engine.events > 0), offsets)
+                check_each(lambda some: read_offset(engine, some, 1.0), offsets)
             numbers = engine.tasks.numbers([event.task for event in events]).tolist()
             tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
             n_tasks = len(model.tasks) + len(self._tasks) if tasks else 0
@@ -469,6 +526,7 @@ class GroupValidator:
         self._target.adopt(known)
         self._tasks |= tasks
         self._features += len(features)
+        return rows
 
 
 def check_each(check: Callable[[Any], Any], values: Any) -> Any:
@@ -485,6 +543,11 @@ def check_each(check: Callable[[Any], Any], values: Any) -> Any:
             except ValueError as fault:
                 high, reason = middle, fault
         raise RequestError(str(reason), low) from None
+
+
+def _check_objects(rows: Sequence[Any]) -> None:
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("expected an object with a value for each name")
 
 
 def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:

@@ -68,6 +68,7 @@ class _Order:
     done: list[LearnResponse] = field(default_factory=list)
     first: int = 0  # sequence number of the change
     change: Learn | Forget | None = None
+    rows: Any = None  # of the events of the change, as they were read
     outcomes: list[LearnResponse] = field(default_factory=list)
 
     @property
@@ -333,7 +334,8 @@ class Service:
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
         if events:
-            validator.check(events, places)  # all of a request, before anything is learned
+            # All of a request is checked before anything is learned.
+            order.rows = validator.check(events, places)
         size = most if order.position is None else len(events)
         if order.position is None and self.served.target == "classes":  # new ones take long
             target = self.served.model.engine.target
@@ -342,6 +344,7 @@ class Service:
             size = int(beyond[0]) if len(beyond) else size
         if size < len(events):
             events, outcomes = events[:size], outcomes[: places[size] - begin]
+            order.rows = None  # more than are learned now
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
@@ -390,7 +393,8 @@ class Service:
         """Apply what was logged, and answer."""
         changing = [order for order in group if order.change is not None]
         begin, before = time.thread_time(), self.served.events
-        reasons = self.served.apply([order.change for order in changing if order.change])
+        changes = [order.change for order in changing if order.change]
+        reasons = self.served.apply(changes, [order.rows for order in changing])
         learned = self.served.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
@@ -420,7 +424,7 @@ class Service:
         order.done += order.outcomes
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
-        order.change, order.outcomes = None, []
+        order.change, order.rows, order.outcomes = None, None, []
         if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
         elif order.forget is not None and not order.exact:
@@ -523,6 +527,8 @@ class Service:
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
+            if futures and self.served.target == "classes":  # perhaps one was forgotten
+                self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
             self.checkpoint_sequence = sequence

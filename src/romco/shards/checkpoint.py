@@ -28,7 +28,8 @@ from romco.learners.merging import (
     store_pairs,
 )
 from romco.model import Model, Scale
-from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.body import next_double
+from romco.model.engine import MAX_EVENTS
 from romco.model.history import TaskHistory, renamed_slots
 from romco.model.names import from_json
 from romco.model.target import target_from_json
@@ -36,9 +37,9 @@ from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import HistoryState, ShardUpdate, merge_scales, scale_numbers
+from romco.typing import Integers
 
 State = dict[str, Any]
-Numbers = NDArray[np.int64]
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 FILE_NAME = "shards.romco"  # of a checkpoint in a folder
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
@@ -126,7 +127,7 @@ def split_history(history: TaskHistory, n: int) -> list[HistoryState]:
     return parts
 
 
-def _owners(names: Sequence[Any], n: int) -> Numbers:
+def _owners(names: Sequence[Any], n: int) -> Integers:
     """Return the owner of each task of a state among n shards; -1 where a number is free."""
     owners = np.full(len(names), -1, dtype=np.int64)
     for number, name in enumerate(names):
@@ -135,8 +136,11 @@ def _owners(names: Sequence[Any], n: int) -> Numbers:
     return owners
 
 
-def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
-    """Return the history of the tasks of all shards, which have different ones."""
+def merge_histories(parts: Sequence[HistoryState], limit: int, numeric: bool) -> TaskHistory:
+    """Return the history of the tasks of all shards, which have different ones.
+
+    ``numeric`` is whether labels are numbers.
+    """
     tasks: list[Any] = []
     categories: dict[str, int] = {}
     arrays: dict[str, list[NDArray[Any]]] = {}
@@ -155,7 +159,7 @@ def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
             arrays.setdefault(name, []).append(array[kept])
     stored = {**parts[0][0], "tasks": tasks, "categories": list(categories), "limit": limit}
     whole_arrays = {name: np.concatenate(own) for name, own in arrays.items()}
-    return TaskHistory.from_state(stored, whole_arrays, numeric=False)
+    return TaskHistory.from_state(stored, whole_arrays, numeric=numeric)
 
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
@@ -167,7 +171,7 @@ def schedule_of(state: State, n: int | None, growth: float | None, every: int | 
 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
-    """Split the state of a model of two classes, or resume that of as many shards."""
+    """Split the state of a model, or resume that of as many shards."""
     check_target(target_from_json(state["labels"]).kind)
     plain = _without(state, SECTION, SECTION)
     section = state.get(SECTION, {"shards": None})
@@ -215,14 +219,14 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     return ShardsState(front, starts, position, updates)
 
 
-def _part(state: State, own: Numbers, room: int | None = None) -> State:
+def _part(state: State, own: Integers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
     shared = _strip_prefix(state["arrays"], LEARNER)
     return _assemble(_without(state, "history", PREFIX), shared, [(state, own)], room)
 
 
 def _assemble(
-    plain: State, shared: Values, parts: Sequence[tuple[State, Numbers]], room: int | None = None
+    plain: State, shared: Values, parts: Sequence[tuple[State, Integers]], room: int | None = None
 ) -> State:
     """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
     ends = np.cumsum([0, *(len(own) for _, own in parts)])
@@ -313,10 +317,10 @@ def _history_arrays(state: State) -> Values:
 
 def check_target(kind: str) -> None:
     """Raise ValueError unless the target can be learned in shards."""
-    if kind != "two classes":
+    if kind == "classes":
         raise ValueError(
-            f"shards learn two classes, not {kind!r}: there is no merge rule for learners of "
-            "classes and of numbers; use a plain Model"
+            "shards learn two classes and numbers, not 'classes': there is no merge rule for "
+            "learners of many classes; use a plain Model"
         )
 
 

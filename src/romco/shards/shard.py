@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import MEMORY
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
-from romco.kernels.step import ChunkStep
+from romco.kernels.step import PERSONAL_CHECK_EVENTS, ChunkStep
 from romco.learners import restore
-from romco.learners.auto import Auto, SubspaceRows
+from romco.learners.auto import BaseAuto, SubspaceRows
 from romco.learners.merging import Change, Merged, Period, apply_merged, collect_change, pairs
 from romco.model import Model, Scale
-from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
-from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
+from romco.model.body import LightMatrix, as_round, is_compiled
+from romco.model.features import Columns, Matrix, Sparse, count_rows, row_widths, select_rows
 from romco.model.history import TaskHistory
 from romco.model.names import Id
-from romco.model.target import Predictions, TwoClasses, logistic
+from romco.model.rows import Rows
+from romco.model.target import Predictions, TwoClasses, target_from_json
 from romco.rounds import Round, select
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
+from romco.typing import Floats
 
 CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
@@ -45,7 +47,7 @@ class ReadReport:
 
     rows: int  # of all tasks
     learned: int  # events of its own
-    wrong: int  # of them: predicted wrongly
+    loss: float  # of them: wrong predictions; of numbers squared errors
     skipped: int  # bad rows of its own
     position: FilePosition
     ended: bool
@@ -55,10 +57,7 @@ class ReadReport:
 class SharedBatch:
     """Rows that all shards of this process read in place, and their predictions."""
 
-    rows: Rows
-    y: Dense
-    weight: Dense | None
-    offset: Dense | None
+    rows: Rows  # x is a matrix; the tasks are in codes
     codes: NDArray[np.int64]  # of the tasks; see TaskCodes
     names: list[Id]
     version: int
@@ -67,8 +66,8 @@ class SharedBatch:
 
     def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
         self.widths = None
-        if grows and isinstance(self.rows, Sparse):
-            self.widths = row_widths(self.rows)
+        if grows and isinstance(self.rows.x, Sparse):
+            self.widths = row_widths(self.rows.x)
         self.margins = np.empty(len(self.codes))
         self.probabilities = np.empty(0)
         if with_probabilities:
@@ -76,16 +75,14 @@ class SharedBatch:
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
-        if isinstance(self.rows, Sparse):
-            return LightMatrix(self.rows, width)
-        return self.rows
+        if isinstance(self.rows.x, Sparse):
+            return LightMatrix(self.rows.x, width)
+        return self.rows.x
 
-    def copy(self, index: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Return the rows at ``index`` as arguments of :meth:`Shard.learn`."""
+    def copy(self, index: NDArray[np.int64]) -> Rows:
+        """Return the rows at ``index``."""
         names = [self.names[code] for code in self.codes[index]]
-        weight = select(self.weight, index)
-        offset = select(self.offset, index)
-        return take_rows(self.rows, index), self.y[index], names, weight, offset
+        return self.rows.select(index)._replace(task=names)
 
     def put_all(
         self, indices: Sequence[NDArray[np.int64]], answers: Sequence[Predictions | None]
@@ -102,7 +99,7 @@ class SharedBatch:
             self.probabilities[index] = predictions.probabilities
 
 
-def count_entries(rows: Rows, begin: int, end: int) -> int:
+def count_entries(rows: Matrix, begin: int, end: int) -> int:
     """Count the stored entries of rows begin to end."""
     if isinstance(rows, Sparse):
         return int(rows.starts[end] - rows.starts[begin])
@@ -112,7 +109,7 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
 class NumberedFeatures(Columns):
     """Features of a shard's model: rows come as numbers, for which the shard makes room."""
 
-    def read(self, rows: Any, new: dict[Id, int] | None = None) -> Rows:
+    def read(self, rows: Any, new: dict[Id, int] | None = None) -> Matrix:
         """Return the rows as they are."""
         return rows
 
@@ -141,28 +138,21 @@ class Shard:
 
     # Learning and predicting
 
-    def learn(
-        self,
-        rows: Rows,
-        y: Dense,
-        tasks: list[Id],
-        weight: Dense | None = None,
-        offset: Dense | None = None,
-    ) -> Predictions:
+    def learn(self, rows: Rows) -> Predictions:
         """Learn rows of own tasks; return the predictions made before.
 
         Rows of weight 0 are only predicted.
         """
-        engine = self.model.engine
-        engine.with_offset = offset is not None  # as all shards agreed before
-        if isinstance(rows, Sparse):
-            self.widen(int(rows.columns.max(initial=0)) + 1)
-        answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
-        if weight is not None and not weight.all():
-            rows = take_rows(rows, np.flatnonzero(weight))
-        learned, learner = count_rows(rows), engine.learner
+        engine, x = self.model.engine, rows.x
+        engine.with_offset = rows.offset is not None  # as all shards agreed before
+        if isinstance(x, Sparse):
+            self.widen(int(x.columns.max(initial=0)) + 1)
+        answers = engine.predict_and_learn(rows)
+        if rows.weight is not None and not rows.weight.all():
+            x = select_rows(x, np.flatnonzero(rows.weight))
+        learned, learner = count_rows(x), engine.learner
         if self.n > 1 and learned:
-            round = as_round(learner, rows, np.zeros(learned, dtype=np.int64))
+            round = as_round(learner, x, np.zeros(learned, dtype=np.int64))
             self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
         self._events += learned
         return answers
@@ -178,7 +168,7 @@ class Shard:
             else:
                 end = min(len(index), begin + NEW_TASK_ROWS)
                 part = index[begin:end]  # whose tasks may be new: a copy of the rows is learned
-                batch.put(part, self.learn(*batch.copy(part)))
+                batch.put(part, self.learn(batch.copy(part)))
                 ready[end:] = self._known_tasks(batch, index[end:])
             begin = end
 
@@ -210,37 +200,33 @@ class Shard:
             end = begin + PERSONAL_CHECK_EVENTS - engine.events % PERSONAL_CHECK_EVENTS
             part = index[begin:end]
             task = numbers[begin:end]
-            weight = select(batch.weight, part)
-            offset = select(batch.offset, part)
+            weight = select(batch.rows.weight, part)
+            offset = select(batch.rows.offset, part)
             log_a = np.empty(len(part))
             starts = np.arange(len(part) + 1)
             with engine.at_rest() as learner:
                 x = batch.matrix(learner.n_features)
-                round = Round(task, x, batch.y[part], weight, offset)
+                round = Round(task, x, batch.rows.y[part], weight, offset)
                 events = learner.events_of(round, labelled=True, rows=part)
-                step = ChunkStep(
-                    engine.body.counts, engine.scale, log_a, events, starts,
-                    None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
-                )  # fmt: skip
-                margins = step.compiled(learner.kernel)  # type: ignore[attr-defined]
+                scale = engine.scale if isinstance(engine.target, TwoClasses) else None
+                margins = ChunkStep(engine.body, scale, log_a, events, starts).compiled()
             if self.n > 1:
                 self._counts.add(events)
             self._events += len(part)
             probabilities = batch.probabilities
             if len(probabilities):
-                probabilities = logistic(np.exp(log_a) * margins)
+                probabilities = engine.target.probabilities_then(margins, log_a)
             batch.put(part, Predictions(margins, probabilities))
             begin = end
 
-    def answers(self, rows: Rows, tasks: list[Id], offset: Dense | None = None) -> Predictions:
+    def answers(self, rows: Rows) -> Predictions:
         """Predict rows."""
-        self.model.engine.with_offset = offset is not None
-        margins = self.model.margins(rows, tasks, offset=offset)
-        return Predictions(margins, self.model.engine.probability_of(margins))
+        self.model.engine.with_offset = rows.offset is not None
+        return self.model.engine.predict_and_observe(rows)
 
     def forget(self, task: Id) -> None:
-        """Forget a task."""
-        self.model.forget(task)
+        """Forget a task; names of features are those of all shards."""
+        self.model.engine.forget(task, names=False)
         self._version = -1
 
     # Reading files
@@ -250,7 +236,10 @@ class Shard:
     ) -> None:
         """Read files as the k-th shard, from a position on, with the history of the own tasks."""
         self.close()
-        history = None if past is None else TaskHistory.from_state(*past, numeric=False)
+        history = None
+        if past is not None:
+            numeric = self.model.engine.target.kind == "number"
+            history = TaskHistory.from_state(*past, numeric=numeric)
         self._reader = ShardReader(files, self.n, k, position, history)
 
     def history(self) -> HistoryState:
@@ -261,19 +250,28 @@ class Shard:
 
     def read(self, rows: int) -> ReadReport:
         """Learn the own events among the next ``rows`` rows."""
-        reader, done, learned, wrong = self._reader, 0, 0, 0
+        reader, done, learned, loss = self._reader, 0, 0, 0.0
         assert reader is not None
         skipped = reader.skipped
         while done < rows and not reader.ended:
             events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
-            for x, y, tasks, weight, offset in events:
-                margins = self.learn(x, y, tasks, weight, offset).margins
-                counts = np.ones(len(y)) if weight is None else weight
+            for part in events:
+                losses = self._losses(self.model.events, self.learn(part).margins, part.y)
+                counts = np.ones(len(part.y)) if part.weight is None else part.weight
                 learned += int(np.count_nonzero(counts))
-                wrong += int(np.count_nonzero(counts * ((margins >= 0.0) != (y > 0.0))))
+                loss += float(losses[counts > 0.0].sum())
         skipped = reader.skipped - skipped
-        return ReadReport(done, learned, wrong, skipped, reader.position, reader.ended)
+        return ReadReport(done, learned, loss, skipped, reader.position, reader.ended)
+
+    def _losses(self, events: int, margins: Floats, y: Floats) -> Floats:
+        """Return 1 for each wrong prediction; of numbers the squared error, by events before."""
+        if self.model.engine.target.kind != "number":
+            return np.not_equal(margins >= 0.0, y > 0.0).astype(np.float64)
+        losses = np.square(margins - y)
+        if not events:
+            losses[:1] = 0.0  # nobody knew the level of the first number
+        return losses
 
     def close(self) -> None:
         """Close the file that is being read."""
@@ -351,21 +349,10 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def _auto(self) -> Auto:
+    def _auto(self) -> BaseAuto:
         learner = self.model.engine.learner
-        assert isinstance(learner, Auto)
+        assert isinstance(learner, BaseAuto)
         return learner
-
-
-def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
-    """Return the rows at ``index``."""
-    if not isinstance(rows, Sparse):
-        return rows[index]
-    begins = rows.starts[index]
-    sizes = rows.starts[index + 1] - rows.starts[index]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    entries = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
-    return Sparse(rows.values[entries], rows.columns[entries], starts)
 
 
 def scale_numbers(scale: Scale) -> ScaleNumbers:
@@ -401,5 +388,7 @@ def merge_scales(
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
-    sides = TwoClasses(SIDES).to_json()
-    return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
+    labels = state["labels"]
+    if isinstance(target_from_json(labels), TwoClasses):
+        labels = TwoClasses(SIDES).to_json()
+    return Model.from_state({**state, "features": columns, "labels": labels, "notes": {}})

@@ -13,22 +13,21 @@ from numpy.typing import NDArray
 
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
-from romco.learners.auto import Auto
+from romco.learners.auto import BaseAuto
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
-from romco.model.engine import (
-    GivenRows,
-    check_lengths,
-    check_sequence,
-    join_predictions,
-    learn_in_turn,
-    one_offset,
-    read_weights,
-)
-from romco.model.features import Dense, Names, Rows
+from romco.model.features import Names
 from romco.model.lock import Locks
 from romco.model.names import Id
-from romco.model.target import Predictions, TwoClasses
+from romco.model.rows import (
+    Batch,
+    Rows,
+    read_labelled,
+    read_unlabelled,
+    read_weights,
+)
+from romco.model.target import Predictions, Target
+from romco.model.transaction import join_predictions, learn_in_turn
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
     SECTION,
@@ -56,6 +55,7 @@ from romco.shards.shard import (
     merge_scales,
     scale_numbers,
 )
+from romco.typing import Floats
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
@@ -184,7 +184,8 @@ class Coordinator:
         if past is None or self.reading is None:
             return [None] * self.n
         parts: list[HistoryState] = self.engine.call_all(Shard.history)
-        self.front.engine.history = merge_histories(parts, past.kernel.limit)
+        kernel = past.kernel
+        self.front.engine.history = merge_histories(parts, kernel.limit, kernel.numeric)
         return parts
 
     def close(self) -> None:
@@ -202,7 +203,7 @@ class Coordinator:
                 rows = self._merge_remote()
             else:
                 rows = self._merge_local(self.engine.local_shards)
-            if isinstance(common := self.front.engine.learner, Auto):
+            if isinstance(common := self.front.engine.learner, BaseAuto):
                 self._update_auto(common, rows)
             self.merge_seconds += time.perf_counter() - began
         self._barriers += 1
@@ -249,8 +250,8 @@ class Coordinator:
         self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
-    def _update_auto(self, common: Auto, rows: NDArray[np.int32]) -> None:
-        """Choose features with covariances; recompute the subspace from all tasks, if it is due."""
+    def _update_auto(self, common: BaseAuto, rows: NDArray[np.int32]) -> None:
+        """Choose features with covariances, and units of numbers; recompute a due subspace."""
         if common.kernel.choose_after_merge(rows):
             self.engine.post(Shard.choose_frequent, rows)
         if common.subspace_update_due():
@@ -297,9 +298,8 @@ class Shards(Closing):
         tasks over as many threads as the machine has cores, fewer where rows have few entries.
         The bits then depend on the machine.
     features, classes, positive, new_task:
-        As in ``Model``; the target must be two classes. With files that the shards read
-        themselves, features must be hashed or given columns: shards cannot agree on growing
-        names.
+        As in ``Model``. With files that the shards read themselves, features must be hashed or
+        given columns: shards cannot agree on growing names.
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
         running Ray cluster, by default one is started.
@@ -309,7 +309,7 @@ class Shards(Closing):
         Model file, or folder of it, to resume from and to save to every ``checkpoint_every``
         barriers; less often where saving would take more than a twentieth of the time.
     target:
-        "two classes", which is also the meaning of None.
+        "two classes", which is also the meaning of None, or "number".
 
     ValueError if the learner cannot be sharded, or the target or the checkpoint's settings differ.
     """
@@ -333,9 +333,8 @@ class Shards(Closing):
         **parameters: Any,
     ) -> None:
         check_target(target or "two classes")
-        front = Model(
-            learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
-        )
+        given = {"target": target, "classes": classes, "positive": positive, "new_task": new_task}
+        front = Model(learner, features, **given, **parameters)
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
         how = growth, every, engine, address, checkpoint, checkpoint_every
         self._start(front.state(), n, how, parameters)
@@ -395,11 +394,9 @@ class Shards(Closing):
         return self
 
     @property
-    def target(self) -> TwoClasses:
-        """Labels, and which of them is positive."""
-        return self._front.engine.two_classes
-
-    two_classes = target
+    def target(self) -> Target:
+        """Labels, and which of them is positive; or numbers."""
+        return self._front.engine.target
 
     @property
     def tasks(self) -> list[Id]:
@@ -411,32 +408,37 @@ class Shards(Closing):
         """Count the learned events of a task; 0 if it is unknown."""
         return int(self._call_owner(task, Shard.events_of))
 
-    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
-        """Return margins (n,) of rows, above 0 for the positive label.
+    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
+        """Return margins (n,) of rows, above 0 for the positive label; of numbers the predictions.
 
         Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
-        return self.predict_and_observe(x, task, offset).margins
+        return self.predict_and_observe(Rows(x, task, offset=offset)).margins
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
-        """Return labels (n,) of rows; arguments as in :meth:`margins`."""
+        """Return labels or numbers (n,) of rows; arguments as in :meth:`margins`."""
         return self.target.labels_of(self.margins(x, task, offset=offset))
 
-    def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
-        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
-        return self.predict_and_observe(x, task, offset).probabilities
+    def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
+        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`.
 
-    def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
-        """Return the label of one event; None before any label is known."""
-        margins = self.margins([x], [task], offset=one_offset(offset))
-        return self.target.label_of(float(margins[0]))
+        ValueError for numbers, which have none.
+        """
+        if self.target.kind == "number":
+            raise ValueError("a number has no probability: use predict")
+        return self.predict_and_observe(Rows(x, task, offset=offset)).probabilities
+
+    def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Any:
+        """Return the label or number of one event; None before any label is known."""
+        answers = self.predict_and_observe(Rows.of_one(x, task, offset=offset)._replace(y=None))
+        return self.target.label_of(float(answers.margins[0]))
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
     ) -> float:
         """Learn one event; return the margin predicted before. A bad event changes nothing."""
-        weights = None if weight == 1.0 else [weight]
-        return float(self.learn([x], [y], [task], weight=weights, offset=one_offset(offset))[0])
+        row = Rows.of_one(x, task, y, weight, offset)
+        return float(self.predict_and_learn(row, with_probabilities=False).margins[0])
 
     def learn(
         self,
@@ -446,50 +448,40 @@ class Shards(Closing):
         *,
         weight: Any = None,
         offset: Any = None,
-    ) -> Dense:
+    ) -> Floats:
         """Learn rows, those of a task in order; return the margins (n,) predicted before.
 
         As :meth:`romco.Model.learn`. Raises ValueError if a row, label or weight is bad, or lengths
         differ; then nothing changes.
         """
-        return self.predict_and_learn(
-            x, y, task, weight=weight, offset=offset, with_probabilities=False
-        ).margins
+        rows = Rows(x, task, y, weight, offset)
+        return self.predict_and_learn(rows, with_probabilities=False).margins
 
-    def predict_and_learn(
-        self,
-        x: Any,
-        y: Iterable[Any],
-        task: Iterable[Any],
-        *,
-        weight: Any = None,
-        offset: Any = None,
-        with_probabilities: bool = True,
-    ) -> Predictions:
+    def predict_and_learn(self, rows: Rows, *, with_probabilities: bool = True) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
-        weights = None if weight is None else read_weights(weight, self._front.engine.learner)
-        given = GivenRows(x, y, task, weights, offset)
-        if weights is not None and not weights.all():
-            return learn_in_turn(self, given.listed())
+        if rows.weight is not None:
+            rows = rows._replace(weight=read_weights(rows.weight, self._front.engine.learner))
+            if not rows.weight.all():
+                return learn_in_turn(self, rows.listed())
         if self._front.engine.history is not None:
-            return self._learn_to_barriers(given.listed())
-        return self._learn_all(given, with_probabilities)
+            return self._learn_to_barriers(rows.listed())
+        return self._learn_all(rows, with_probabilities)
 
-    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
+    def check(self, rows: Rows) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
         with self._locks.writing:
-            self._read(GivenRows(x, y, task, offset=offset))
+            self._read(rows)
 
-    def _learn_to_barriers(self, given: GivenRows) -> Predictions:
+    def _learn_to_barriers(self, rows: Rows) -> Predictions:
         """Learn rows in parts that end at barriers, so that a checkpoint has their history."""
-        history, begin, n = self._front.engine.history, 0, len(given.y)
+        history, begin, n = self._front.engine.history, 0, len(rows.y)
         parts: list[Predictions] = []
         assert history is not None
         with self._locks.writing:
-            self._read(given)  # all of it, before any is learned
+            self._read(rows)  # all of it, before any is learned
             while begin < n or not parts:
                 end = min(n, begin + self.coordinator.next - self.coordinator.place)
-                part = given.select(np.arange(begin, end))
+                part = rows.select(np.arange(begin, end))
                 try:
                     parts.append(self._learn_all(part, True, observing=True))
                 finally:
@@ -498,20 +490,21 @@ class Shards(Closing):
         return join_predictions(parts)
 
     def _learn_all(
-        self, given: GivenRows, with_probabilities: bool, observing: bool = False
+        self, rows: Rows, with_probabilities: bool, observing: bool = False
     ) -> Predictions:
         with self._locks.writing:
             labels = self.target
-            rows, signs, codes, sides, new, offset = self._read(given, observing)
-            before = labels.turn
+            batch = self._read(rows, observing)
+            before = labels.sign
             with self._locks.step:
-                labels.adopt(sides)
-                self.features.add(new)
-                self._front.engine.with_offset = offset is not None
-            if offset is not None:  # has the sign of the labels known in the end
-                before = labels.turn
-            answers = self._learn(rows, signs, codes, given.weight, offset, with_probabilities)
-            return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
+                codes = self._tasks.encode(batch.ids)
+                labels.adopt(batch.labels)
+                self.features.add(dict(batch.names))
+                self._front.engine.with_offset = batch.offset is not None
+            if batch.offset is not None:  # has the sign of the labels known in the end
+                before = labels.sign
+            answers = self._learn(batch, codes, with_probabilities)
+            return _with_sign(answers, labels.outward(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
@@ -540,7 +533,7 @@ class Shards(Closing):
     def load(
         cls, path: str | Path, n: int | Literal["auto"] | None = None, **settings: Any
     ) -> Self:
-        """Return shards of any model file of two classes; ``settings`` as in :meth:`of`.
+        """Return shards of a model file; ``settings`` as in :meth:`of`.
 
         By default as many shards as it was saved from. ValueError if the file is damaged.
         """
@@ -563,7 +556,7 @@ class Shards(Closing):
 
         By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
         as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if the
-        model is not of two classes, or its learner cannot be sharded.
+        model is of many classes, or its learner cannot be sharded.
         """
         if isinstance(model, Model):
             model = model.state()
@@ -575,42 +568,20 @@ class Shards(Closing):
         """End the threads or workers; unsaved changes are lost."""
         self.coordinator.close()
 
-    def _read(
-        self, given: GivenRows, observing: bool = False
-    ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
-        """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
-        x, y, task, weights, offset, _ = given
+    def _read(self, rows: Rows, observing: bool = False) -> Batch:
+        """Return rows that could be learned; ValueError where one is bad."""
         front, learned = self._front.engine, self.events > 0
-        new: dict[Id, int] = {}
         with front.transaction():  # columns of refused rows are not kept
-            signs, sides = self.target.read(y)
-            with self._locks.step:
-                codes = self._tasks.encode(check_sequence(task))
-            if front.history is None:
-                rows = self.features.read(x, new)
-            else:
-                with self._locks.step:
-                    observed = signs if observing else None
-                    rows = front.with_history(x, list(task), new, observed)
-            turn = front.turn_with(sides, learned and front.with_offset)
-            known = front.read_offset(offset, turn, learned)
-            check_lengths(rows, task=codes, y=signs, weight=weights, offset=known)
-        return rows, signs, codes, sides, new, known
+            return read_labelled(front, rows, observing=observing, learned=learned)
 
     def _learn(
-        self,
-        rows: Rows,
-        signs: Dense,
-        codes: NDArray[np.int64],
-        weights: Dense | None,
-        offset: Dense | None,
-        with_probabilities: bool,
+        self, rows: Batch, codes: NDArray[np.int64], with_probabilities: bool
     ) -> Predictions:
         local = self.coordinator.engine.local_shards is not None
-        names, version = self._tasks.names, self._tasks.version
         grows = local and isinstance(self.features, Names)
         wanted = with_probabilities or not local
-        batch = SharedBatch(rows, signs, weights, offset, codes, names, version, grows, wanted)
+        numbers = Rows(rows.matrix, None, rows.y, rows.weight, rows.offset)
+        batch = self._share(numbers, codes, grows, wanted)
         owners, begin = self._tasks.owners(codes), 0
         while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
@@ -622,12 +593,13 @@ class Shards(Closing):
                     arguments = [(batch, own) if len(own) else None for own in indices]
                     self.coordinator.run(Shard.learn_at, arguments, end - begin)
                 else:
-                    copies = [batch.copy(own) if len(own) else None for own in indices]
+                    copies = [(batch.copy(own),) if len(own) else None for own in indices]
                     batch.put_all(indices, self.coordinator.run(Shard.learn, copies, end - begin))
                 if self._front.engine.history is not None:
                     self._front.engine.history.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
-                if self._split_after and self._split(count_entries(rows, begin, end), end - begin):
+                entries = count_entries(rows.matrix, begin, end)
+                if self._split_after and self._split(entries, end - begin):
                     owners = self._tasks.owners(codes)
             begin = end
         return Predictions(batch.margins, batch.probabilities)
@@ -642,32 +614,28 @@ class Shards(Closing):
             self._tasks.spread(n)
         return n > 1
 
-    def predict_and_observe(
-        self, x: Any, task: Iterable[Any], offset: Any = None, y: Sequence[Any] | None = None
-    ) -> Predictions:
+    def predict_and_observe(self, rows: Rows) -> Predictions:
         """Predict rows that are not learned; their labels, where known, enter the history."""
         with self._locks.step:
-            front, task = self._front.engine, list(check_sequence(task))
-            codes = self._tasks.encode(task)
-            if front.history is None:
-                rows = self.features.read(x)
-            else:
-                signs = None
-                if y is not None:
-                    signs = front.sides_of(y)
-                rows = front.with_history(x, task, None, signs)
-                front.history.commit(len(task))
-            known = front.read_offset(offset, front.target.turn, self.events > 0)
-            check_lengths(rows, task=codes, offset=known)
+            front = self._front.engine
+            learned, observing = self.events > 0, rows.y is not None
+            with front.locks.step:
+                read = read_unlabelled(front, rows, observing=observing, learned=learned)
+                if front.history is not None:
+                    front.history.commit(len(read.ids))
+            codes = self._tasks.encode(read.ids)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
-            names, version = self._tasks.names, self._tasks.version
-            no_y = np.empty(len(codes))
-            batch = SharedBatch(rows, no_y, None, known, codes, names, version, False, True)
-            # Of a copy the rows, tasks and offsets.
-            arguments = [batch.copy(own)[::2] if len(own) else None for own in indices]
+            batch = self._share(Rows(read.matrix, None, offset=read.offset), codes, False, True)
+            arguments = [(batch.copy(own),) if len(own) else None for own in indices]
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
             answers = Predictions(batch.margins, batch.probabilities)
-            return _turn(answers, np.full(len(codes), self.target.turn))
+            return _with_sign(answers, np.full(len(codes), self.target.sign))
+
+    def _share(
+        self, rows: Rows, codes: NDArray[np.int64], grows: bool, with_probabilities: bool
+    ) -> SharedBatch:
+        names, version = self._tasks.names, self._tasks.version
+        return SharedBatch(rows, codes, names, version, grows, with_probabilities)
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
@@ -702,9 +670,9 @@ def _indices_by_shard(
     return np.split(order, np.cumsum(np.bincount(part, minlength=n))[:-1])
 
 
-def _turn(answers: Predictions, turn: Dense) -> Predictions:
+def _with_sign(answers: Predictions, sign: Floats) -> Predictions:
     """Return answers for the user's positive label, which may be the learner's -1."""
     margins, probabilities = answers
     if len(probabilities):
-        probabilities = np.where(turn > 0.0, probabilities, 1.0 - probabilities)
-    return Predictions(turn * margins, probabilities)
+        probabilities = np.where(sign > 0.0, probabilities, 1.0 - probabilities)
+    return Predictions(sign * margins, probabilities)

@@ -8,8 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from romco.streams.stream import Stream, Truth
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 MHC_EVENTS = (3793, 3000, 2400, 1900, 1600, 1400, 1200, 1000, 900, 556, 500, 415)
 # Shapes of the paper's data sets (its Table 1) and of a second set of mail, as ``simulated`` takes
@@ -89,7 +88,7 @@ def simulated(
     )
 
 
-def _weights(rng: Generator, d: int, m: int, rank: int, outliers: NDArray[np.int64]) -> Numbers:
+def _weights(rng: Generator, d: int, m: int, rank: int, outliers: NDArray[np.int64]) -> Floats:
     """Columns of length 1, in a space of `rank` dimensions except for the outliers."""
     directions = rng.standard_normal((d, rank))
     # Coordinates that mostly agree in sign: related tasks, not opposed ones.
@@ -98,7 +97,7 @@ def _weights(rng: Generator, d: int, m: int, rank: int, outliers: NDArray[np.int
     return w / np.linalg.norm(w, axis=0)
 
 
-def _turned(begin: Numbers, other: Numbers, drift: float) -> Numbers:
+def _turned(begin: Floats, other: Floats, drift: float) -> Floats:
     """Each column turned by `drift` right angles towards the part of `other` orthogonal to it."""
     aside = other - begin * np.sum(begin * other, axis=0)
     aside /= np.linalg.norm(aside, axis=0)
@@ -109,11 +108,11 @@ def _turned(begin: Numbers, other: Numbers, drift: float) -> Numbers:
 def _events(
     rng: Generator,
     task: NDArray[np.int64],
-    begin: Numbers,
-    end: Numbers,
+    begin: Floats,
+    end: Floats,
     sparsity: float,
     imbalance: float,
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Floats, Floats]:
     """Rows of length 1 and their true labels; rows are drawn again until the classes balance."""
     n = len(task)
     wanted = np.where(rng.random(n) < (1.0 - imbalance) / 2.0, 1.0, -1.0)
@@ -128,7 +127,7 @@ def _events(
     return x, wanted
 
 
-def _rows(rng: Generator, n: int, d: int, sparsity: float) -> Numbers:
+def _rows(rng: Generator, n: int, d: int, sparsity: float) -> Floats:
     x = rng.standard_normal((n, d))
     if sparsity > 0:
         x[rng.random((n, d)) < sparsity] = 0.0

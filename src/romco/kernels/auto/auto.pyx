@@ -54,7 +54,6 @@ cdef enum:
     DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
-cdef double SHARD_GROWTH = 1.25                # of all events between two recomputations in shards
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
@@ -71,7 +70,7 @@ cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
 cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
-cdef double ERROR_MEMORY = 0.993               # of a histogram of errors, per event
+cdef double ERROR_MEMORY = constants.ERROR_MEMORY
 cdef double LOWEST_DOUBLING = 8.0              # its bins begin at 2^-8 of the expected error,
 cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
@@ -174,7 +173,7 @@ cdef struct Constants:             # see constants.py
     double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
-    double degrees_of_freedom, noise_pace, noise_events
+    double degrees_of_freedom, stacking_degrees, noise_pace, noise_events
 
 
 cdef struct Outputs:               # of an event
@@ -183,7 +182,8 @@ cdef struct Outputs:               # of an event
     double offset                  # known part of the log-odds, of which nothing is learned
     double hinge_variance, own_variance, global_variance, mixed_variance
     double level, level_variance   # of the task
-    double without                 # the mixed learner's margin without what is the task's own
+    double without                 # the mixed learner's margin without what is the task's own,
+    double slopes, slopes_variance # and with its slopes only: mean and variance
     double p[DIRECTION]            # margins of the learners,
     double base                    # what stacking adds to: of numbers that of the mixed learner,
     double z[INPUTS]               # and inputs of the stacking models;
@@ -270,6 +270,7 @@ cdef class AutoKernel(Kernel):
         c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
         c.drift_rate = constants.DRIFT_RATE
         c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
+        c.stacking_degrees = constants.STACKING_DEGREES_OF_FREEDOM
         c.noise_events = constants.NOISE_EVENTS
         self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
         self.slope_grid.least, self.slope_grid.start = constants.SLOPE_GRID, constants.SLOPE_START
@@ -406,7 +407,8 @@ cdef class AutoKernel(Kernel):
             old_mixed += f.mixed_copy * self.functions.value[k]
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
-        o.mixed_variance += slopes + o.level_variance
+        o.slopes, o.slopes_variance = mixed + personal, o.mixed_variance + slopes
+        o.mixed_variance = o.slopes_variance + o.level_variance
         o.p[OWN], o.p[HINGE] = own, hinge
         o.p[MIXED] = self.moderated(mixed + personal + o.level, o.mixed_variance)
         o.p[GLOBAL] = self.moderated(all_, o.global_variance)
@@ -438,6 +440,7 @@ cdef class AutoKernel(Kernel):
     cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
         """`read` of an event that is not counted."""
         cdef Row x = events.row(e)
+        self.scales.held = self.number and self.is_shard()
         self.read(
             x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
@@ -610,6 +613,7 @@ cdef class AutoKernel(Kernel):
             self.check_answer(y - offset, h)
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
+        self.scales.held = self.number and self.is_shard()
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if self.number and self.rebase_changed():
             noted = False
@@ -622,17 +626,19 @@ cdef class AutoKernel(Kernel):
             self.read(x, row, task, offset, unit, o)
             if o.V > 0.0:
                 self.stack(task, o)
-        if o.V > 0.0:  # numbers: two answers differ
+        if o.V > 0.0 and not (self.scales.held and unit == 0.0):  # two answers differ
             self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
         if not first:
             count_size(&self.clock[0], row.x2, h)
         if self.global_block.n_columns > 1:
+            self.functions.held = self.is_shard()
             self.functions.count(x)
         if not self.is_shard():
             self.choose_functions()
         if self.number:
             self.count_answer(y - offset, h)
-            self.settle_unit()
+            if not self.scales.held:
+                self.settle_unit()
         else:
             self.stream.answers += h
         return 0
@@ -691,20 +697,23 @@ cdef class AutoKernel(Kernel):
         cdef Step step
         if not self.number:
             return logistic(y, margin, variance, h)
-        step = self.number_step(y - margin, variance, 1.0, h, V, noise)
+        step = self.number_step(
+            y - margin, variance, 1.0, h, V, noise, self.c.stacking_degrees
+        )
         step.a /= V
         step.b /= V
         return step
 
     cdef Step number_step(
-        self, double error, double variance, double size, double h, double V, double* noise
+        self, double error, double variance, double size, double h, double V, double* noise,
+        double nu,
     ) noexcept nogil:
-        """A step on an error by Student's t, in units V; the noise follows the errors.
+        """A step on an error by Student's t of ``nu`` degrees of freedom, in units V.
 
-        An error much larger than expected counts for little. ``size`` bounds rounding errors.
+        An error much larger than expected counts for little. The noise follows the errors.
+        ``size`` bounds rounding errors.
         """
         cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, found
-        cdef double nu = self.c.degrees_of_freedom
         cdef Step step
         trust = (nu + 1.0) / (nu + e2 / total)
         step.b = 1.0 / (variance + max(s2 / (trust * h), LEAST_NOISE * size))
@@ -717,7 +726,7 @@ cdef class AutoKernel(Kernel):
     cdef inline double loss(
         self, double y, double margin, double variance, double noise, double V
     ) noexcept nogil:
-        """Negative log-likelihood of an answer, but for a constant."""
+        """Negative log-likelihood of an answer, but for what depends on the variance alone."""
         cdef double nu = self.c.degrees_of_freedom, error = y - margin
         if not self.number:
             return softplus(-y * margin)
@@ -736,7 +745,10 @@ cdef class AutoKernel(Kernel):
         cdef PlaceState* place
         cdef double value, forgetting = h * self.c.moment_forgetting
         if self.number:
-            step = self.number_step(y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise)
+            step = self.number_step(
+                y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise,
+                self.c.stacking_degrees,
+            )
         else:
             step = logistic(y, o.settled + o.moment, o.moment_variance, h)
         noise = stream.live_noise
@@ -823,6 +835,7 @@ cdef class AutoKernel(Kernel):
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
             - self.loss(y, o.p[MIXED] + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
         )
+        self.add_level_evidence(t, y, h, o)
         self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
         self.global_block.move(all_)
         self.mixed_block.move(mixed)
@@ -860,15 +873,7 @@ cdef class AutoKernel(Kernel):
             if place[j]:
                 self.add_own_evidence(self.place(place[j]), size, information, precision, p)
         finish_evidence(self.stream.slope_evidence, products)
-        information, precision = t.information, t.precision
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
-        for c in range(GRID):
-            products[c] = 1.0
-        add_evidence(
-            self.stream.level_evidence, products, self.level_grid.least,
-            size * information, precision, size * t.information, t.precision,
-        )
-        finish_evidence(self.stream.level_evidence, products)
         if self.number:
             move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
 
@@ -877,7 +882,7 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """Steps of the four learners, each on its own loss."""
         cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
-        cdef double size = 1.0 + o.x2, V = o.V
+        cdef double size = 1.0 + o.x2, V = o.V, nu = self.c.degrees_of_freedom
         cdef StreamState* s = self.stream
         if not self.number:
             hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
@@ -890,10 +895,29 @@ cdef class AutoKernel(Kernel):
             return
         y -= o.offset
         hinge.a = hinge.b = 0.0
-        own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise)
-        all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise)
-        mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise)
+        own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise, nu)
+        all_[0] = self.number_step(
+            y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise, nu
+        )
+        mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise, nu)
         self.residual = mixed.a / sqrt(mixed.b * V)
+
+    cdef void add_level_evidence(
+        self, const TaskState* t, double y, double h, const Outputs* o
+    ) noexcept nogil:
+        """Log-likelihood of the answer under each variance of tasks' levels."""
+        cdef double prior = self.level_grid.least, variance, margin, loss
+        cdef int c
+        for c in range(GRID):
+            variance = prior / (1.0 + prior * t.precision)
+            margin = o.slopes + variance * t.information
+            variance += o.slopes_variance
+            margin = self.moderated(margin, variance) + o.offset
+            loss = self.loss(y, margin, variance, self.stream.mixed_noise, o.V)
+            if self.number:
+                loss += 0.5 * log(variance + self.stream.mixed_noise)
+            self.stream.level_evidence[c] -= h * loss
+            prior *= 10.0
 
     cdef void add_own_evidence(
         self, PlaceState* place, double size, double information, double precision, const PairState* p
@@ -960,12 +984,12 @@ cdef class AutoKernel(Kernel):
 
     # --- functions of columns -----------------------------------------------------------------------
 
-    cdef void choose_functions(self) noexcept nogil:
-        """Let waves of columns and the best products join, as long as there is room."""
+    cdef bint choose_functions(self) noexcept nogil:
+        """Let waves of columns and the best products join, as long as there is room; true if due."""
         cdef Definition found
         cdef Py_ssize_t k, o, joined = 0
         if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
-            return
+            return False
         self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
         for k in range(self.function_states.shape[0]):  # their features may have left
             if self.functions.definition(k).used != 0.0 \
@@ -992,6 +1016,7 @@ cdef class AutoKernel(Kernel):
                     self.add_function(&found)
                     joined += 1
         self.functions.scores[:, :] = 0.0
+        return True
 
     cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
         """Judge all waves of a column together; their sums begin anew."""
@@ -1194,6 +1219,10 @@ cdef class AutoKernel(Kernel):
 
     # --- answers that come late ---------------------------------------------------------------
 
+    def answer_variance(self):
+        """Variance of the answers of numbers; 0 until two of them differ."""
+        return self.variance_of_answers()
+
     def drift(self):
         """Mean probability, over the last events, that the moment predicts better."""
         return self.stream.drift
@@ -1294,6 +1323,19 @@ cdef class AutoKernel(Kernel):
         self.mixed_block.lose_track()
         self.functions.lose_track()
 
+    def add_functions(self, const double[:, ::1] definitions not None):
+        """Let functions of columns join that another learner has, as long as there is room."""
+        cdef const Definition* d
+        cdef Py_ssize_t f
+        self.check_idle()
+        if self.global_block.count == 0:
+            self.global_block.find_places()
+        for f in range(definitions.shape[0]):
+            d = <const Definition*> &definitions[f, 0]
+            if d.used != 0.0 and self.has_features(d) and not self.functions.is_known(d) \
+                    and self.global_block.count < MOST_PLACES:
+                self.add_function(d)
+
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
         self.check_rows(rows)
@@ -1311,13 +1353,32 @@ cdef class AutoKernel(Kernel):
                 raise ValueError(f"feature {rows[i]} is out of range")
 
     def choose_after_merge(self, const int[::1] rows not None):
-        """Choose the features with covariances from merged rows; return whether any changed."""
+        """Choose the features with covariances and functions of them after a merge of rows.
+
+        Of numbers units are found anew, too. Return whether any of this changed.
+        """
         cdef Py_ssize_t n = rows.shape[0]
         cdef bint changed
         self.check_rows(rows)
         with nogil:
+            if self.number:
+                self.agree_on_units(rows)
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            changed = self.choose_functions() or changed or self.number
         return changed
+
+    cdef void agree_on_units(self, const int[::1] rows) noexcept nogil:
+        """Find the units of features and of rows from what all shards counted.
+
+        Without a unit of rows a shard learns nothing: answers have no common origin before.
+        """
+        self.global_block.settle()
+        self.mixed_block.settle()
+        self.scales.agree(rows)
+        self.rebase_changed()
+        self.settle_unit()
+        if self.stream.unit == 0.0:  # no row has had a feature
+            self.stream.unit = 1.0
 
     def restart_subspace(self):
         """Give up a recomputation of the subspace that is under way."""
@@ -1344,10 +1405,9 @@ cdef class AutoKernel(Kernel):
             self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
-        """Directions (t, 4) of all that is not zero made orthonormal; sets when to recompute next."""
+        """Make directions (t, 4) of all that is not zero orthonormal."""
         self.check_idle()
         make_orthonormal(values)
-        self.clock[2] = SHARD_GROWTH * self.clock[1]
 
 
 cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:

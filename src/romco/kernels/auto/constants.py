@@ -27,11 +27,13 @@ WAVE_PRIOR = 0.3  # prior variance of a wave of a column,
 CROSS_PRIOR = 0.1  # and of a product of two columns
 
 # Of numbers
-DEGREES_OF_FREEDOM = 4.0  # of Student's t, which errors follow
+DEGREES_OF_FREEDOM = 8.0  # of Student's t, which errors follow: a median resists outliers,
+STACKING_DEGREES_OF_FREEDOM = 100.0  # and of the stacking models, which predict means
 NOISE_PACE = 1e-3  # least weight of an event in an estimate of noise
 NOISE_EVENTS = 10.0  # events by which a task's noise is shrunk to that of all
 NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
+ERROR_MEMORY = 0.993  # of a histogram of errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller

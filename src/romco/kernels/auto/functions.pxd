@@ -46,6 +46,7 @@ cdef class Functions:
     cdef Py_ssize_t n_active       # and how many they are
     cdef Py_ssize_t n_used         # one more than the last function in use; -1: not known
     cdef double wave_scale, cross_scale
+    cdef bint held                 # whether knots stay as they are until shards merge their sketches
 
     cdef inline Sketch* sketch(self, Py_ssize_t k) noexcept nogil:
         return <Sketch*> &self.places[k, self.at]

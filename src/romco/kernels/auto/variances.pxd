@@ -1,14 +1,16 @@
 """Variances of what is personal, learned by their marginal likelihood on a grid.
 
-Of a weight of one task the information i and the precision p are known, so that under a prior of
+Of a slope of one task the information i and the precision p are known, so that under a prior of
 variance t its log-likelihood is, but for a constant,
 
     (t i^2 / (1 + t p) - log(1 + t p)) / 2
 
 The sum of it over all tasks is kept for a grid of variances, each ten times the one before. An event
-changes one term of the sum, so nothing becomes stale, sums of shards are added, and a task is
-forgotten by subtracting its term. The variance is the geometric mean of the grid under its posterior,
-whose prior falls with the square of the distance from an expected variance.
+changes one term of the sum. Of levels the sum is that of the log-likelihoods of all answers, each
+predicted by the level that a variance gives: yes and no of a few events are far from a Gaussian, for
+which the formula would find too small a variance. Sums of shards are added. The variance is the
+geometric mean of the grid under its posterior, whose prior falls with the square of the distance from
+an expected variance.
 """
 
 from libc.math cimport exp, log10

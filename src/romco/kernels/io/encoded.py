@@ -32,3 +32,13 @@ class Encoded(NamedTuple):
         starts = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], sizes)
         return Encoded(self.values[entries], self.names[entries], starts, self.lexicon)
+
+
+def join_encoded(blocks: list[Encoded]) -> Encoded:
+    """Return blocks of one lexicon end to end."""
+    if len(blocks) == 1:
+        return blocks[0]
+    values, names, starts, lexicons = zip(*blocks, strict=True)
+    sizes = np.concatenate([np.diff(one) for one in starts])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return Encoded(np.concatenate(values), np.concatenate(names), ends, lexicons[0])

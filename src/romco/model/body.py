@@ -1,0 +1,175 @@
+"""The learner of a model with the events of its tasks: grows, predicts, starts and forgets."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.core.counts import EventCounts
+from romco.learners import Learner, grown
+from romco.learners.base import CompiledLearner
+from romco.learners.capabilities import (
+    AddsClasses,
+    Newcomer,
+    Started,
+    StartsAtomically,
+    StartsTasks,
+)
+from romco.learners.registry import forget, unstart
+from romco.model.features import Matrix, Sparse, as_matrix
+from romco.rounds import Round
+from romco.typing import Floats
+
+NO_NUMBERS = np.empty(0)
+
+
+class Body:
+    """A learner and the events of its tasks, which grow together and are replaced together."""
+
+    __slots__ = ("_newcomer", "counts", "learner")
+
+    def __init__(self, learner: Learner, counts: EventCounts | None = None) -> None:
+        if counts is None:
+            m = learner.n_tasks
+            counts = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
+        self.learner = learner
+        self.counts = counts
+        self._newcomer: tuple[int, Newcomer | None] | None = None  # and the events it is of
+
+    def grown(
+        self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
+    ) -> "Body":
+        """Return the same if it has the room, else a larger one; doubled, so that it is rare.
+
+        It takes over the pairs of task and feature unless ``move`` is false; use this one on only
+        if the larger one has learned nothing.
+        """
+        old = self.learner
+        fits = n_features <= old.n_features and n_tasks <= old.n_tasks
+        if fits and n_classes <= old.answers:
+            return self
+        if fits and isinstance(old, AddsClasses):
+            more = old.with_classes(n_classes)
+            return Body(more, self.counts.grown(more.n_tasks, more.n_features, more.answers))
+        d = next_double(old.n_features, n_features)
+        m = next_double(old.n_tasks, n_tasks)
+        new = grown(old, d, m, move=move)
+        if new.answers > 1 and isinstance(new, AddsClasses):
+            new.make_classes(max(n_classes, old.answers))
+        return Body(new, self.counts.grown(m, d, new.answers))
+
+    @property
+    def started(self) -> Started | None:
+        """The tasks that have learned; None where none has."""
+        counts = self.counts
+        return Started(counts.started, counts.n_started) if counts.n_started else None
+
+    def newcomer(self) -> Newcomer | None:
+        """Return how a new task starts; kept until the next event, for it may cost all weights."""
+        events = self.counts.events
+        if self._newcomer is None or self._newcomer[0] != events:
+            common = None
+            if isinstance(self.learner, StartsTasks) and self.started is not None:
+                common = self.learner.common(self.started)
+            self._newcomer = events, common
+        return self._newcomer[1]
+
+    def starts_of(
+        self, tasks: list[int]
+    ) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:
+        """Return functions that start new tasks, and one that rolls that back."""
+        learner, started = self.learner, self.started
+        if not tasks or started is None:
+            return [], None
+        if isinstance(learner, StartsAtomically):
+            starts = [learner.starting(task, started) for task in tasks]
+        else:
+            assert isinstance(learner, StartsTasks)
+            starts = [partial(learner.start_task, task, started) for task in tasks]
+        return starts, partial(self._unstart, tasks)
+
+    def _unstart(self, tasks: list[int]) -> None:
+        for task in tasks:
+            unstart(self.learner, task)
+
+    # Idempotent: may be run twice, see retry_idempotent
+
+    def note_personal_tasks(self) -> None:
+        """Note which tasks have become personal, and which no longer are."""
+        personal = personal_tasks(self.learner)
+        if personal is not None:
+            since = self.counts.since
+            since[~personal] = -1
+            since[personal & (since < 0)] = self.counts.events
+
+    def forget(self, task: int) -> None:
+        """Make a task as if it had never been."""
+        forget(self.learner, task)
+        self.counts.forget(task)
+        self._newcomer = None
+
+
+def next_double(size: int, needed: int) -> int:
+    """Return the size, doubled until it is enough."""
+    while size < needed:
+        size *= 2
+    return size
+
+
+class LightMatrix:
+    """The attributes of a CSR matrix that compiled learners read, without the cost to make one."""
+
+    __slots__ = ("data", "indices", "indptr", "shape")
+    format = "csr"
+
+    def __init__(self, rows: Sparse, width: int) -> None:
+        self.data, self.indices, self.indptr = rows
+        self.shape = (len(rows.starts) - 1, width)
+
+
+def as_round(
+    learner: Learner,
+    rows: Matrix,
+    task: NDArray[np.int64],
+    y: Floats = NO_NUMBERS,
+    weight: Floats | None = None,
+    offset: Floats | None = None,
+) -> Round:
+    """Return rows of these tasks as the learner takes them; without labels if none are given."""
+    x: Any = rows
+    if isinstance(rows, Sparse):
+        fits = rows.columns.max(initial=-1) < learner.n_features
+        light = fits and type(learner).predict is CompiledLearner.predict
+        x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
+    return Round(task, x, y, weight, offset)
+
+
+def predict(
+    learner: Learner,
+    rows: Matrix,
+    task: NDArray[np.int64],
+    offset: Floats | None = None,
+    live: bool = False,
+) -> Floats:
+    """Return margins (n,); columns that the learner does not have yet weigh nothing."""
+    if not len(task):
+        return np.empty(0)
+    round = as_round(learner, rows, task, offset=offset)
+    return learner.predict(round) if live else learner.predict_frozen(round)
+
+
+def is_compiled(learner: Learner) -> bool:
+    """Return whether a kernel learns whole chunks."""
+    return type(learner).replay is CompiledLearner.replay
+
+
+def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
+    """Return which tasks (m,) the learner finds personal; None if it does not judge."""
+    tasks = learner.personal_tasks()
+    if tasks is None:
+        return None
+    personal = np.zeros(learner.n_tasks, dtype=bool)
+    personal[tasks] = True
+    return personal
