@@ -1,6 +1,7 @@
 """A chooser in NumPy: every posterior is recomputed from all rewards, and no index is hurried."""
 
 import numpy as np
+from scipy.linalg import block_diag
 
 
 def logistic(t):
@@ -27,14 +28,14 @@ def probabilities(index, greed, floor):
 class Gaussian:
     """Precision and precision times mean; a reward is a pseudo-observation of the score."""
 
-    def __init__(self, n, variance):
-        self.prior = np.eye(n) / variance
+    def __init__(self, n):
+        self.variance = np.ones(n)  # prior
         self.likelihood = np.zeros((n, n))
         self.weighted = np.zeros(n)
 
     @property
     def covariance(self):
-        return np.linalg.inv(self.prior + self.likelihood)
+        return np.linalg.inv(np.diag(1.0 / self.variance) + self.likelihood)
 
     @property
     def mean(self):
@@ -48,15 +49,14 @@ class Gaussian:
         before = self.covariance
         mean = before @ self.weighted + step * before @ row
         self.likelihood += precision * np.outer(row, row)
-        self.weighted = (self.prior + self.likelihood) @ mean
+        self.weighted = (np.diag(1.0 / self.variance) + self.likelihood) @ mean
 
-    def restate(self, change, variance, rise):
-        """Old rows are change @ row; all rewards are lower by ``rise``."""
-        weighted = self.weighted - rise * self.likelihood[:, 0]
+    def restate(self, change, ones, rise):
+        """Old rows are change @ row; rewards are lower by ``rise``; one of ``ones`` is 1 a row."""
+        weighted = self.weighted - rise * self.likelihood[:, ones].sum(axis=1)
         inverse = np.linalg.inv(change)
         self.likelihood = inverse @ self.likelihood @ inverse.T
         self.weighted = inverse @ weighted
-        self.prior = np.eye(len(weighted)) / variance
 
 
 class Statistics:
@@ -104,9 +104,9 @@ class ReferenceChooser:
         self.numeric, self.floor = numeric, floor
         self.context, self.features = Statistics(d), Statistics(e)
         self.pairs = [(j, k) for j in range(e + 1) for k in range(d + 1)]
-        self.own = [Gaussian(d + 1, 1.0) for _ in range(K)]
-        self.shared = Gaussian(len(self.pairs), 1.0)
-        self.own_variance = self.shared_variance = self.action_variance = 1.0
+        self.shared = np.arange(len(self.pairs))
+        self.own = len(self.pairs) + np.arange(K * (d + 1)).reshape(K, d + 1)
+        self.weights = Gaussian(len(self.pairs) + K * (d + 1))  # shared, then each action's own
         self.level_variance = 0.3
         self.level_precision, self.level_weighted = np.zeros((m, K)), np.zeros((m, K))
         self.trust = np.full(m, 1.0)
@@ -120,10 +120,15 @@ class ReferenceChooser:
     def products(self, x, z):
         return np.array([z[j] * x[k] for j, k in self.pairs])
 
+    def row(self, x, action, z):
+        row = np.zeros(len(self.weights.weighted))
+        row[self.shared] = self.products(x, z)
+        row[self.own[action]] = x
+        return row
+
     def moments(self, x, task, action, z):
-        shared = self.shared.moments(self.products(x, z))
-        own = self.own[action].moments(x)
-        return np.array([shared, own, self.level(task, action)]).T
+        weights = self.weights.moments(self.row(x, action, z))
+        return np.array([weights, self.level(task, action)]).T
 
     def choose(self, row, task, features):
         """Probabilities of all actions, each with its features."""
@@ -135,7 +140,7 @@ class ReferenceChooser:
         index = []
         for action, one in enumerate(features):
             means, variances = self.moments(x, task, action, self.features.standardise(one))
-            doubt = variances @ [1.0, 1.0, 0.3]
+            doubt = variances @ [1.0, 0.3]
             index.append(means.sum() + 1.5 * sigma * np.sqrt(doubt))
         greed = 500.0 * np.sqrt(len(self.rewards))
         if self.numeric:
@@ -147,7 +152,6 @@ class ReferenceChooser:
         if len(self.rewards) in (0, *(2**k for k in range(30))):
             self.renew(reward)
         x, z = self.context.standardise(row), self.features.standardise(features)
-        products = self.products(x, z)
         means, variances = self.moments(x, task, action, z)
         mean, variance = means.sum(), variances.sum()
         if self.numeric:
@@ -161,12 +165,8 @@ class ReferenceChooser:
             after, left = moments_by_quadrature(mean, variance, reward, weight)
             step, precision = (after - mean) / variance, 1.0 / left - 1.0 / variance
         noise = 1.0 / precision + variance
-        before = self.action_variance + self.own_variance * x[1:] @ x[1:]
-        share = (variances[1] / before) ** 2
-        rest = (noise - variances[0]) / share  # noise of the shared part
-        factor = noise / (rest + variances[0])
-        self.shared.learn(products, step * factor, 1.0 / rest)
-        self.own[action].learn(x, step, 1.0 / (noise - variances[1]))
+        row = self.row(x, action, z)
+        self.weights.learn(row, step, 1.0 / (noise - variances[0]))
         level, spread = self.level(task, action)
         level += step * spread
         self.level_precision[task, action] += 1.0 / (noise - spread)
@@ -175,17 +175,23 @@ class ReferenceChooser:
         self.rewarded[task, action] = True
         self.rewards.append(reward)
 
-    def estimate_action_variance(self, sigma2):
-        """Expectation maximisation of the prior variance of the actions' levels."""
-        first = found = self.own_variance
-        learned = [self.own[k] for k in np.flatnonzero(self.rewarded.any(axis=0))]
-        for _ in range(20 if sigma2 > 0 else 0):
-            for own in learned:
-                own.prior[0, 0] = 1.0 / found
-            squares = [own.mean[0] ** 2 / sigma2 + own.covariance[0, 0] for own in learned]
-            found = (sum(squares) + 10 * first) / (len(squares) + 10)
-            found = min(max(found, 0.03 * first), first)
-        return found
+    def estimate_variances(self, sigma2):
+        """Prior variances of levels, own and shared weights: squares over degrees of freedom."""
+        learned = self.own[self.rewarded.any(axis=0)]
+        parts = learned[:, 0], learned[:, 1:].ravel(), self.shared
+        everywhere = self.own[:, 0], self.own[:, 1:].ravel(), self.shared
+        if not len(learned):
+            parts = (*parts[:2], np.arange(0))
+        first = [self.weights.variance[part[0]] for part in everywhere]
+        for _ in range(5 if sigma2 > 0 else 0):
+            mean, variance = self.weights.mean, np.diag(self.weights.covariance)
+            found = []
+            for part, start in zip(parts, first, strict=True):
+                freedom = np.sum(1.0 - variance[part] / self.weights.variance[part])
+                estimate = (np.sum(mean[part] ** 2) / sigma2 + 10 * start) / (freedom + 10)
+                found.append(min(max(estimate, 0.03 * start), start))
+            for part, one in zip(everywhere, found, strict=True):
+                self.weights.variance[part] = one
 
     def renew(self, reward):
         centre = 0.0
@@ -199,14 +205,12 @@ class ReferenceChooser:
             self.level_variance = min(max(variance, 0.03), 3.0)
         x_factor, x_shift = self.context.renew()
         z_factor, z_shift = self.features.renew()
-        self.own_variance = 10.0 / (1.0 + self.context.norm)
-        self.shared_variance = self.own_variance / (1.0 + self.features.norm)
+        variance = 10.0 / (1.0 + self.context.norm)
+        self.weights.variance[:] = variance
+        self.weights.variance[self.shared] = variance / (1.0 + self.features.norm)
         x_change, z_change = np.diag(x_factor), np.diag(z_factor)
         x_change[1:, 0], z_change[1:, 0] = x_shift[1:], z_shift[1:]
-        for own in self.own:
-            own.restate(x_change, self.own_variance, centre - self.centre)
-        self.action_variance = self.estimate_action_variance(sigma2)
-        for own in self.own:
-            own.prior[0, 0] = 1.0 / self.action_variance
-        self.shared.restate(np.kron(z_change, x_change), self.shared_variance, 0.0)
+        change = block_diag(np.kron(z_change, x_change), *[x_change] * len(self.own))
+        self.weights.restate(change, self.own[:, 0], centre - self.centre)
+        self.estimate_variances(sigma2)
         self.centre = centre

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from romco.choosing.explanation import ChooserExplanation, explain_chooser
+from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.kernels.choosing import (
@@ -450,11 +450,9 @@ class Chooser:
 
     def _parts_by_feature(self, number: int, row: Numbers) -> dict[str, float]:
         """Return parts of an action's own score by name, the largest first."""
-        own = None if number < 0 else self._kernel.own[number]
-        if own is None:
-            return {}
-        known = list(self._kernel.context.number)[: own.width - 1]
-        parts = own.mean[1 : len(known) + 1] * row[1 : len(known) + 1]
+        weights = own_weights(self._kernel, number)
+        known = list(self._kernel.context.number)[: max(len(weights) - 1, 0)]
+        parts = weights[1 : len(known) + 1] * row[1 : len(known) + 1]
         order = np.argsort(-np.abs(parts), kind="stable")
         return {known[k]: float(parts[k]) for k in order if parts[k] != 0.0}
 

@@ -84,15 +84,27 @@ def explain_chooser(
     )
 
 
+def own_weights(kernel: ChooserKernel, number: int) -> NDArray[np.float64]:
+    """Return the means of an action's own weights, none where it had no reward."""
+    own = kernel.own[number] if number >= 0 else None
+    if own is None:
+        return np.zeros(0)
+    weights: NDArray[np.float64] = own.mean - own.slopes @ kernel.shared.mean[: own.pairs]
+    return weights
+
+
 def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
     own = kernel.own[number]
     if own is None:
         deviation = kernel.deviation * sqrt(kernel.own_level)
         return ActionInsight(kernel.names[number], kernel.centre, deviation, {})
     known = list(kernel.context.number)[: own.width - 1]
-    deviation = kernel.deviation * sqrt(own.covariance[0, 0])
-    features = _largest(known, own.mean[1:], top)
-    score = kernel.centre + float(own.mean[0])
+    slopes = own.slopes[0]
+    shared = slopes @ kernel.shared.covariance[: own.pairs, : own.pairs] @ slopes
+    deviation = kernel.deviation * sqrt(own.covariance[0, 0] + shared)
+    weights = own_weights(kernel, number)
+    features = _largest(known, weights[1:], top)
+    score = kernel.centre + float(weights[0])
     return ActionInsight(kernel.names[number], score, deviation, features)
 
 

@@ -4,22 +4,20 @@ It is done whenever the number of rewards has doubled. A posterior is its prior 
 likelihood: the prior is replaced, and the likelihood is expressed in the new units.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
-from romco.kernels.choosing import ChooserKernel, FeatureTable, Posterior
+from romco.kernels.choosing import ChooserKernel, FeatureTable
 
 Numbers = NDArray[np.float64]
-Moments = tuple[Numbers, Numbers]  # mean (d,) and covariance (d, d)
 SCORE_VARIANCE = 10.0  # of an action's score before anything is learned
 LEVEL_VARIANCE = 0.3  # of a person's level for an action, before anything is learned
 LEVEL_VARIANCES = 0.03, 3.0  # range of its estimates
-ACTION_LEVELS = 0.03, 1.0  # range of the estimated variance of actions' levels, times the first
-LEVEL_PRIOR_COUNT = 10.0  # levels that the first one counts as
+PRIOR_RANGE = 0.03, 1.0  # of the estimated variances of actions' weights, times the first
+PRIOR_COUNT = 10.0  # weights or levels that the first variance counts as
+PRIOR_STEPS = 5
 LEVEL_STEPS = 20
 DENSE_SHARE = 0.5  # columns of which more values are not 0 are centred
 JITTERS = 0.0, 1e-12, 1e-9, 1e-6, 1e-3  # added to a correlation matrix until it has a factor
@@ -35,6 +33,40 @@ class Units(NamedTuple):
     squared_norm: float  # mean of standardised rows, without column 0
 
 
+class Priors(NamedTuple):
+    """Prior variances of an action's level and other weights, and of shared weights."""
+
+    own_level: float
+    own_weights: float
+    shared_weights: float
+
+
+class Likelihood(NamedTuple):
+    """Sums over rewards, each times its precision, of N learned actions and of all actions.
+
+    Columns that an action lacks are 0.
+    """
+
+    rows: Numbers  # of x x' (N, d, d)
+    rewards: Numbers  # of x r (N, d)
+    crossed: Numbers  # of x (z ⊗ x)' (N, d, p)
+    products: Numbers  # of (z ⊗ x) (z ⊗ x)', of all (p, p)
+    product_rewards: Numbers  # of (z ⊗ x) r, of all (p,)
+
+
+class Moments(NamedTuple):
+    """Posterior of the shared weights, and of each action's own given those.
+
+    An action's own weights have mean ``own_mean - slopes @ u``.
+    """
+
+    own_mean: Numbers  # (N, d)
+    own_covariance: Numbers  # (N, d, d)
+    slopes: Numbers  # (N, d, p)
+    shared_mean: Numbers  # (p,)
+    shared_covariance: Numbers  # (p, p)
+
+
 def recentre(kernel: ChooserKernel, reward: float) -> None:
     """Express all posteriors in the units of what was seen so far; ``reward`` comes next."""
     centre = kernel.centre
@@ -42,70 +74,150 @@ def recentre(kernel: ChooserKernel, reward: float) -> None:
         centre = kernel.reward_mean if kernel.rewards else reward
     context = _units(kernel.context)
     features = _units(kernel.features)
-    own_weights = SCORE_VARIANCE / (1.0 + context.squared_norm)
-    shared_weights = own_weights / (1.0 + features.squared_norm)
+    weights = SCORE_VARIANCE / (1.0 + context.squared_norm)
+    first = Priors(weights, weights, weights / (1.0 + features.squared_norm))
+    noise = kernel.deviation**2
+    seen = _restated(_likelihood(kernel), kernel, context, features, centre - kernel.centre)
+    priors = _estimate_priors(seen, first, noise)
+    levels, moments_of_levels = _levels(kernel, noise)
+    found = _moments(seen, priors)
+    own = zip(found.own_mean, found.own_covariance, found.slopes, strict=True)
+    kernel.replace(
+        [None if one is None else next(own) for one in kernel.own],
+        (found.shared_mean, found.shared_covariance),
+        moments_of_levels,
+        context[:2],
+        features[:2],
+        (*priors, levels),
+        centre,
+    )
+
+
+def _likelihood(kernel: ChooserKernel) -> Likelihood:
+    """Return sums over the rewards: the posteriors without their priors."""
+    learned = [one for one in kernel.own if one is not None]
+    shape = len(learned), kernel.context.width
+    p = kernel.shared.width
+    priors = Priors(kernel.own_level, kernel.own_weights, kernel.shared_weights)
+    mean = np.zeros(shape)
+    covariance = np.zeros((*shape, shape[1]))
+    slopes = np.zeros((*shape, p))
+    if learned:
+        covariance[:] = np.diag(_own_prior(shape[1], priors))
+    for k, one in enumerate(learned):
+        mean[k, : one.width] = one.mean
+        covariance[k, : one.width, : one.width] = one.covariance
+        slopes[k, : one.width, : one.pairs] = one.slopes
+    precision = _inverse(covariance)
+    rewards = np.einsum("nij,nj->ni", precision, mean)
+    crossed = precision @ slopes
+    products = np.zeros((p, p))
+    product_rewards = np.zeros(p)
+    if p:
+        products = _inverse(kernel.shared.covariance[None])[0]
+        product_rewards = products @ kernel.shared.mean
+        products = products - np.eye(p) / priors.shared_weights
+    products = products + np.tensordot(crossed, slopes, ([0, 1], [0, 1]))
+    product_rewards = product_rewards + np.tensordot(slopes, rewards, ([0, 1], [0, 1]))
+    if learned:
+        precision = precision - np.diag(1.0 / _own_prior(shape[1], priors))
+    return Likelihood(precision, rewards, crossed, products, product_rewards)
+
+
+def _restated(
+    given: Likelihood, kernel: ChooserKernel, context: Units, features: Units, rise: float
+) -> Likelihood:
+    """Return the sums in new units, in which all rewards are lower by ``rise``."""
     change = np.diag(context.factor)
     change[1:, 0] = context.shift[1:]
-    rise = centre - kernel.centre
-    old = kernel.own_level, kernel.own_weights
-    own = [_restated(one, *old, own_weights, change, rise) for one in kernel.own]
-    own_level = _action_level_variance(own, own_weights, kernel.deviation**2)
-    own = [_with_level_prior(one, own_weights, own_level) for one in own]
-    change = _change_of_products(kernel, context, features)
-    old = kernel.shared_weights, kernel.shared_weights
-    shared = _restated(kernel.shared, *old, shared_weights, change, 0.0)
+    p = len(given.product_rewards)
+    products = _change_of_products(kernel, context, features)[:p, :p]
+    rewards = given.rewards - rise * given.rows[:, :, 0]
+    product_rewards = given.product_rewards - rise * given.crossed[:, 0].sum(axis=0)
+    return Likelihood(
+        change @ given.rows @ change.T,
+        rewards @ change.T,
+        change @ given.crossed @ products.T,
+        products @ given.products @ products.T,
+        products @ product_rewards,
+    )
+
+
+def _moments(given: Likelihood, priors: Priors) -> Moments:
+    """Return the posterior under some priors."""
+    d, p = given.crossed.shape[1:]
+    covariance = _inverse(given.rows + np.diag(1.0 / _own_prior(d, priors)))
+    slopes = covariance @ given.crossed
+    mean = np.einsum("nij,nj->ni", covariance, given.rewards)
+    precision = given.products - np.tensordot(given.crossed, slopes, ([0, 1], [0, 1]))
+    shared = _inverse((precision + np.eye(p) / priors.shared_weights)[None])[0]
+    weighted = given.product_rewards - np.tensordot(slopes, given.rewards, ([0, 1], [0, 1]))
+    return Moments(mean, covariance, slopes, shared @ weighted, shared)
+
+
+def _estimate_priors(given: Likelihood, first: Priors, noise: float) -> Priors:
+    """Return the prior variances under which the rewards are likely (MacKay's fixed point).
+
+    Without features of actions only that of their levels: a wide prior guards against choices that
+    are greedy too soon. With features there is doubt to divide between shared and own weights.
+    """
+    found = first
+    for _ in range(PRIOR_STEPS if noise > 0.0 else 0):
+        mean, covariance, slopes, shared_mean, shared_covariance = _moments(given, found)
+        own = mean - slopes @ shared_mean
+        through_shared = ((slopes @ shared_covariance) * slopes).sum(axis=2)
+        doubt = np.einsum("nii->ni", covariance) + through_shared
+        own_level = _variance(own[:, 0], doubt[:, 0], noise, found.own_level, first.own_level)
+        if not len(shared_mean):
+            found = found._replace(own_level=own_level)
+            continue
+        weights = own[:, 1:], doubt[:, 1:], noise, found.own_weights, first.own_weights
+        shared = shared_mean, np.diag(shared_covariance), noise
+        variances = found.shared_weights, first.shared_weights
+        found = Priors(own_level, _variance(*weights), _variance(*shared, *variances))
+    return found
+
+
+def _variance(mean: Numbers, variance: Numbers, noise: float, prior: float, first: float) -> float:
+    """Return the next estimate of the prior variance of weights with these moments under it."""
+    known = max(mean.size - float(variance.sum()) / prior, 0.0)  # weights that rewards tell of
+    squares = float((mean**2).sum()) / noise
+    found = (squares + PRIOR_COUNT * first) / (known + PRIOR_COUNT)
+    return min(max(found, PRIOR_RANGE[0] * first), PRIOR_RANGE[1] * first)
+
+
+def _own_prior(width: int, priors: Priors) -> Numbers:
+    """Return the prior variances of an action's own weights."""
+    prior = np.full(width, priors.own_weights)
+    prior[0] = priors.own_level
+    return prior
+
+
+def _levels(kernel: ChooserKernel, noise: float) -> tuple[float, tuple[Numbers, Numbers]]:
+    """Return the prior variance of people's levels, and their means and variances under it."""
     precision = 1.0 / kernel.level_variances - 1.0 / kernel.levels
     weighted_mean = kernel.level_means / kernel.level_variances
     used = np.ones(kernel.slots, dtype=bool)
     used[kernel.free] = False
-    seen = precision[used], weighted_mean[used], kernel.deviation**2
-    levels = _level_variance(*seen, kernel.levels, LEVEL_VARIANCE, LEVEL_VARIANCES)
+    levels = _level_variance(precision[used], weighted_mean[used], noise, kernel.levels)
     variances = 1.0 / (precision + 1.0 / levels)
-    moments = own, shared, (weighted_mean * variances, variances)
-    priors = own_level, own_weights, shared_weights, levels
-    kernel.replace(*moments, context[:2], features[:2], priors, centre)
+    return levels, (weighted_mean * variances, variances)
 
 
 def _level_variance(
-    precision: Numbers,
-    weighted_mean: Numbers,
-    noise: float,
-    levels: float,
-    first: float,
-    limits: tuple[float, float],
+    precision: Numbers, weighted_mean: Numbers, noise: float, levels: float
 ) -> float:
-    """Return the prior variance of levels that expectation maximisation finds.
+    """Return the prior variance of people's levels that expectation maximisation finds.
 
     ``precision`` and ``weighted_mean`` are of the likelihood of each level, ``levels`` is where to
-    start; ``first`` is the variance that counts as LEVEL_PRIOR_COUNT levels.
+    start.
     """
     for _ in range(LEVEL_STEPS if noise > 0.0 else 0):
         variances = 1.0 / (precision + 1.0 / levels)
         squares = (weighted_mean * variances) ** 2 / noise + variances
-        total = squares.sum() + LEVEL_PRIOR_COUNT * first
-        levels = float(np.clip(total / (len(squares) + LEVEL_PRIOR_COUNT), *limits))
+        total = squares.sum() + PRIOR_COUNT * LEVEL_VARIANCE
+        levels = float(np.clip(total / (len(squares) + PRIOR_COUNT), *LEVEL_VARIANCES))
     return levels
-
-
-def _action_level_variance(own: Sequence[Moments | None], first: float, noise: float) -> float:
-    """Return the prior variance of the actions' levels, column 0; ``first`` is the one in use."""
-    learned = [one for one in own if one is not None]
-    means = np.array([mean[0] for mean, _ in learned])
-    variances = np.array([covariance[0, 0] for _, covariance in learned])
-    precision = np.maximum(1.0 / variances - 1.0 / first, 0.0)
-    limits = ACTION_LEVELS[0] * first, ACTION_LEVELS[1] * first
-    return _level_variance(precision, means / variances, noise, first, first, limits)
-
-
-def _with_level_prior(moments: Moments | None, old: float, new: float) -> Moments | None:
-    """Return mean and covariance under another prior variance of column 0."""
-    if moments is None:
-        return None
-    mean, covariance = moments
-    column = covariance[:, 0]
-    step = 1.0 / new - 1.0 / old
-    gain = step / (1.0 + step * column[0])
-    return mean - gain * mean[0] * column, covariance - gain * np.outer(column, column)
 
 
 def _units(table: FeatureTable) -> Units:
@@ -144,43 +256,18 @@ def _change_of_products(kernel: ChooserKernel, x: Units, z: Units) -> Numbers:
     return change
 
 
-def _restated(
-    posterior: Posterior | None,
-    old_level: float,
-    old_weights: float,
-    new_prior: float,
-    change: Numbers,
-    rise: float,
-) -> Moments | None:
-    """Return mean and covariance in new units, in which a row is ``change @ row``.
-
-    The priors are variances; that of column 0 was ``old_level``. All rewards are lower by ``rise``.
-    """
-    if posterior is None or not posterior.width:
-        return None
-    d = posterior.width
-    precision = _inverse(posterior.covariance)
-    weighted_mean = precision @ posterior.mean
-    precision -= np.eye(d) / old_weights
-    precision[0, 0] += 1.0 / old_weights - 1.0 / old_level
-    weighted_mean -= rise * precision[:, 0]
-    change = change[:d, :d]
-    precision = change @ precision @ change.T
-    precision += np.eye(d) / new_prior
-    covariance = _inverse((precision + precision.T) / 2.0)
-    return covariance @ (change @ weighted_mean), covariance
-
-
-def _inverse(matrix: Numbers) -> Numbers:
-    """Return the inverse of a symmetric matrix that is positive definite but for rounding."""
-    size = np.sqrt(np.abs(np.diag(matrix)))
-    scale = np.outer(size, size)
-    identity = np.eye(len(size))
+def _inverse(matrices: Numbers) -> Numbers:
+    """Return inverses of symmetric matrices (N, d, d), positive definite but for rounding."""
+    size = np.sqrt(np.abs(np.einsum("nii->ni", matrices)))
+    scale = size[:, :, None] * size[:, None, :]
+    identity = np.eye(matrices.shape[1])
+    scaled = (matrices + matrices.transpose(0, 2, 1)) / (2.0 * scale)
     for jitter in JITTERS:
         try:
-            factor = cho_factor(matrix / scale + jitter * identity, lower=True)
+            half = np.linalg.inv(np.linalg.cholesky(scaled + jitter * identity))
         except np.linalg.LinAlgError:
             continue
-        inverse = cho_solve(factor, identity) / scale
-        return (inverse + inverse.T) / 2.0
-    return np.diag(1.0 / size**2)
+        return half.transpose(0, 2, 1) @ half / scale
+    if len(matrices) > 1:
+        return np.concatenate([_inverse(one[None]) for one in matrices])
+    return identity / scale

@@ -150,6 +150,9 @@ def _put_posteriors(arrays: Arrays, posteriors: Sequence[Posterior | None]) -> N
     arrays["posterior_mean"] = _joined([one.mean for one in learned], np.float64)
     covariances = [one.covariance.ravel() for one in learned]
     arrays["posterior_covariance"] = _joined(covariances, np.float64)
+    pairs = [0 if one is None else one.pairs for one in posteriors]
+    arrays["posterior_pairs"] = np.array(pairs, dtype=np.int64)
+    arrays["posterior_slopes"] = _joined([one.slopes.ravel() for one in learned], np.float64)
 
 
 def _restore_posteriors(kernel: ChooserKernel, arrays: Arrays) -> None:
@@ -162,18 +165,24 @@ def _restore_posteriors(kernel: ChooserKernel, arrays: Arrays) -> None:
     means = _checked(arrays["posterior_mean"], int(sizes.sum()), -np.inf, np.inf)
     total = int((sizes**2).sum())
     covariances = _checked(arrays["posterior_covariance"], total, -np.inf, np.inf)
+    pairs = _checked(arrays["posterior_pairs"], n + 1, 0, int(widths[n]))
+    total = int((sizes * pairs).sum())
+    all_slopes = _checked(arrays["posterior_slopes"], total, -np.inf, np.inf)
     at = 0
     begin = 0
-    for number, width in enumerate(widths.tolist()):
+    slope = 0
+    for number, (width, paired) in enumerate(zip(widths.tolist(), pairs.tolist(), strict=True)):
         if width == ABSENT:
             continue
         posterior = kernel.shared if number == n else Posterior()
         covariance = covariances[begin : begin + width**2].reshape(width, width)
-        posterior.replace(means[at : at + width], covariance)
+        slopes = all_slopes[slope : slope + width * paired].reshape(width, paired)
+        posterior.replace(means[at : at + width], covariance, slopes)
         if number < n:
             kernel.own[number] = posterior
         at += width
         begin += width**2
+        slope += width * paired
 
 
 def _restore_table(

@@ -39,11 +39,16 @@ class FeatureTable:
 
 class Posterior:
     width: int
+    pairs: int
     @property
     def mean(self) -> _Numbers: ...
     @property
     def covariance(self) -> _Numbers: ...
-    def replace(self, mean: _Numbers, covariance: _Numbers) -> None: ...
+    @property
+    def slopes(self) -> _Numbers: ...
+    def replace(
+        self, mean: _Numbers, covariance: _Numbers, slopes: _Numbers | None = None
+    ) -> None: ...
 
 class Offer:
     context: Row
@@ -89,8 +94,8 @@ class ChooserKernel:
     def standardise(self, row: Row) -> _Numbers: ...
     def replace(
         self,
-        own: Sequence[_Moments | None],
-        shared: _Moments | None,
+        own: Sequence[tuple[_Numbers, _Numbers, _Numbers] | None],
+        shared: _Moments,
         levels: _Moments,
         context: _Moments,
         features: _Moments,

@@ -1,9 +1,10 @@
 """Gaussian posteriors of the reward of each action, and the law that choices are drawn from.
 
-The score of action a for person i in context x is u'z + v_a'x + b_ia. The three parts have
-independent posteriors: u is shared by the actions that have features z, v_a is the action's own,
-b_ia is the level of one person and one action. Context and features are standardised; column 0 of
-x and z is 1. docs/choosing.md has the mathematics.
+The score of action a for person i in context x is u'(z ⊗ x) + v_a'x + b_ia: u is shared by the
+actions that have features z, v_a is the action's own, b_ia is the level of one person and one
+action. u and v have one Gaussian posterior, kept as that of u and those of v_a given u; b_ia has
+one of its own. Context and features are standardised; column 0 of x and z is 1. docs/choosing.md
+has the mathematics.
 """
 
 from collections.abc import Mapping
@@ -195,12 +196,17 @@ cdef double as_number(name, cell) except? -1.0:
 
 
 cdef class Posterior:
-    """Gaussian of some weights; columns beyond ``width`` still have their prior."""
+    """Gaussian of some weights; columns beyond ``width`` still have their prior.
+
+    That of an action's own weights v is given u, the shared ones: v has mean ``mean - slopes @ u``.
+    """
 
     cdef readonly Py_ssize_t width
-    cdef Py_ssize_t room
+    cdef readonly Py_ssize_t pairs  # columns of u on which it depends, 0 without features
+    cdef Py_ssize_t room, pair_room
     cdef double[::1] _mean
     cdef double[:, ::1] _covariance
+    cdef double[:, ::1] _slopes
 
     def __init__(self):
         self._resize(8)
@@ -215,24 +221,75 @@ cdef class Posterior:
         """Covariance (width, width), a view."""
         return np.asarray(self._covariance)[: self.width, : self.width]
 
-    def replace(self, mean, covariance):
-        """Set mean and covariance."""
+    @property
+    def slopes(self):
+        """Slopes (width, pairs), a view."""
+        if not self.pairs:
+            return np.zeros((self.width, 0))
+        return np.asarray(self._slopes)[: self.width, : self.pairs]
+
+    def replace(self, mean, covariance, slopes=None):
+        """Set mean and covariance, and slopes where they depend on shared weights."""
         width = len(mean)
         if width > self.room:
             self._resize(width)
         self.width = width
         self.mean[:] = mean
         self.covariance[:] = covariance
+        if slopes is not None and slopes.shape[1]:
+            self.grow_pairs(slopes.shape[1])
+            self.slopes[:] = slopes
 
     cdef _resize(self, Py_ssize_t room):
         mean = np.zeros(room)
         covariance = np.zeros((room, room))
-        mean[: self.width] = np.asarray(self._mean)[: self.width] if self.width else 0.0
         if self.width:
+            mean[: self.width] = self.mean
             covariance[: self.width, : self.width] = self.covariance
+        if self.pairs:
+            slopes = np.zeros((room, self.pair_room))
+            slopes[: self.width, : self.pairs] = self.slopes
+            self._slopes = slopes
         self._mean = mean
         self._covariance = covariance
         self.room = room
+
+    cdef int grow_pairs(self, Py_ssize_t pairs) except -1:
+        """Depend on more shared weights, for now with slopes of 0."""
+        if pairs > self.pair_room:
+            room = max(pairs, min(2 * self.pair_room, <Py_ssize_t> MAX_PAIRS))
+            slopes = np.zeros((self.room, room))
+            slopes[: self.width, : self.pairs] = self.slopes
+            self._slopes = slopes
+            self.pair_room = room
+        self.pairs = pairs
+        return 0
+
+    cdef void subtract_slopes(self, const double* x, double* zx) noexcept:
+        """Take from z ⊗ x what the action's own part says of u already: slopes' x."""
+        cdef Py_ssize_t i, c
+        cdef const double* row
+        cdef double weight
+        for i in range(self.width):
+            weight = x[i]
+            if weight != 0.0:
+                row = &self._slopes[i, 0]
+                for c in range(self.pairs):
+                    zx[c] -= weight * row[c]
+
+    cdef void learn_slopes(
+        self, const double* product, const double* zx, double shrinkage
+    ) noexcept:
+        """Learn how the mean depends on u, where zx is what was left of z ⊗ x."""
+        cdef Py_ssize_t i, c
+        cdef double* row
+        cdef double weight
+        for i in range(self.width):
+            weight = shrinkage * product[i]
+            if weight != 0.0:
+                row = &self._slopes[i, 0]
+                for c in range(self.pairs):
+                    row[c] += weight * zx[c]
 
     cdef int grow(self, Py_ssize_t width, double variance) except -1:
         """Add columns at their prior variance."""
@@ -345,6 +402,7 @@ cdef class ChooserKernel:
     cdef double x[MAX_WIDTH]
     cdef double z[MAX_WIDTH]
     cdef double zx[MAX_PAIRS]
+    cdef double direct
     cdef double product[MAX_PAIRS]
     cdef double shared_product[MAX_PAIRS]
 
@@ -402,15 +460,15 @@ cdef class ChooserKernel:
     def replace(self, own, shared, levels, context, features, priors, double centre):
         """Set all that a change of units changes, at once.
 
-        Posteriors are pairs of mean and covariance, or None; ``levels`` means and variances,
-        ``context`` and ``features`` origins and units; ``priors`` the variances of an action's own
-        level, its weights, shared weights, and levels of people.
+        ``own`` are mean, covariance and slopes of each action, or None; ``shared`` mean and
+        covariance, ``levels`` means and variances, ``context`` and ``features`` origins and units;
+        ``priors`` the variances of an action's own level, its weights, shared weights, and levels
+        of people.
         """
         for posterior, moments in zip(self.own, own):
             if posterior is not None:
                 posterior.replace(*moments)
-        if shared is not None:
-            self.shared.replace(*shared)
+        self.shared.replace(*shared)
         self.context.set_units(*context)
         self.features.set_units(*features)
         self.level_means[:], self.level_variances[:] = levels
@@ -499,12 +557,25 @@ cdef class ChooserKernel:
         self.paired_z = self.features.width
         self.paired_x = self.context.width if self.features.width > 1 else 1
 
-    cdef void cross(self) noexcept:
-        """Write z ⊗ x of the action's row that was spread last to ``zx``."""
+    cdef bint cross(self, row, own) noexcept:
+        """Write z ⊗ x less slopes' x to ``zx``, and u'(z ⊗ x) to ``direct``; False if all is 0.
+
+        ``row`` are the action's features, None without; ``own`` its posterior, None before it.
+        """
         cdef Py_ssize_t c
-        self.features.standardise(self.z)
-        for c in range(self.n_pairs):
-            self.zx[c] = self.z[self.pair_z[c]] * self.x[self.pair_x[c]]
+        cdef bint depends = own is not None and (<Posterior> own).pairs > 0
+        self.direct = 0.0
+        if row is not None:
+            self.features.spread(<tuple> row)
+            self.features.standardise(self.z)
+            for c in range(self.n_pairs):
+                self.zx[c] = self.z[self.pair_z[c]] * self.x[self.pair_x[c]]
+            self.direct = self.shared.mean_of(self.zx)
+        elif depends:
+            memset(self.zx, 0, self.n_pairs * sizeof(double))
+        if depends:
+            (<Posterior> own).subtract_slopes(self.x, self.zx)
+        return depends or row is not None
 
     @property
     def deviation(self):
@@ -546,12 +617,6 @@ cdef class ChooserKernel:
         for k in range(n):
             action = <tuple> actions[k]
             number = action[0]
-            if action[1] is not None:
-                self.features.spread(<tuple> action[1])
-                self.cross()
-                m[0] = self.shared.mean_of(self.zx)
-                v[0] = self.shared.variance_of(self.zx, self.product)
-                v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
             one = self.own[number] if number >= 0 else None
             if one is None:
                 v[1] = self.prior_variance()
@@ -560,6 +625,11 @@ cdef class ChooserKernel:
                 m[1] = own.mean_of(self.x)
                 v[1] = own.variance_of(self.x, self.product)
                 v[1] += self.own_weights * squares(self.x, own.width, width)
+            if self.cross(action[1], one):
+                m[0] = self.direct
+                m[1] += self.shared.mean_of(self.zx) - self.direct
+                v[0] = self.shared.variance_of(self.zx, self.product)
+                v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
             if levels is not None:
                 slot = levels.get(action[0])
                 if slot is None:
@@ -637,14 +707,11 @@ cdef class ChooserKernel:
         ``trust`` is the log-odds that a person reports no and yes as they are, not the opposite. A
         reward counts less where it is lower than at first. Returns the log-odds after this reward.
 
-        The more is known about an action alone, the less its next reward says about others: n
-        rewards with noise 1 of an action of own variance w say as much as one with noise w + 1 / n,
-        so that each counts as (w_n / w)^2 of a reward, where w_n is what is left of w.
-
         Puts ``stored`` in ``choices``, so that nothing can come between.
         """
-        cdef double mean, variance, own_variance, step, shrinkage, error, level = 0.0
-        cdef double share, common = 0.0, weight = 1.0
+        cdef double mean, variance, step, shrinkage, error, level = 0.0
+        cdef double shared_mean = 0.0, shared_variance = 0.0, rest, weight = 1.0
+        cdef bint is_shared
         cdef Py_ssize_t slot = -1, width = self.context.width
         cdef Posterior own
         self.context.spread(row)
@@ -655,14 +722,16 @@ cdef class ChooserKernel:
             own.grow(1, self.own_level)
         own.grow(width, self.own_weights)
         mean = own.mean_of(self.x)
-        variance = own_variance = own.variance_of(self.x, self.product)
+        variance = own.variance_of(self.x, self.product)
         if action is not None:
-            self.features.spread(<tuple> action)
-            self.cross()
+            own.grow_pairs(self.n_pairs)
+        is_shared = self.cross(action, own)
+        if is_shared:
             self.shared.grow(self.n_pairs, self.shared_weights)
-            mean += self.shared.mean_of(self.zx)
-            common = self.shared.variance_of(self.zx, self.shared_product)
-            variance += common
+            shared_mean = self.shared.mean_of(self.zx)
+            shared_variance = self.shared.variance_of(self.zx, self.shared_product)
+            mean += shared_mean
+            variance += shared_variance
         if levels is not None:
             slot = self._slot(levels, number)
             mean += self.level_mean[slot]
@@ -683,12 +752,13 @@ cdef class ChooserKernel:
             match_moments(mean, variance, reward, weight, &step, &shrinkage)
         choices[id] = stored
         self.own[number] = own
-        own.learn(self.product, step, shrinkage)
-        if action is not None:
-            share = own_variance / self.prior_variance()
-            share = min(share * share, 1.0)
-            share /= 1.0 - (1.0 - share) * common * shrinkage
-            self.shared.learn(self.shared_product, step * share, shrinkage * share)
+        if is_shared:
+            self.shared.learn(self.shared_product, step, shrinkage)
+            rest = 1.0 - shrinkage * shared_variance  # given u there is less doubt
+            own.learn_slopes(self.product, self.zx, shrinkage / rest)
+            own.learn(self.product, (step + shrinkage * shared_mean) / rest, shrinkage / rest)
+        else:
+            own.learn(self.product, step, shrinkage)
         if slot >= 0:
             self.level_mean[slot] += step * level
             self.level_variance[slot] -= shrinkage * level * level
