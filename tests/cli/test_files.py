@@ -239,6 +239,14 @@ def test_an_event_may_name_its_own_task(events, tmp_path):
     assert named.stdout == given.stdout
 
 
+def test_a_model_is_explained_as_json(events, tmp_path):
+    model, _ = learned(events, tmp_path, "--numeric", "price")
+    found = json.loads(call("explain", model, "--json").stdout)
+    assert found["events"] == 300
+    assert [curve["column"] for curve in found["curves"]] == ["price"]
+    assert {"user 4"} <= {task["task"] for task in found["tasks"]}
+
+
 def test_one_task_is_explained_by_name(events, tmp_path):
     model, _ = learned(events, tmp_path)
     told = call("explain", model, "--task", "user 4").stdout
@@ -256,7 +264,7 @@ def test_one_task_is_explained_by_name(events, tmp_path):
         (["--task", "user 4", "--event", '{"price": "dear"}'], "price"),
         (["--task", "user 4", "--event", "{}", "--label", "eggs"], "'eggs' is not one"),
         (["--task", "user 4", "--html", "x.html"], "leave --task and --event out"),
-        (["--json"], "go with --task and --event"),
+        (["--label", "eggs"], "goes with --task and --event"),
     ],
 )
 def test_what_cannot_be_explained_says_why(events, tmp_path, given, why):

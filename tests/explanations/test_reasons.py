@@ -47,6 +47,17 @@ def test_they_add_up(name):
         assert found.intercept == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("learner", ["romco-auto", "romco-auto-number"])
+def test_they_add_up_where_features_are_too_many_for_covariances(learner):
+    rng = np.random.default_rng(0)
+    x, task = rng.normal(size=(600, 130)), rng.integers(3, size=600)
+    y = np.sign(x[:, 0] + 0.5 * x[:, 1])
+    made = romco.learner(learner, 130, 3)
+    made.replay(romco.Rounds(task, x, y, np.arange(601)))
+    few = romco.Round(task[:5], x[:5], np.empty(0))
+    np.testing.assert_allclose(made.contributions(few).margins(), made.predict_frozen(few))
+
+
 @pytest.mark.parametrize("new_task", ["mean", "zero"])
 @pytest.mark.parametrize(
     "name", ["romco-auto", "romco-nucl", "arow-shared", "pa-unique", "pa-global", "trml"]
@@ -180,6 +191,26 @@ def test_rows_by_name_add_up_too(name, features):
     found = reasons(model, {"a": 2.0, "never seen": 1.0}, "ann")
     total = found.intercept + sum(each.total for each in found.features)
     assert total == pytest.approx(found.margin, abs=1e-9)
+
+
+@pytest.mark.parametrize("number", [False, True])
+def test_a_column_has_one_line_and_so_has_a_product_of_two(number):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2.0, 2.0, (3000, 3))
+    y = np.sin(2.0 * x[:, 0]) + 2.0 * x[:, 1] * x[:, 2] + 0.3 * rng.normal(size=3000)
+    rows = [dict(zip("abc", row, strict=True)) for row in x.tolist()]
+    labels = y.tolist() if number else np.where(y > 0.0, "yes", "no").tolist()
+    model = romco.Model(target="number" if number else "two classes")
+    model.learn(rows, labels, [f"user {k % 5}" for k in range(3000)])
+    for who in ("user 1", "nobody"):
+        found = reasons(model, {"a": 0.8, "b": 1.5, "c": 1.5}, who)
+        assert total(found) == pytest.approx(found.margin, abs=1e-9)
+        adds = {each.feature: each.total for each in found.features}
+        assert set(adds) <= {"a", "b", "c", "a * b", "a * c", "b * c"}
+        assert len(adds) == len(found.features)
+        assert found.features[0].feature == "b * c"
+        assert adds["b * c"] > 0.0 > reasons(model, {"b": 1.5, "c": -1.5}, who).features[0].total
+    assert json.loads(json.dumps(found.summary(1)))["features"][0]["feature"] == "b * c"
 
 
 @pytest.mark.parametrize("labels", [[], ["a"]])

@@ -39,16 +39,19 @@ def tasks_of(rng, n, users):
     return [f"user {k}" for k in rng.integers(users, size=n)]
 
 
-def learned(learner="romco-auto", n=600, users=20, seed=0, **options):
-    """A model of two classes, two tasks of which are forgotten."""
+def learned(learner="romco-auto", n=600, users=20, seed=0, target="two classes", **options):
+    """A model of two classes or numbers, two tasks of which are forgotten."""
     rng = np.random.default_rng(seed)
     rows, tasks = rows_of(rng, n), tasks_of(rng, n, users)
-    model = romco.Model(learner, **options)
+    model = romco.Model(learner, target=target, **options)
     score = [
         (row["age"] or 50.0) / 20.0 - 2.5 + (len(task) % 2) * (row["town"] in TOWNS[:2])
         for row, task in zip(rows, tasks, strict=True)
     ]
-    labels = np.where(np.array(score) + rng.normal(size=n) > 0.0, "yes", "no")
+    score = np.array(score) + rng.normal(size=n)
+    labels = np.where(score > 0.0, "yes", "no")
+    if target == "number":  # in another unit, and with a curve
+        labels = 250.0 + 40.0 * np.abs(score)
     model.learn(rows, labels.tolist(), tasks)
     for task in () if model.engine.learner.keeps_events else FORGOTTEN:
         model.forget(task)

@@ -52,6 +52,15 @@ def test_margins_are_the_same(tmp_path):
     assert label.tolist() == model.predict(rows, tasks).tolist()
 
 
+def test_numbers_are_the_same(tmp_path):
+    model = learned(target="number")
+    rows, tasks = events(10_000)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    found = session.run(["prediction"], feeds(session, rows, tasks))
+    assert_close(found[0], model.predict(rows, tasks), 1e-12)
+
+
 def test_functions_of_features(tmp_path, monkeypatch):
     model = learned()
     predictor = with_functions(model, monkeypatch)

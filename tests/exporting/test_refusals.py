@@ -20,13 +20,14 @@ def two_classes(**options):
 
 
 def test_targets(tmp_path):
-    number = romco.Model(target="number")
+    number = romco.Model("romco-nucl", target="number")
     number.learn([{"a": 1.0}], [2.5], ["ann"])
-    refused(number, "a model for number cannot be exported yet", tmp_path)
+    refused(number, "romco-nucl-number cannot be exported yet", tmp_path)
     many = romco.Model(target="classes")
     many.learn([{"a": 1.0}], ["x"], ["ann"])
     refused(many, "a model for classes cannot be exported yet", tmp_path)
     refused(romco.Model(), "does not know two classes yet", tmp_path)
+    refused(romco.Model(target="number"), "has learned nothing yet", tmp_path)
 
 
 def test_histories_offsets_and_hashes(tmp_path):

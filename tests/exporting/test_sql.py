@@ -20,7 +20,7 @@ from tests.exporting.streams import (
 )
 
 SQLITE = shutil.which("sqlite3")
-QUERY = "SELECT id, margin, probability, label FROM romco_prediction"
+QUERY = "SELECT * FROM romco_prediction"
 
 
 def run(command, folder, text=None, **options):
@@ -138,6 +138,18 @@ def predict_in(engine, folder, columns, request):
 def test_margins_are_the_same(engine, exported, request):
     model, folder, columns, rows, tasks = exported
     check(model, predict_in(engine, folder, columns, request), rows, tasks)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_numbers_are_the_same(engine, tmp_path, request):
+    model = learned(target="number")
+    rows, tasks = events(10_000)
+    romco.export(model, "sql", tmp_path)
+    columns = list(model.schema.columns)
+    write_events(tmp_path, columns, rows, tasks)
+    found = predict_in(engine, tmp_path, columns, request)
+    numbers = {int(row[0]): float(row[1]) for row in found}
+    assert_close([numbers[k] for k in range(10_000)], model.predict(rows, tasks), 1e-9)
 
 
 @pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])

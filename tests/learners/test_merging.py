@@ -440,7 +440,9 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
         for learner in (common, apart, *shards):
             np.testing.assert_array_equal(learner.kernel.global_block.read_block(), found)
         for learner in (common, apart, *shards):
-            assert learner.kernel.choose_after_merge(changed) == (begin == 0)
+            assert learner.kernel.choose_after_merge(changed) == (begin < 80)  # then functions
+            for name in ("definitions", "places", "scores"):
+                np.testing.assert_array_equal(learner.arrays()[name], common.arrays()[name])
             places = learner.arrays()["frequent"]
             assert sorted(places[(places >= 0) & (places < 6)]) == [0, 1, 2, 3, 4, 5]
     assert (blocks[1][0] != blocks[0][0]).all()  # also that of the last feature: it is correlated

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from romco import Chooser
 from romco.model import Columns, Model
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -55,6 +56,26 @@ def test_children_of_a_process_with_a_learning_thread_predict_and_learn(name):
         stop.append(True)
         thread.join()
     assert codes == [0] * 12
+
+
+def test_children_of_a_process_with_a_choosing_thread_choose():
+    """A lock that a fork does not know stays held in the child."""
+    chooser, begun, ended = Chooser(), threading.Event(), threading.Event()
+
+    def actions():
+        """Yield actions late: a fork that comes meanwhile has to wait."""
+        begun.set()
+        ended.wait(1.0)
+        yield from "ab"
+
+    thread = threading.Thread(target=lambda: chooser.choose({}, actions=actions(), id=1))
+    thread.start()
+    begun.wait(60.0)
+    try:
+        assert forked(lambda: chooser.choose({}, actions="ab", id=2)) == 0
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_a_thread_that_forks_while_it_holds_the_model_goes_on_in_both():

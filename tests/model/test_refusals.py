@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import romco
@@ -101,6 +102,7 @@ ACTIONS = [
     "answer",
     "forget",
     "observe",
+    "fit",
 ]
 STREAMS = st.tuples(
     st.sampled_from(sorted(DOORS)),
@@ -143,6 +145,9 @@ def act(door, action, batch):
         if action in ("learn", "learn one", "frame"):
             given = {"classes": ["no", "yes"]} if isinstance(door, romco.ROMCOClassifier) else {}
             door.partial_fit(x, labels, task=tasks, sample_weight=batch["weight"], **given)
+        elif action == "fit":
+            x = pd.DataFrame(rows) if batch["together"] else x
+            door.fit(x, labels, task=tasks, sample_weight=batch["weight"])
         else:
             door.predict(x, task=tasks)
     elif action == "learn one":
@@ -160,6 +165,8 @@ def act(door, action, batch):
         door.answer(batch["id"], labels[0], heavy)
     elif action == "forget":
         door.forget(tasks[0])
+    elif action == "fit":
+        door.fit(rows, labels, tasks, weight=batch["weight"], offset=batch["offset"])
     else:
         door.engine.observe(rows, tasks)
 
@@ -178,7 +185,9 @@ def content(door):
         return None
     state = model.state()
     arrays = {name: (a.shape, a.tobytes()) for name, a in state.pop("arrays").items()}
-    kept = [getattr(door, name, None) for name in ("layer_share", "_error", "_rows")]
+    kept = []
+    if isinstance(door, (BaseEstimator, romco.PersonalLayer)):
+        kept = [repr(item) for item in vars(door).items() if item[1] is not model]
     return json.dumps([state, kept], sort_keys=True), arrays
 
 
@@ -236,6 +245,10 @@ LONE = {"c": 1.0, "d": "u"}
         ("auto", lambda m: m.learn([], ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("auto", lambda m: m.learn([LONE] * 3, ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("known names", lambda m: m.predict([{"a": 1.0}], ["t9"], id=[[]])),
+        (
+            "personal layer of numbers",
+            lambda m: m.partial_fit([[1.0, 0.5, 0.5]], [10**400], ["t1"]),
+        ),
         ("river", lambda m: [m.learn_one({"a": 1.0}, y, "t1") for y in (1, 2)] and m),
     ],
 )
@@ -253,6 +266,21 @@ def test_these_are_refused_and_change_nothing(make, learn):
         with pytest.raises(ValueError, match=r"has|is|must|cannot"):
             learn(door)
     assert content(door) == before
+
+
+@pytest.mark.parametrize("bad", ["task", "label", "gap", "column"])
+@pytest.mark.parametrize("make", [romco.ROMCOClassifier, romco.ROMCORegressor])
+def test_a_fitted_estimator_outlives_a_fit_that_is_refused(make, bad):
+    frame = pd.DataFrame({"colour": ["red", "blue"] * 4, "size": np.arange(8.0)})
+    labels, tasks = [1, 2] * 4, ["ann", "bob"] * 4
+    estimator = make().fit(frame, labels, task=tasks)
+    before = estimator.predict(frame, task=tasks), content(estimator)
+    x = {"gap": np.full((8, 3), np.nan), "column": frame[["size"]]}.get(bad, np.ones((8, 3)))
+    y = [None] * 8 if bad in ("label", "column") else labels
+    with pytest.raises(ValueError, match=r"NaN|task has|label"):
+        estimator.fit(x, y, task=tasks[:3] if bad == "task" else tasks)
+    np.testing.assert_array_equal(estimator.predict(frame, task=tasks), before[0])
+    assert content(estimator) == before[1]
 
 
 def test_sums_that_are_too_large_are_refused_when_they_are_read():

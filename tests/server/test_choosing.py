@@ -17,7 +17,7 @@ from romco.server.protocol import Settings
 from romco.server.routes import Access
 from romco.server.sources import SourceReader
 from tests.server.browsers import browser
-from tests.server.conftest import copied
+from tests.server.conftest import copied, started
 from tests.server.test_page import NASTY, wait
 from tests.server.test_sources import Flaky, until
 
@@ -222,6 +222,15 @@ def test_rewards_of_a_stream(tmp_path):
         assert client.service.served.model.rewards == 200
         total = client.service.served.scores.total
         assert (total.events, total.errors) == (200, 100.0)
+
+
+def test_a_request_that_comes_alone_is_answered(tmp_path):
+    """A queue that waits beyond its timeout keeps the first of a group until another comes."""
+    settings = Settings(group_ms=0.006)
+    with started(ChoosingService(tmp_path / "data", Chooser, settings)) as service:
+        for _ in range(2000):
+            second = service.look(lambda _: service.look(lambda _: True)).result(60.0)
+            assert second.result(60.0)
 
 
 def test_too_many_wait(tmp_path):

@@ -67,7 +67,7 @@ def test_shards_that_read_by_themselves_equal_shards_that_are_fed(tmp_path, engi
     x, y, task = STREAM
     plain = Shards("romco-auto", 3, Hashed(2**BITS), classes=("no", "yes"), every=20)
     wrong = (plain.learn(x, y, task) >= 0) != (np.array(y) == "yes")
-    assert last.wrong == wrong.sum()
+    assert last.loss == wrong.sum()
 
 
 def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
@@ -156,7 +156,7 @@ def test_a_history_is_split_and_merged_without_loss_and_within_its_limit():
     model.learn(rows, y, task)
     model.forget("user 3")
     past = model.engine.history
-    merged = merge_histories(split_history(past, 3), 100)
+    merged = merge_histories(split_history(past, 3), 100, numeric=False)
     encoded = model.features.encode(rows, False)
     context = (history.context(task, encoded, None) for history in (past, merged))
     np.testing.assert_array_equal(*context)
@@ -329,9 +329,9 @@ def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(
         romco.load(tmp_path / "threads.romco").margins(x, task), fed.model().margins(x, task)
     )
-    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "number")
+    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "classes")
     assert code
-    assert "--shards goes with two classes only" in said
+    assert "--shards goes with two classes and numbers" in said
     code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
     assert code
     assert "of one SOURCE" in said
@@ -416,14 +416,14 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
     "told",
     [
         *(None, [], 7, {}, {"position": [0, 0]}),
-        {"position": [0, 1, 2], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [-1, 0], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [0, 2**0.5], "paths": ["1.csv"], "wrong": 0, "skipped": 0},
-        {"position": [9, 0], "paths": [], "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": [["1.csv"]], "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": "1.csv", "wrong": 0, "skipped": 0},
-        {"position": [0, 0], "paths": [], "wrong": "many", "skipped": 0},
-        {"position": [0, 0], "paths": [], "wrong": 0, "skipped": -1},
+        {"position": [0, 1, 2], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [-1, 0], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [0, 2**0.5], "paths": ["1.csv"], "loss": 0, "skipped": 0},
+        {"position": [9, 0], "paths": [], "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [["1.csv"]], "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": "1.csv", "loss": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [], "loss": "many", "skipped": 0},
+        {"position": [0, 0], "paths": [], "loss": 0, "skipped": -1},
     ],
     ids=str,
 )

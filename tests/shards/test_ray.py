@@ -117,7 +117,7 @@ def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_pat
     kills = killing(monkeypatch, [("read", 11), ("read", 20), ("state", 2)])
     *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
     assert len(kills) == 3
-    assert (last.events, last.wrong) == (quiet.events, quiet.wrong)
+    assert (last.events, last.loss) == (quiet.events, quiet.loss)
     assert last.lost == 3
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
 
@@ -134,7 +134,7 @@ def test_first_rows_learned_by_the_driver_and_lost_workers_change_no_bit(
     steps = list(learn_files(given, tmp_path / "ray.romco", engine="ray", **settings))
     last = steps[-1]
     assert steps[0].rows >= min(2 * rows, 260)
-    assert (last.rows, last.events, last.wrong) == (quiet.rows, quiet.events, quiet.wrong)
+    assert (last.rows, last.events, last.loss) == (quiet.rows, quiet.events, quiet.loss)
     assert last.lost == ("open" in kills)
     assert "state" in kills
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()

@@ -1,6 +1,7 @@
 """A scikit-learn classifier and a regressor that take ``task=``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -94,12 +95,13 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
         """Learn rows from scratch, as :meth:`romco.Model.fit` does."""
-        X, y, task = self._read_labelled(X, y, task, first=True)
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y, list(dict.fromkeys(task)))
-        random = check_random_state(self.random_state) if self.shuffle else None
-        fit(model.engine, Rows(X, task, y, weight, offset), random, self.epochs)
-        self.model_ = model
+        with self._all_or_nothing():
+            X, y, task = self._read_labelled(X, y, task, first=True)
+            weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+            model = self._new(y, list(dict.fromkeys(task)))
+            random = check_random_state(self.random_state) if self.shuffle else None
+            fit(model.engine, Rows(X, task, y, weight, offset), random, self.epochs)
+            self.model_ = model
         return self
 
     def _partial_fit(
@@ -112,16 +114,27 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             return self
         first = not hasattr(self, "model_")
         by_position = first and task is None and classes is not None and len(classes) == len(y)
-        X, y, task = self._read_labelled(X, y, task, first)
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
-        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
-        model = self._new(y if classes is None else classes) if first else self.model_
-        if not self._numeric:
-            _check_known(y, model.classes, by_position)
-        learn_weighted(model.engine, Rows(X, task, y, weight, offset))
-        self.model_ = model
+        with self._all_or_nothing():
+            X, y, task = self._read_labelled(X, y, task, first)
+            if isinstance(self.class_weight, str):
+                raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
+            weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+            model = self._new(y if classes is None else classes) if first else self.model_
+            if not self._numeric:
+                _check_known(y, model.classes, by_position)
+            learn_weighted(model.engine, Rows(X, task, y, weight, offset))
+            self.model_ = model
         return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Let the estimator be as it was where rows are refused: reading them sets attributes."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.

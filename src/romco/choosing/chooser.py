@@ -124,7 +124,8 @@ class Chooser:
         self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
         self._trust: dict[Id | None, float] = {}  # log-odds that a person reports no opposites
         self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
-        self._lock = Locks().step
+        self._locks = Locks()  # a fork frees those that are kept
+        self._lock = self._locks.step
 
     # What is known
 

@@ -241,16 +241,17 @@ def explain(
             raise ValueError("--html and --figures are of all tasks: leave --task and --event out")
         _explain_one(model, task, event, label, top, as_json)
         return
-    if label is not None or as_json:
-        raise ValueError("--label and --json go with --task and --event")
+    if label is not None:
+        raise ValueError("--label goes with --task and --event")
     from romco.explanations import explain as explained
 
     explanation = explained(load(model), top=top)
     from romco.choosing import ChooserExplanation  # here: slow to import
 
     if isinstance(explanation, ChooserExplanation):
-        if html is not None or figures is not None:
-            raise ValueError(f"{model.name} holds a chooser: --html and --figures are for models")
+        if html is not None or figures is not None or as_json:
+            options = "--html, --figures and --json"
+            raise ValueError(f"{model.name} holds a chooser: {options} are for models")
         print(explanation)
         return
     if html is not None:  # before anything is printed: whoever reads it may stop reading
@@ -261,6 +262,9 @@ def explain(
         for name, figure in explanation.figures().items():
             figure.savefig(figures / f"{name}.svg")
         note(f"figures: {figures}")
+    if as_json:
+        print(json.dumps(explanation.summary(), default=str))
+        return
     print(explanation)
 
 

@@ -162,7 +162,8 @@ def _learn_one(
 
             n, engine = _read_threads(threads), {**schedule, "engine": "threads"}
             if known is None:
-                learner = options.new(Shards, source.schema, n, **engine)
+                target = learner.engine.target.kind
+                learner = options.new(Shards, source.schema, n, target=target, **engine)
             else:
                 learner = Shards.load(path, n, **engine)
         budget = None if labels is None else _under_budget(labels, source, learner)
@@ -201,11 +202,11 @@ def _check_combination(
         if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
             raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
         target = kind
-    if (threads, shards) != (None, None) and target not in (None, "two classes"):
+    if (threads, shards) != (None, None) and target == "classes":
         option = "--threads" if shards is None else "--shards"
         raise ValueError(
-            f"{option} goes with two classes only: how shards would agree on new classes or on the "
-            f"unit of a number is not settled; leave it out to learn --target {target}"
+            f"{option} goes with two classes and numbers: how shards would agree on new classes is "
+            "not settled; leave it out to learn --target classes"
         )
 
 
@@ -341,36 +342,57 @@ def _learn_in_shards(
     paths = list_files(sources, source.format)
     if known is not None:
         options.check(model, known)
-        options = replace(options, learner=known.engine.learner.name)
+        options = replace(options, learner=known.engine.learner_name)
         how = {**how, "new_task": known.engine.new_task}
     schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
-    classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
-    classes = classes or _infer_classes(source, paths, options.positive)
+    classes = None
+    if not _learns_number(known, options, source):
+        classes = _classes_in_shards(known, options, source, paths)
     features = (
         Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS)) if known is None else known.features
     )
-    files = EventFiles(paths, source, (classes[0], classes[1]), features.to_json())
+    files = EventFiles(paths, source, classes, features.to_json())
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
     steps = learn_files(files, model, stop, **how)
     with show_progress(stop) as show:
         for last in steps:
-            show(partial(_describe_shards, last))
+            show(partial(_describe_shards, last, classes is None))
     if last is not None:
-        note(_describe_shards(last, time.perf_counter() - begin))
+        note(_describe_shards(last, classes is None, time.perf_counter() - begin))
     if last is None or not last.ended:
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
-    note(f"model: {model}, positive label: {classes[1]}")
+    predicts = "predicts a number" if classes is None else f"positive label: {classes[1]}"
+    note(f"model: {model}, {predicts}")
 
 
-def _describe_shards(progress: "ShardsProgress", seconds: float) -> str:
+def _learns_number(known: Model | None, options: ModelOptions, source: Source) -> bool:
+    if known is not None:
+        return known.engine.target.kind == "number"
+    if options.classes or options.positive:
+        return False
+    target = resolve_target(options.target, source)
+    _check_combination(None, replace(options, target=target), None, shards=1)
+    return target == "number"
+
+
+def _classes_in_shards(
+    known: Model | None, options: ModelOptions, source: Source, paths: tuple[str, ...]
+) -> tuple[Any, Any]:
+    classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
+    negative, positive = classes or _infer_classes(source, paths, options.positive)
+    return negative, positive
+
+
+def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -> str:
     """Return events, error and merges of all shards in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
+    error = f"RMSE {progress.error**0.5:.4g}" if number else f"error {progress.error:.2%}"
     parts = [
         f"{progress.events:,} events learned",
-        f"error {progress.error:.2%}" if progress.events else "there was nothing to learn from",
+        error if progress.events else "there was nothing to learn from",
         f"{speed:,.0f} events/s of all shards",
         f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
         f"stale by {progress.staleness:,} events at most",

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.baselines import majority
-from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions, logistic
 from romco.rounds import Round
@@ -70,7 +69,7 @@ class Score:
     @classmethod
     def of(cls, model: Any, saved: Any = None, curve: bool = True) -> "Score":
         """Score for the target of a model; continues from ``saved``, see :meth:`to_json`."""
-        target = model.engine.target.kind if isinstance(model, Model) else "two classes"
+        target = model.engine.target.kind
         if saved:
             return cls.from_json(saved)
         return cls(target, curve)

@@ -1,5 +1,7 @@
 """Attribution: parts of one event's margin by feature, shared and personal, which add up to it."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +23,13 @@ from romco.presentation.screen import inert
 from romco.typing import Floats
 
 ROUNDING = 1e-12  # part of a feature's whole that is rounding
+TIMES = " * "  # between the names of two features that act together
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 MAX_LOG_ODDS = 500.0
 
 
 class Reason(NamedTuple):
-    """Part of a margin that one feature adds."""
+    """Part of a margin that one feature adds; or two, beyond what each of them adds."""
 
     feature: Any
     shared: float  # through the weights that tasks share
@@ -103,10 +106,12 @@ class Parts(NamedTuple):
     margin: float
     shared: csr_array  # (1, d)
     personal: csr_array  # (1, d)
+    products: Mapping[tuple[int, int], float] = {}  # of two columns
 
     def times(self, factor: float) -> "Parts":
         """Return all of them multiplied."""
-        return Parts(*(factor * part for part in self))
+        products = {pair: factor * part for pair, part in self.products.items()}
+        return Parts(factor * self.margin, factor * self.shared, factor * self.personal, products)
 
 
 class ExplainedTask(NamedTuple):
@@ -181,7 +186,8 @@ def attribute(learner: Learner, rows: Matrix, explained: ExplainedTask) -> Parts
     if explained.newcomer(learner) is None:
         parts = learner.contributions(as_round(learner, rows, np.array([explained.number])))
         if parts is not None:
-            return Parts(margin, parts.shared, parts.personal)
+            products = {pair: float(part[0]) for pair, part in parts.products.items()}
+            return Parts(margin, parts.shared, parts.personal, products)
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
     return Parts(margin, *_linear(learner, rows, explained))
@@ -240,6 +246,7 @@ def _of_classes(
     if len(model.classes) < 2:
         raise ValueError("the model knows fewer than two labels: learn another one first")
     scores = explained.margins(learner, rows)[0]
+    products: Counter[tuple[int, int]] = Counter()
     target = model.engine.target
     if label is None:
         (label,) = target.labels_of(scores[None])
@@ -248,13 +255,14 @@ def _of_classes(
     if at_once is not None:
         sums = _parts_at_once(at_once, rows, explained, shares_of_classes(scores, at))
     else:
-        sums = _parts_by_pairs(learner, rows, explained, at)
+        *sums, products = _parts_by_pairs(learner, rows, explained, at)
     if stacked is not None:
         many, by_pairs, share = stacked
         more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
         sums = [by_pairs * one + share * other for one, other in zip(sums, more, strict=True)]
+        products = Counter({pair: by_pairs * part for pair, part in products.items()})
     shared, personal = sums
-    return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal)
+    return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal, products)
 
 
 def _parts_at_once(
@@ -268,14 +276,18 @@ def _parts_at_once(
 
 
 def _parts_by_pairs(learner: Classes, rows: Matrix, explained: ExplainedTask, at: int) -> list[Any]:
-    """Shared and personal parts (1, d) of features in the log-odds of a class, by pairs."""
+    """Shared and personal parts (1, d) of features in the log-odds of a class, and of products."""
     each = [attribute(member, rows, explained) for member in learner.members()]
     arrays = learner.arrays()
     factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
     odds = factors * [parts.margin for parts in each]
     shares = shares_of_pairs(learner, odds, at) * factors
     weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
-    return [sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:]]
+    _, *both, found = zip(*weighted, strict=True)
+    products: Counter[tuple[int, int]] = Counter()
+    for one in found:
+        products.update(one)
+    return [*(sum(parts[1:], parts[0]) for parts in both), products]
 
 
 def odds_against_rest(scores: Floats, label: int) -> float:
@@ -335,6 +347,10 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
         Reason(feature_name(model, j, names.get(j)), float(shared[j]), float(personal[j]))
         for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
     ]
+    for pair, part in parts.products.items():
+        if part != 0.0:
+            two = [str(feature_name(model, j, names.get(j))) for j in pair]
+            reasons.append(Reason(TIMES.join(two), part, 0.0))
     reasons.sort(key=lambda one: -abs(one.total))
     rest = parts.margin - float(sum(one.total for one in reasons))
     return Reasons(parts.margin, rest, tuple(reasons), label, known)

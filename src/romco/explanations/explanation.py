@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from romco.choosing import Chooser, ChooserExplanation
+from romco.explanations.curves import NO_CURVES, Curves, read_curves
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
 from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.labels.audit import Audit
@@ -87,6 +88,8 @@ def explain(
         data=", ".join(files) or None,
         effects=reader.effects(),
         per_spread=reader.spread is not None,
+        curves=tuple(reader.curves.curves.values()),
+        crosses=tuple(reader.curves.crosses),
     )
 
 
@@ -99,8 +102,9 @@ def read_model(model: Model | Learner, findings: bool) -> "ModelReader":
     """Read what a model has learned of its tasks; with the learner's ``findings`` or without."""
     if not isinstance(model, Model):
         return ModelReader(model, None, findings)
+    curves = read_curves(model) if findings else NO_CURVES
     with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
-        reader = ModelReader(learner, model, findings)
+        reader = ModelReader(learner, model, findings, curves)
     reader.weights.cosines(reader.numbers[:0])  # the first one of a task is as quick as the next
     return reader
 
@@ -137,7 +141,7 @@ class TaskWeights:
         W = learner.weights()[:, tasks]
         per_feature = W.shape[2] if W.ndim == 3 else 1
         if per_feature > 1:  # a task's weights of all classes, as one column
-            W = W.transpose(0, 2, 1).reshape(-1, len(tasks))
+            W = W.transpose(0, 2, 1).reshape(len(W) * per_feature, len(tasks))
         W = W.reshape(len(W), len(tasks))
         mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
         right = np.ones((len(tasks), 1))
@@ -208,8 +212,14 @@ class TaskWeights:
 class ModelReader:
     """Values read from a model or a bare learner, by the place of a task in ``names``."""
 
-    def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
-        self.learner, self.model = learner, model
+    def __init__(
+        self,
+        learner: Learner,
+        model: Model | None,
+        findings: bool,
+        curves: Curves = NO_CURVES,
+    ) -> None:
+        self.learner, self.model, self.curves = learner, model, curves
         self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
         self.sign = 1.0  # sign of the learner's margins for the positive label
@@ -321,10 +331,19 @@ class ModelReader:
         return self.task(i, nearest=self._nearest(i, cosines), features=self._features(i))
 
     def effects(self, n: int = 8) -> tuple[tuple[Any, float], ...]:
-        """Largest effects, mean over tasks, of two classes or numbers."""
+        """Effects of the columns that matter most: mean over tasks, or slope of the curve."""
         if self.weights.per_feature > 1 or not self.names:
             return ()
-        return self._largest(self.sign * self.weights.mean()[: self.n_features], n)
+        effects = self.sign * self.weights.mean()[: self.n_features]
+        sizes = np.abs(effects)
+        for column, curve in self.curves.curves.items():
+            effects[column] = curve.slope * self._spread_of(column)
+            sizes[column] = curve.size
+        order = np.argsort(-sizes, kind="stable")[:n].tolist()
+        return tuple((self._name(j), float(effects[j])) for j in order if sizes[j] != 0.0)
+
+    def _spread_of(self, column: int) -> float:
+        return 1.0 if self.spread is None else float(self.spread[column])
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
@@ -335,7 +354,10 @@ class ModelReader:
         return notes
 
     def _levels(self) -> Floats | None:
-        """Prediction (m,) of each task for the average event; None where it is not known."""
+        """Prediction (m,) of each task for the average event; None where it is not known.
+
+        That is where columns add their average: a curve may add more or less at the mean value.
+        """
         model = self.model
         if self.average is None or model is None or not self.names:
             return None
@@ -346,7 +368,7 @@ class ModelReader:
         m, k = len(self.names), len(columns)
         row = np.tile(self.average[columns], m), np.tile(columns, m)
         rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
-        margins = self.sign * predict(self.learner, rows, self.numbers)
+        margins = self.sign * predict(self.learner, rows, self.numbers) - self.curves.at_average
         return margins if kind == "number" else model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:

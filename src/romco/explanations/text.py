@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from romco.explanations.curves import Cross, Curve
 from romco.learners.auto import KINDS
-from romco.presentation.charts import bars
+from romco.presentation.charts import Line, bars, curve_chart, heat_map
 from romco.presentation.page import STYLE, document, fold, heading, paragraph
 from romco.presentation.screen import inert
 from romco.presentation.tables import Table, as_html, mark_best
@@ -29,7 +30,8 @@ MAX_PAGE_TASKS = 1000
 MAX_NOTEBOOK_TASKS = 50
 MAX_BARS = 200
 MAX_STORIES = 20  # the others are behind a fold
-BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
+MAX_OPEN_CURVES = 6  # the others are behind a fold, too
+MAX_CURVES = 30
 COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
 NEAREST = "{name} ({value:.2f})"
 EFFECT = "{name} {value:+.2g}"
@@ -64,6 +66,22 @@ class TaskInsight:
             return 0.0
         return self.personal / (self.shared + self.personal)
 
+    def summary(self) -> dict[str, Any]:
+        """Return JSON values."""
+        numbers = {"events": self.events, "since": self.since, "level": self.level}
+        return {
+            "task": str(self.task),
+            **numbers,
+            "kind": self.kind,
+            "share": self.share,
+            "differs_in": _named_numbers(self.features),
+            "most_like": _named_numbers(self.nearest),
+        }
+
+
+def _named_numbers(pairs: Sequence[tuple[Any, float]]) -> dict[str, float]:
+    return {str(name): value for name, value in pairs}
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -83,6 +101,8 @@ class Explanation:
     data: str | None = None  # where the events came from
     effects: tuple[tuple[Any, float], ...] = ()  # largest effects, mean over tasks
     per_spread: bool = False  # effects are per standard deviation of a column, else per unit
+    curves: tuple[Curve, ...] = ()  # of numbers, the largest first
+    crosses: tuple[Cross, ...] = ()  # of two columns, the largest first
 
     @property
     def rank(self) -> int:
@@ -125,25 +145,31 @@ class Explanation:
         content = _content(self, MAX_NOTEBOOK_TASKS)
         return f"<style>{STYLE}</style><div class='romco'>{content}</div>"
 
-    def figures(self) -> "dict[str, Figure]":
-        """Return the figures ``spectrum`` and ``tasks`` for print; needs matplotlib."""
-        from matplotlib.figure import Figure  # here: it is slow to import
+    def summary(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "learner": self.learner,
+            "label": self.label,
+            "positive": self.positive,
+            "events": self.events,
+            "n_tasks": self.n_tasks,
+            "n_features": self.n_features,
+            "kinds": self.kinds,
+            "effects": _named_numbers(self.effects),
+            "effects_unit": unit(self),
+            "curves": [curve.summary() for curve in self.curves],
+            "crosses": [cross.summary() for cross in self.crosses],
+            "classes": list(self.classes),
+            "findings": list(self.findings),
+            "notes": list(self.notes),
+            "tasks": [task.summary() for task in self.tasks],
+        }
 
-        spectrum = Figure(figsize=(5, 3), layout="constrained")
-        axes = spectrum.subplots()
-        axes.bar(np.arange(1, self.rank + 1), self.spectrum, color=BLUE)
-        axes.set(xlabel="dimension", ylabel="singular value of U", title=f"U: rank {self.rank}")
-        shown = self.tasks[:30][::-1]
-        tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
-        axes = tasks.subplots()
-        names = [task.title.replace("$", r"\$") for task in shown]  # no formula
-        lengths = np.array([(task.shared, task.personal) for task in shown]).reshape(-1, 2)
-        shared, personal = lengths.T
-        axes.barh(names, shared, color=BLUE, label="shared")
-        axes.barh(names, personal, left=shared, color=ORANGE, label="personal")
-        axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")
-        axes.legend()
-        return {"spectrum": spectrum, "tasks": tasks}
+    def figures(self) -> "dict[str, Figure]":
+        """Return the figures ``spectrum``, ``tasks``, ``columns`` for print; needs matplotlib."""
+        from romco.explanations.figures import draw_figures  # here: matplotlib is slow to import
+
+        return draw_figures(self)
 
 
 def headline(report: Explanation) -> str:
@@ -208,7 +234,7 @@ def level_text(report: Explanation, level: float | None) -> str:
 
 
 def effects(report: Explanation) -> list[str]:
-    """Describe the largest effects, mean over tasks."""
+    """Describe the effects of the columns that matter most, mean over tasks."""
     if not report.effects:
         return []
     return [f"Largest effects, mean over tasks, {unit(report)}: {pairs(report.effects, EFFECT)}."]
@@ -216,12 +242,41 @@ def effects(report: Explanation) -> list[str]:
 
 def unit(report: Explanation) -> str:
     """Return the unit of effects."""
-    change = "change of the prediction"
-    if report.positive is not None:
-        change = f"log-odds of {inert(str(report.positive))}"
     if report.per_spread:
-        return f"{change} per standard deviation of a column"
-    return f"{change} per unit of a column"
+        return f"{change(report)} per standard deviation of a column"
+    return f"{change(report)} per unit of a column"
+
+
+def curve_lines(report: Explanation) -> list[str]:
+    """Return what each curve adds at five values of its column, and how much products add."""
+    if not report.curves:
+        return []
+    width = max(len(_column(curve.column)) for curve in report.curves[:MAX_ROWS])
+    lines = [
+        f"Curves, {change(report)} at five values of a column, from its 5 to its 95 % quantile:"
+    ]
+    for curve in report.curves[:MAX_ROWS]:
+        points = [f"{value:.4g}: {effect:+.2g}" for value, effect in curve.quantiles()]
+        lines.append(f"  {_column(curve.column):{width}}  {'  '.join(points)}")
+    lines += [
+        f"  {' * '.join(map(_column, cross.columns))}: from {cross.effect.min():+.2g} to "
+        f"{cross.effect.max():+.2g} beyond what each adds"
+        for cross in report.crosses[:MAX_ROWS]
+    ]
+    return lines
+
+
+def _column(name: Any) -> str:
+    return inert(str(name))
+
+
+def change(report: Explanation) -> str:
+    """Return what changes, with its unit."""
+    if report.classes:
+        return "score of a class"
+    if report.positive is None:
+        return "change of the prediction"
+    return f"log-odds of {inert(str(report.positive))}"
 
 
 def kinds(report: Explanation) -> str:
@@ -284,14 +339,26 @@ def _kind_sentence(task: TaskInsight) -> str:
 
 def table(report: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
-    rows = [cells(report, task) for task in report.tasks[:MAX_ROWS]]
-    lines = _aligned([COLUMNS, *rows])
+    columns = shown_columns(report)
+    rows = [columns]
+    for task in report.tasks[:MAX_ROWS]:
+        by_column = dict(zip(COLUMNS, cells(report, task), strict=True))
+        rows.append([by_column[name] for name in columns])
+    lines = _aligned(rows)
     more = len(report.tasks) - MAX_ROWS
     if more > 0:
         lines.append(f"... and {more:,} more")
-    head = [headline(report), *levels(report), *effects(report), kinds(report), *groups(report)]
-    head += [*report.classes, *report.findings]
+    head = [headline(report), *levels(report), *effects(report), *curve_lines(report)]
+    head += [kinds(report), *groups(report), *report.classes, *report.findings]
     return "\n".join([*head, "", *lines, "", rank(report), *report.notes])
+
+
+def shown_columns(report: Explanation) -> list[str]:
+    """Return the columns of the table of tasks; levels where they are known."""
+    columns = list(COLUMNS)
+    if all(task.level is None for task in report.tasks):
+        columns.remove("level")
+    return columns
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -330,7 +397,7 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 def _content(report: Explanation, most: int) -> str:
     sentences = (headline(report), *levels(report), kinds(report))
-    parts = [*map(paragraph, sentences), _effects(report), _picture(report)]
+    parts = [*map(paragraph, sentences), _effects(report), _curves(report), _picture(report)]
     parts.append(_list("Classes", map(escape, report.classes)))
     parts += [_meanings(report), _list("Groups", map(escape, groups(report)))]
     parts += map(paragraph, report.findings)
@@ -351,9 +418,71 @@ def _effects(report: Explanation) -> str:
     """Table of what tasks have in common: the largest effects."""
     if not report.effects:
         return ""
-    rows = [(inert(str(name)), (f"{value:+.3g}", value)) for name, value in report.effects]
-    head = ("column", unit(report))
-    return as_html(Table("Common to all tasks: the largest effects", head, mark_best(rows)))
+    sizes = {str(curve.column): curve.size for curve in report.curves}
+    rows: list[list[Any]] = []
+    for name, value in report.effects:
+        rows.append([inert(str(name)), (f"{value:+.3g}", value)])
+        if report.per_spread:
+            size = sizes.get(str(name), abs(value))
+            rows[-1].append((f"{size:.3g}", size))
+    head = ["column", unit(report), "standard deviation of what it adds"]
+    title = "Common to all tasks: the largest effects"
+    return as_html(Table(title, head[: len(rows[0])], mark_best(rows)))
+
+
+def _curves(report: Explanation) -> str:
+    """Charts of what columns do, and of two together."""
+    charts = [_curve_chart(curve) for curve in report.curves[:MAX_CURVES]]
+    parts = []
+    if charts:
+        told = (
+            f"Up: {change(report)}, by the value of a column where the others are average; "
+            "the mean over the data is 0. The band is a 90 % interval. Marks on the axis are "
+            "between tenths of the data. Dashed: the tasks whose slopes differ most."
+        )
+        parts += [heading("What a column does"), paragraph(told), *_folded(charts)]
+    maps = [_map(cross) for cross in report.crosses[:MAX_CURVES]]
+    if maps:
+        told = (
+            "Beyond what each column does. Each value of a number stands for a tenth of the data."
+        )
+        parts += [heading("What two columns do together"), paragraph(told), *_folded(maps)]
+    return "".join(parts)
+
+
+def _folded(charts: list[str]) -> list[str]:
+    """Return the first charts, and the others behind a fold."""
+    grids = [
+        f'<div class="charts">{"".join(some)}</div>'
+        for some in (charts[:MAX_OPEN_CURVES], charts[MAX_OPEN_CURVES:])
+    ]
+    if len(charts) <= MAX_OPEN_CURVES:
+        return grids[:1]
+    return [grids[0], fold(f"{len(charts) - MAX_OPEN_CURVES:,} more", grids[1:])]
+
+
+def _curve_chart(curve: Curve) -> str:
+    values = curve.values.tolist()
+    points = list(zip(values, curve.effect.tolist(), strict=True))
+    band = list(zip(curve.low.tolist(), curve.high.tolist(), strict=True))
+    people = [
+        Line(inert(str(one.task)), list(zip(values, one.effect.tolist(), strict=True)))
+        for one in curve.people
+    ]
+    return curve_chart(Line(_column(curve.column), points), band, people, curve.deciles.tolist())
+
+
+def _map(cross: Cross) -> str:
+    first, second = map(_column, cross.columns)
+    columns, rows = (map_labels(values.tolist()) for values in (cross.x, cross.y))
+    return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
+
+
+def map_labels(values: list[float]) -> list[str]:
+    """Return values as texts; those of an indicator are words."""
+    if values == [0.0, 1.0]:
+        return ["no", "yes"]
+    return [f"{value:.3g}" for value in values]
 
 
 def _spectrum(report: Explanation) -> str:
@@ -408,9 +537,7 @@ def _list(title: str, items: Iterable[str]) -> str:
 
 def _tasks(report: Explanation, most: int) -> str:
     longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
-    columns = list(COLUMNS)
-    if all(task.level is None for task in report.tasks):
-        columns.remove("level")
+    columns = shown_columns(report)
     head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
     level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""

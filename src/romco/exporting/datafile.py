@@ -2,6 +2,7 @@
 
 import json
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib.resources import files
@@ -47,13 +48,23 @@ def data_file(tables: ModelTables) -> Iterator[bytes | memoryview]:
     for block in blocks:
         header.append(struct.pack(f"<{NAME_BYTES}sQQ", block.name.encode(), offset, block.size))
         offset += block.size + -block.size % ALIGNMENT
-    yield b"".join(header)
+    checksum = 1
+    for chunk in _chunks(header, blocks):
+        checksum = zlib.adler32(chunk, checksum)
+        yield chunk
+    yield struct.pack("<I", checksum)
+
+
+def _chunks(header: list[bytes], blocks: list[Block]) -> Iterator[bytes | memoryview]:
+    """Yield all that the checksum is of."""
+    yield from header
     for block in blocks:
         yield from block.content
         yield bytes(-block.size % ALIGNMENT)
 
 
 def _blocks(tables: ModelTables) -> Iterator[Block]:
+    """Yield all blocks in the order that `romco.h` reads them in."""
     predictor = tables.predictor
     units = predictor.units
     lanes = predictor.pairs.lanes
@@ -72,9 +83,9 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
     yield from _table("feature", predictor.features.lanes, tables.features)
     yield from _names("task", tables.task_names)
     yield from _table("task", predictor.tasks.lanes, tables.tasks)
-    yield _array("pair.lane", "<i4", _codes(lanes))
     yield _array("pair.start", "<i8", tables.pair_starts())
     yield _array("pair.feature", "<i4", tables.pair_features)
+    yield _array("pair.lane", "<i4", _codes(lanes))
     chunks = map(partial(_bytes_of, "<f8"), tables.pair_values())
     yield Block("pair.value", 8 * tables.n_pairs * len(lanes), chunks)
     yield _array("covariance.at", "<i4", entries.at)

@@ -1,5 +1,7 @@
 """ONNX: one graph from named inputs, the task and the columns, to margin, probability and label.
 
+A model of numbers has one output, the prediction.
+
 Numbers are double; NaN is a missing number and "" a missing category. Weights are in a file beside
 the graph, which is written a chunk at a time. Needs the package ``onnx``; onnxruntime runs it.
 """
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 GRAPH_FILE, DATA_FILE = "model.onnx", "model.onnx.data"
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 TASK, MATRIX = "task", "x"  # inputs
-OUTPUTS = ("margin", "probability", "label")
 MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
 KINDS = ("number", "category")  # of columns that a graph can read
 
@@ -151,8 +152,7 @@ class _Graph:
 
 def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
     """Add all nodes of `romco.learners.frozen`'s formula."""
-    predictor = tables.predictor
-    zero, one = map(graph.constant, (0.0, 1.0))
+    predictor, zero = tables.predictor, graph.constant(0.0)
     row = _task_rows(graph, tables)
     feature, x = _features(graph, tables)
     known = graph("Max", feature, graph.constant(np.int64(0)))  # else x is missing
@@ -183,13 +183,22 @@ def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
     z = graph("Mul", factor, graph.moderate(sums, variances))
     mean = graph("MatMul", z, graph.constant(tables.weights))
     spread = graph("Mul", graph("MatMul", z, graph.constant(predictor.covariance)), z)
-    margin = graph.moderate(mean, graph.sum_rows(spread, keep=False))
+    _add_outputs(graph, tables, graph.moderate(mean, graph.sum_rows(spread, keep=False)))
+
+
+def _add_outputs(graph: _Graph, tables: ModelTables, margin: str) -> None:
+    """Give out what a margin stands for."""
+    if not tables.classes:
+        graph.output("prediction", margin)
+        return
+    zero, one = map(graph.constant, (0.0, 1.0))
     scaled = graph("Mul", margin, graph.constant(tables.calibration))
     chance = graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", scaled))))
     negative, positive = map(graph.constant, np.array(tables.classes, dtype=object))
     label = graph("Where", graph("GreaterOrEqual", margin, zero), positive, negative)
-    for name, value in zip(OUTPUTS, (margin, chance, label), strict=True):
-        graph.output(name, value, text=name == "label")
+    graph.output("margin", margin)
+    graph.output("probability", chance)
+    graph.output("label", label, text=True)
 
 
 class _Totals:

@@ -3,7 +3,7 @@
 //   import { Model } from "./romco.mjs";
 //   const model = await Model.fetch("model.romcoexp");            // in a browser
 //   const model = new Model((await readFile("model.romcoexp")));  // in node
-//   model.predict({ age: 41, town: "Rome" }, "ann");              // the more probable class
+//   model.predict({ age: 41, town: "Rome" }, "ann");              // the more probable class, or a number
 //   model.probability({ age: 41, town: "Rome" }, "ann");          // of the positive class
 //
 // A task that is not known is a new one. null, undefined, NaN, "" and "NA" are missing; columns and
@@ -69,17 +69,19 @@ export class Model {
     return new Model(await response.arrayBuffer());
   }
 
-  /** Return the more probable class of a row, an object or an array. */
+  /** Return the more probable class of a row, an object or an array; of a model of numbers, the number. */
   predict(row, task) {
-    return this.classes[this.margin(row, task) >= 0 ? 1 : 0];
+    const margin = this.margin(row, task);
+    return this.classes.length ? this.classes[margin >= 0 ? 1 : 0] : margin;
   }
 
   /** Return the probability of the positive class, classes[1]. */
   probability(row, task) {
+    if (!this.classes.length) throw new Error("a number has no probability");
     return 1 / (1 + Math.exp(-this.calibration * this.margin(row, task)));
   }
 
-  /** Return the margin: above 0 for the positive class. */
+  /** Return the margin: above 0 for the positive class; of a model of numbers, the number. */
   margin(row, task) {
     const at = this.tasks.get(String(task)) ?? this.tasks.size;
     const K = this.weight.length, d = this.features.size, x = new Map(), u = new Map();

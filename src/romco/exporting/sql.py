@@ -1,8 +1,8 @@
 """SQL: tables of weights as CSV files, and views that predict, for DuckDB, SQLite and PostgreSQL.
 
 Events are rows of the table ``romco_event``: an id, the task, and a column for each of the model's.
-The view ``romco_prediction`` has margin, probability and label of each. One script per engine makes
-the tables, loads the files and makes the views; these are the same for all engines.
+The view ``romco_prediction`` has margin, probability and label of each, or the predicted number.
+One script per engine makes the tables, loads the files and makes the views, which are the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,16 +86,16 @@ def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
     predictor = tables.predictor
     units, inputs = predictor.units, len(predictor.inputs)
     d, m = len(tables.feature_names), len(tables.task_names)
-    number = {
+    number: dict[str, Any] = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
         "calibration": tables.calibration,
         "new_task": m,
         "constant": d,
-        "negative": tables.classes[0],
-        "positive": tables.classes[1],
     }
+    if tables.classes:
+        number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
     n = len(tables.features)
     padding = np.zeros((n - d, len(UNIT_FIELDS)))
     unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
@@ -250,92 +250,100 @@ def _values_view(tables: ModelTables) -> str:
 
 
 def _prediction_view(tables: ModelTables) -> str:
-    """Return the view of predictions: `romco.learners.frozen`'s formula.
+    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other.
 
     All steps are materialized: engines that inline them repeat each step wherever it is used.
     """
-    of_task, of_feature, of_pair = (
-        _names_of(table.lanes)
-        for table in (tables.predictor.tasks, tables.predictor.features, tables.predictor.pairs)
-    )
-    z = []
-    sums = []
-    blocks = _inputs_with_covariances(tables)
-    for k in range(len(tables.predictor.inputs)):
-        terms = {}
-        for part, power in (("weight", "u.u"), ("variance", "u.u * u.u")):
-            lane = f"{part}_{k}"
-            factors = [f"f.{lane}"] * (lane in of_feature)
-            factors += [f"coalesce(p.{lane}, 0.0)"] * (lane in of_pair)
-            sums += [f"sum(({' + '.join(factors)}) * {power}) AS {lane}"] * bool(factors)
-            terms[part] = [f"t.{lane}"] * (lane in of_task)
-            terms[part] += [f"coalesce(s.{lane}, 0.0)"] * bool(factors)
-        terms["weight"].append("i.intercept")
-        if k in blocks:
-            terms["variance"].append(f"coalesce(c.variance_{k}, 0.0)")
-        factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""
-        mean = f"({' + '.join(terms['weight'])})"
-        variance = " + ".join(terms["variance"])
-        value = _moderated(mean, variance) if variance else mean
-        z.append(f"        WHEN {k} THEN {factor}{value}")
-    products = [f",\n           sum(v.variance_{k} * a.u * b.u) AS variance_{k}" for k in blocks]
-    listed = [f",\n           {entry}" for entry in sums]
-    log_odds = f"CASE WHEN abs(x.z) <= {LARGEST_LOG_ODDS} THEN x.z" + (
-        f" WHEN x.z > 0 THEN {LARGEST_LOG_ODDS}.0 ELSE -{LARGEST_LOG_ODDS}.0 END"
-    )
-    return f"""CREATE VIEW romco_prediction AS
-WITH given AS MATERIALIZED (
+    steps = {
+        **UNIT_STEPS,
+        **_function_steps(),
+        "event": EVENT_STEP,
+        "sums": _sums_step(tables),
+        "with_constant": CONSTANT_STEP,
+        "covariances": _covariances_step(tables),
+        "z": _inputs_step(tables),
+        **_stacking_steps(),
+    }
+    defined = [f"{name} AS MATERIALIZED ({query})" for name, query in steps.items()]
+    result = LABELS if tables.classes else "SELECT id, margin AS prediction FROM margins"
+    return "CREATE VIEW romco_prediction AS\nWITH " + ",\n".join(defined) + f"\n{result};\n"
+
+
+# Values of an event's features in their units. A feature is measured anew where n is not null.
+UNIT_STEPS = {
+    "given": """
     SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, n.row_unit, n.common, n.empty,
            CASE WHEN abs(v.x) < 1e-150 OR f.count = 0.0 THEN NULL ELSE f.count END AS n
     FROM romco_value v JOIN romco_feature f ON f.name = v.name CROSS JOIN romco_number n
-),
--- A feature is measured anew where n is not null.
-counted AS MATERIALIZED (
+""",
+    "counted": """
     SELECT *, CASE WHEN n IS NULL THEN NULL WHEN x > bound THEN bound
                    WHEN x < -bound THEN -bound ELSE x END AS y
     FROM given
-),
-moments AS MATERIALIZED (
+""",
+    "moments": """
     SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square FROM counted
-),
-centred AS MATERIALIZED (
+""",
+    "centred": """
     SELECT *, mean * share * CASE
         WHEN mean_square - mean * mean > 1e-9 * mean_square
         THEN (n - 1.0) * mean * mean / ((n - 1.0) * mean * mean + mean_square - mean * mean)
         ELSE 1.0 END AS middle
     FROM moments
-),
-spread AS MATERIALIZED (
+""",
+    "spread": """
     SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread FROM centred
-),
-sized AS MATERIALIZED (
+""",
+    "sized": """
     SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
     FROM spread
-),
-logs AS MATERIALIZED (SELECT *, ln(size) - common AS r FROM sized),
-scales AS MATERIALIZED (
+""",
+    "logs": "SELECT *, ln(size) - common AS r FROM sized",
+    "scales": f"""
     SELECT id, feature, x, is_zero, zero, row_unit, empty,
            coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
            coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
     FROM logs
-),
-scaled AS MATERIALIZED (
+""",
+    "scaled": """
     SELECT id, feature, empty, row_unit * CASE
         WHEN is_zero THEN zero
         WHEN x - middle > far THEN scale * far
         WHEN x - middle < -far THEN -scale * far
         ELSE scale * (x - middle) END AS u
     FROM scales
-),
-filled AS MATERIALIZED (
+""",
+    "filled": """
     SELECT id, feature, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
-),
-unit AS MATERIALIZED (
+""",
+    "unit": """
     SELECT id, feature, CASE WHEN sum(u * u) OVER (PARTITION BY id) < empty THEN 0.0 ELSE u END AS u
     FROM filled
-),
--- Functions of features: products of waves of ranks.
-ranked AS MATERIALIZED (
+""",
+}
+EVENT_STEP = """
+    SELECT e.id, coalesce(t.task, n.new_task) AS task
+    FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
+"""
+CONSTANT_STEP = """
+    SELECT id, feature, u FROM entry
+    UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
+"""
+LABELS = f"""SELECT x.id, x.margin,
+       1.0 / (1.0 + exp(-(CASE WHEN abs(x.z) <= {LARGEST_LOG_ODDS} THEN x.z
+                               WHEN x.z > 0 THEN {LARGEST_LOG_ODDS}.0
+                               ELSE -{LARGEST_LOG_ODDS}.0 END))) AS probability,
+       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
+FROM (
+    SELECT m.id, m.margin, m.margin * n.calibration AS z, n.positive, n.negative
+    FROM margins m CROSS JOIN romco_number n
+) x"""
+
+
+def _function_steps() -> dict[str, str]:
+    """Return the steps that compute functions of features: products of waves of ranks."""
+    return {
+        "ranked": """
     SELECT v.id, w.feature, w.has_knots, v.x,
            sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
            sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
@@ -345,14 +353,14 @@ ranked AS MATERIALIZED (
     LEFT JOIN romco_knot k ON k.feature = w.feature
     WHERE v.x <> 0.0 OR w.has_knots = 1
     GROUP BY v.id, w.feature, w.has_knots, v.x
-),
-waves AS MATERIALIZED (
+""",
+        "waves": f"""
     SELECT id, feature, has_knots, CASE
         WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
         ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
     FROM ranked
-),
-entry AS MATERIALIZED (
+""",
+        "entry": f"""
     SELECT id, feature, u FROM unit
     UNION ALL
     SELECT a.id, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
@@ -360,53 +368,8 @@ entry AS MATERIALIZED (
         ELSE {_wave("b", "f.second_order")} END
     FROM waves a JOIN romco_function f ON f.first = a.feature
     LEFT JOIN waves b ON b.id = a.id AND b.feature = f.second
-),
-event AS MATERIALIZED (
-    SELECT e.id, coalesce(t.task, n.new_task) AS task
-    FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
-),
-sums AS MATERIALIZED (
-    SELECT u.id{"".join(listed)}
-    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
-    LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
-    GROUP BY u.id
-),
-with_constant AS MATERIALIZED (
-    SELECT id, feature, u FROM entry
-    UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
-),
-covariances AS MATERIALIZED (
-    SELECT a.id{"".join(products)}
-    FROM with_constant a JOIN romco_covariance v ON v.first = a.feature
-    JOIN with_constant b ON b.id = a.id AND b.feature = v.second
-    GROUP BY a.id
-),
-z AS MATERIALIZED (
-    SELECT e.id, i.input, i.weight, CASE i.input
-{chr(10).join(z)}
-        END AS z
-    FROM event e JOIN romco_task t ON t.task = e.task CROSS JOIN romco_input i
-    LEFT JOIN sums s ON s.id = e.id LEFT JOIN covariances c ON c.id = e.id
-),
-mean AS MATERIALIZED (SELECT id, sum(weight * z) AS mean FROM z GROUP BY id),
-variance AS MATERIALIZED (
-    SELECT a.id, sum(s.value * a.z * b.z) AS variance
-    FROM z a JOIN romco_stacking s ON s.first = a.input
-    JOIN z b ON b.id = a.id AND b.input = s.second
-    GROUP BY a.id
-),
-margins AS MATERIALIZED (
-    SELECT m.id, {_moderated("m.mean", "coalesce(v.variance, 0.0)")} AS margin
-    FROM mean m LEFT JOIN variance v ON v.id = m.id
-)
-SELECT x.id, x.margin,
-       1.0 / (1.0 + exp(-({log_odds}))) AS probability,
-       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
-FROM (
-    SELECT m.id, m.margin, m.margin * n.calibration AS z, n.positive, n.negative
-    FROM margins m CROSS JOIN romco_number n
-) x;
-"""
+""",
+    }
 
 
 def _wave(table: str, order: str) -> str:
@@ -415,7 +378,85 @@ def _wave(table: str, order: str) -> str:
     return f"CASE WHEN {table}.has_knots = 1 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
 
 
+def _sums_step(tables: ModelTables) -> str:
+    """Return the step that adds up weights and variances of features and pairs, by lane."""
+    predictor = tables.predictor
+    of_feature, of_pair = _names_of(predictor.features.lanes), _names_of(predictor.pairs.lanes)
+    columns = ["u.id"]
+    for lane in dict.fromkeys((*of_feature, *of_pair)):
+        terms = [f"f.{lane}"] * (lane in of_feature)
+        terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in of_pair)
+        power = "u.u" if lane.startswith("weight") else "u.u * u.u"
+        columns.append(f"sum(({' + '.join(terms)}) * {power}) AS {lane}")
+    return f"""
+    SELECT {_listed(columns)}
+    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
+    LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
+    GROUP BY u.id
+"""
+
+
+def _covariances_step(tables: ModelTables) -> str:
+    """Return the step that adds up what covariances of features add to variances."""
+    columns = ["a.id"]
+    for k in _inputs_with_covariances(tables):
+        columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
+    return f"""
+    SELECT {_listed(columns)}
+    FROM with_constant a JOIN romco_covariance v ON v.first = a.feature
+    JOIN with_constant b ON b.id = a.id AND b.feature = v.second
+    GROUP BY a.id
+"""
+
+
+def _inputs_step(tables: ModelTables) -> str:
+    """Return the step that computes the inputs of the stacking model."""
+    predictor = tables.predictor
+    of_task = _names_of(predictor.tasks.lanes)
+    summed = {*_names_of(predictor.features.lanes), *_names_of(predictor.pairs.lanes)}
+    cases = []
+    for k in range(len(predictor.inputs)):
+        terms = {}
+        for lane in (f"weight_{k}", f"variance_{k}"):
+            found = [f"t.{lane}"] * (lane in of_task)
+            found += [f"coalesce(s.{lane}, 0.0)"] * (lane in summed)
+            terms[lane] = found
+        mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
+        variances = terms[f"variance_{k}"]
+        if k in _inputs_with_covariances(tables):
+            variances.append(f"coalesce(c.variance_{k}, 0.0)")
+        value = _moderated(f"({mean})", " + ".join(variances)) if variances else f"({mean})"
+        factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""
+        cases.append(f"\n        WHEN {k} THEN {factor}{value}")
+    return f"""
+    SELECT e.id, i.input, i.weight, CASE i.input{"".join(cases)} END AS z
+    FROM event e JOIN romco_task t ON t.task = e.task CROSS JOIN romco_input i
+    LEFT JOIN sums s ON s.id = e.id LEFT JOIN covariances c ON c.id = e.id
+"""
+
+
+def _stacking_steps() -> dict[str, str]:
+    """Return the steps from the inputs of the stacking model to margins."""
+    return {
+        "mean": "SELECT id, sum(weight * z) AS mean FROM z GROUP BY id",
+        "variance": """
+    SELECT a.id, sum(s.value * a.z * b.z) AS variance
+    FROM z a JOIN romco_stacking s ON s.first = a.input
+    JOIN z b ON b.id = a.id AND b.input = s.second
+    GROUP BY a.id
+""",
+        "margins": f"""
+    SELECT m.id, {_moderated("m.mean", "coalesce(v.variance, 0.0)")} AS margin
+    FROM mean m LEFT JOIN variance v ON v.id = m.id
+""",
+    }
+
+
 def _moderated(mean: str, variance: str) -> str:
     """Return log-odds shrunk by their variance."""
     shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
     return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+
+
+def _listed(columns: list[str]) -> str:
+    return ",\n           ".join(columns)

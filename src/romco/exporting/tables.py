@@ -50,8 +50,8 @@ class ModelTables:
     pair_tasks: Whole  # (p,) rising
     pair_features: Whole  # (p,) rising within a task
     covariances: list[InputCovariance]  # feature d is the constant, then come functions
-    weights: Floats  # (K,) of the stacking model, above 0 for the positive class
-    classes: tuple[str, str]  # the negative one first
+    weights: Floats  # (K,) of the stacking model; margins above 0 are of the positive class
+    classes: tuple[str, ...]  # the negative one first; none where numbers are predicted
     calibration: float  # factor of a margin that makes it a log-odds
     columns: dict[str, str]  # kind of each column, see `romco.io.schema`
     is_matrix: bool  # rows are arrays: columns have no names
@@ -115,7 +115,6 @@ def read_tables(model: Model) -> ModelTables:
         places = feature_place[np.maximum(one.features, 0)]
         places = np.where(one.features < 0, d - 1 - one.features, places)
         covariances.append(one._replace(features=places))
-    negative, positive = map(partial(text_of, "label"), model.classes)
     return ModelTables(
         predictor=predictor,
         feature_names=feature_names,
@@ -128,7 +127,7 @@ def read_tables(model: Model) -> ModelTables:
         pair_features=np.concatenate([feature[order], new_features]),
         covariances=covariances,
         weights=engine.target.sign * predictor.weights,
-        classes=(negative, positive),
+        classes=tuple(map(partial(text_of, "label"), model.classes)),
         calibration=float(np.exp(engine.scale.log_a)),
         columns=_columns(model, given_names),
         is_matrix=isinstance(features, Columns) and features.names is None,
@@ -141,10 +140,12 @@ def _check(model: Model) -> None:
     """Raise ValueError with the reason why a model cannot be exported."""
     engine = model.engine
     kind = engine.target.kind
-    if kind != "two classes":
-        raise ValueError(f"a model for {kind} cannot be exported yet: only for two classes")
-    if len(model.classes) < 2:
+    if kind == "classes":
+        raise ValueError("a model for classes cannot be exported yet: only two, and numbers")
+    if kind == "two classes" and len(model.classes) < 2:
         raise ValueError("the model does not know two classes yet: learn events of both first")
+    if not model.events:
+        raise ValueError("the model has learned nothing yet: learn events first")
     if engine.history is not None:
         raise ValueError("a model with history= cannot be exported: each event changes it")
     if engine.with_offset:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,14 +18,20 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
-from romco.kernels.auto.functions import BASES, DEFINITION_FIELDS, MOST_FUNCTIONS
+from romco.kernels.auto.functions import (
+    BASES,
+    DEFINITION_FIELDS,
+    MOST_FUNCTIONS,
+    SKETCH_FIELDS,
+    merge_sketches,
+)
 from romco.kernels.auto.scales import Scales, Units, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average
+from romco.learners.averaging import average, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -47,11 +54,15 @@ from romco.learners.sharing import (
     Full,
     Latest,
     Line,
+    Merged,
+    Moments,
     PerFeature,
     Sum,
+    Tracked,
     Whole,
     stored_pairs,
 )
+from romco.learners.sharing import Part as MergePart
 from romco.rounds import Round
 
 RANK = 4  # of the low-rank part
@@ -74,7 +85,8 @@ EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
 )
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
-OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
+SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
+SUBSPACE_PAIRS = 200.0  # pairs of task and feature that each event between them may cost
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
 
@@ -90,20 +102,43 @@ def _belief(name: str, prior: float) -> Belief:
     return Belief(mean, spent, prior=prior)
 
 
-def evidence_and_rest(fields: tuple[str, ...]) -> tuple[Sum, Latest]:
-    """Return the merge rules of a state whose evidence and counts are added, and nothing else."""
-    added = ("evidence", "level_evidence", "slope_evidence", "answers", "total", "squares")
-    sums = columns_of(fields, *added)
-    return Sum(sums), Latest(tuple(k for k in range(len(fields)) if k not in sums))
+def evidence_and_rest(fields: tuple[str, ...], *parts: MergePart) -> tuple[MergePart, ...]:
+    """Return merge rules of a state: evidence is added; what no part names is one shard's."""
+    sums = columns_of(fields, "evidence", "level_evidence", "slope_evidence")
+    named = {*sums, *chain.from_iterable(part.columns for part in parts)}
+    rest = tuple(k for k in range(len(fields)) if k not in named)
+    return Sum(sums), *parts, Latest(rest)
 
+
+def _of_stream(*names: str) -> tuple[int, ...]:
+    return tuple(map(STREAM_FIELDS.index, names))
+
+
+def _merge_sketches(start: Numbers, shards: list[Numbers]) -> None:
+    merge_sketches(start, shards, PLACE_FIELDS.index(SKETCH_FIELDS[0]))
+
+
+TESTS = columns_of(PLACE_FIELDS, "sum_", "square_")  # of functions, in sketches
+SKETCHES = Merged(
+    tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})), _merge_sketches
+)
+ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
+NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
     Whole("mixed_intercept", Belief(0, 1)),
     Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
     Full("frozen_weight", "frozen_covariance", None, ceiling=constants.MAX_VARIANCE),
-    Whole("stream", *evidence_and_rest(STREAM_FIELDS)),
-    Whole("places", *evidence_and_rest(PLACE_FIELDS)),
+    Whole(
+        "stream",
+        *evidence_and_rest(
+            STREAM_FIELDS,
+            ANSWERS,
+            Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+        ),
+    ),
+    Whole("places", *evidence_and_rest(PLACE_FIELDS, Sum(TESTS), SKETCHES)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
@@ -132,6 +167,7 @@ class SubspaceRows(NamedTuple):
 
     rows: NDArray[np.int32]  # (t,)
     values: Numbers  # (t, k)
+    pairs: int = 0  # of task and feature that they are computed from
 
 
 def prior_covariance(weights: Numbers) -> Numbers:
@@ -159,6 +195,7 @@ class BaseAuto(PairLearner):
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
+    function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -230,6 +267,12 @@ class BaseAuto(PairLearner):
         level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
         return float(level), self.kernel.slope_variances()
 
+    def _levels(self) -> tuple[Numbers, Numbers]:
+        """Return means and variances (m,) of tasks' levels in the mixed learner."""
+        prior, _ = self.variances()
+        variance = prior / (1.0 + prior * self.field("tasks", "precision"))
+        return self.field("tasks", "information") * variance, variance
+
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
         """Return tasks and features of stored pairs, and their numbers by name."""
         arrays = self.pair_store.arrays()
@@ -238,10 +281,15 @@ class BaseAuto(PairLearner):
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
-        by_task = [*self._shared_weights(), low_rank]
+        hinge, everybody, mixed = self._shared_weights()
+        by_task = [hinge, float(self._uses_global()) * everybody, mixed, low_rank]
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         left = np.column_stack([*vectors, self.directions()])
         return self.units()[:, None] * left, np.hstack(by_task)
+
+    def _uses_global(self) -> bool:
+        """Return whether *global logistic* takes part; of two classes it needs covariances."""
+        return self.answers == 0 or CLOSED not in self._arrays["frequent"]
 
     @abstractmethod
     def _shared_weights(self) -> list[Numbers]:
@@ -352,7 +400,7 @@ class BaseAuto(PairLearner):
         starts, features, values, own, levels, functions = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
-        share = self._frozen_shares(levels)
+        share = self._used_shares(levels)
         directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
@@ -373,25 +421,110 @@ class BaseAuto(PairLearner):
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
         by_function = share.everybody[:, None] * self.function_weights("global")
-        by_function = by_function + share.mixed[:, None] * self.function_weights("mixed")
-        curves = (functions * by_function) @ self._function_columns()
-        return Contributions(part(shared) + csr_array(curves), part(personal), intercept)
+        by_function += share.mixed[:, None] * self.function_weights("mixed")
+        curves = csr_array((n, self.n_features))
+        products: dict[tuple[int, int], Numbers] = {}
+        for term, members in self.function_terms().items():
+            added = (functions * by_function)[:, members].sum(axis=1)
+            if len(term) == 1:
+                where = (np.arange(n), np.full(n, term[0]))
+                curves += csr_array((added, where), shape=curves.shape)
+            else:
+                products[term[0], term[1]] = added
+        return Contributions(part(shared) + curves, part(personal), intercept, products)
+
+    def function_terms(self) -> dict[tuple[int, ...], list[int]]:
+        """Return the functions of each column j as (j,), and of two columns j < k as (j, k)."""
+        terms: dict[tuple[int, ...], list[int]] = {}
+        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
+        for f in np.flatnonzero(field["used"]).tolist():
+            columns = {int(field["feature"][f]), int(field["second"][f])} - {-1}
+            terms.setdefault(tuple(sorted(columns)), []).append(f)
+        return terms
 
     def function_weights(self, learner: str) -> Numbers:
         """Return the weights (f,) of functions of columns in the global or the mixed learner."""
         return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
 
-    def _function_columns(self) -> Any:
-        """Return whose functions are (f, d): products belong to two columns by halves."""
-        from scipy.sparse import csr_array
+    def term_deviations(self, round: Round, term: tuple[int, ...]) -> list[Numbers]:
+        """Return two arrays (n, p): how unsure the global and the mixed learner are of a term.
 
-        field = dict(zip(DEFINITION_FIELDS, self._arrays["definitions"].T, strict=True))
-        used = np.flatnonzero(field["used"])
-        crossed = used[field["second"][used] >= 0.0]
-        row = np.concatenate([used, crossed])
-        column = np.concatenate([field["feature"][used], field["second"][crossed]]).astype(np.intp)
-        share = np.where(field["second"][row] >= 0.0, 0.5, 1.0)
-        return csr_array((share, (row, column)), shape=(len(field["used"]), self.n_features))
+        A term is the line and curve of a column j, (j,), or a product of two, (j, k). The norm of
+        the difference of two rows is the standard error of what the term adds to one of the two
+        margins more than to the other.
+        """
+        starts, features, values, _, levels, functions = self.kernel.entries(self.events_of(round))
+        share = self._used_shares(levels)
+        members = self.function_terms().get(term, [])
+        design = functions[:, members]
+        numbers = [FUNCTION_NUMBERS + f for f in members]
+        if len(term) == 1:
+            line = np.zeros(len(design))
+            at = np.flatnonzero(features == term[0])
+            line[np.searchsorted(starts, at, side="right") - 1] = values[at]
+            design = np.column_stack([line, design])
+            numbers = [*term, *numbers]
+        blocks = (
+            (share.everybody, self._arrays["frequent"], self.kernel.global_block),
+            (share.mixed, self._arrays["mixed_frequent"], self.kernel.mixed_block),
+        )
+        found = []
+        for factor, frequent, block in blocks:
+            places = np.flatnonzero(np.isin(frequent, numbers))
+            order = [numbers.index(int(number)) for number in frequent[places]]
+            spent = block.read_block()[1:][np.ix_(places, places)]
+            size, axes = np.linalg.eigh(self.prior * np.eye(len(places)) - spent)
+            root = axes * np.sqrt(np.maximum(size, 0.0) * self._variance())
+            found.append(factor[:, None] * (design[:, order] @ root))
+        return found
+
+    def ranked_values(self) -> dict[int, Numbers]:
+        """Return past values of each frequent number, rising and evenly spaced in rank."""
+        frequent = self._arrays["frequent"]
+        is_feature = (frequent >= 0.0) & (frequent < self.n_features)
+        is_feature[0] = False  # the place of the intercept
+        places = np.flatnonzero(is_feature & (self.field("places", "is_number") != 0.0))
+        knots = self._arrays["places"][:, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        return {int(frequent[k]): knots[k].copy() for k in places}
+
+    def _variance(self) -> float:
+        """Return the unit of variances."""
+        return 1.0
+
+    def _used_shares(self, levels: Numbers) -> "FrozenShares":
+        """Return the shares of frozen margins, without that of a learner that takes no part."""
+        share = self._frozen_shares(levels)
+        if self._uses_global():
+            return share
+        return share._replace(everybody=np.zeros(len(levels)))
+
+    def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
+        """Return functions of columns that are in use, with their weights (n, lanes)."""
+        a = self._arrays
+        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
+        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
+        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
+        features = np.unique(np.concatenate([first, second[second >= 0]]))
+        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
+        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
+        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
+        found = np.where(second < 0, -1, np.searchsorted(features, second))
+        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
+        share = self.function_share / self.prior
+        wave = np.sqrt(constants.WAVE_PRIOR * share) / np.maximum(orders[0], 1)
+        cross = np.sqrt(constants.CROSS_PRIOR * share)
+        return FrozenFunctions(
+            features=features,
+            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            knots=knots,
+            factors=factors,
+            scales=np.where(second < 0, wave, cross),
+            weights=weights,
+        )
+
+    def _used_functions(self) -> NDArray[np.intp]:
+        """Return the numbers of functions of columns that are in use."""
+        return np.flatnonzero(self._arrays["definitions"][:, DEFINITION_FIELDS.index("used")])
 
     @abstractmethod
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
@@ -469,10 +602,19 @@ class BaseAuto(PairLearner):
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        return SubspaceRows(rows, self.kernel.gather_directions(rows))
+        store = self.pair_store
+        pairs = store.n_tasks * store.n_features if store.dense else store.used
+        return SubspaceRows(rows, self.kernel.gather_directions(rows), pairs)
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return B from the statistics of all shards, for :meth:`set_subspace` of each."""
+        """Return B from the statistics of all shards, for :meth:`set_subspace` of each.
+
+        Tasks of a low rank are learned from B as soon as it is known: it is computed anew at every
+        barrier, less often where that would cost more than learning.
+        """
+        events = float(self._arrays["clock"][1])
+        pause = sum(part.pairs for part in statistics) / SUBSPACE_PAIRS
+        self._arrays["clock"][2] = max(SUBSPACE_GROWTH * events, events + pause)
         own = [part.rows for part in statistics]
         rows = TouchedRows(own, own, self.n_features).union()
         values = np.zeros((len(rows), statistics[0].values.shape[1]))
@@ -528,6 +670,15 @@ class BaseAuto(PairLearner):
 
     def kept_arrays(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}
+
+    # In several orders
+
+    def start_events(self) -> None:
+        self.kernel.check_idle()
+        keep_units(self._arrays)
+
+    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
+        average(self, others, given)
 
     @abstractmethod
     def units(self) -> Numbers:
@@ -608,17 +759,16 @@ class Auto(BaseAuto):
             raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
         own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
         directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
-        a, side = self._arrays, RANK * self._side()
+        a = self._arrays
         level_prior, slope_prior = self.variances()
-        functions = np.flatnonzero(a["definitions"][:, DEFINITION_FIELDS.index("used")])
+        functions = self._used_functions()
         global_block, global_variance, used = self._frozen_variances("global", all_, functions)
         mixed_block, mixed_variance, _ = self._frozen_variances("mixed", mixed, functions)
         intercepts = np.zeros(len(INPUT_NAMES))
         intercepts[place["constant"]] = 1.0
         intercepts[all_] = used * a["global_intercept"][0, 0]
         intercepts[mixed] = a["mixed_intercept"][0, 0]
-        level_variance = level_prior / (1.0 + level_prior * self.field("tasks", "precision"))
-        level = self.field("tasks", "information") * level_variance
+        level, level_variance = self._levels()
         task, feature, pair = self._pairs()
 
         def read_pairs(at: NDArray[np.int64]) -> Numbers:
@@ -629,8 +779,11 @@ class Auto(BaseAuto):
 
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
-        vectors += [a["directions"][:, side + k] for k in range(RANK)]
+        vectors += [*self.directions().T]
         shared = (place["global hinge"], all_, mixed, *directions)
+        function_weights = np.zeros((len(functions), len(shared) + 2))  # as the lanes of features
+        function_weights[:, 1] = used * self.function_weights("global")[functions]
+        function_weights[:, 2] = self.function_weights("mixed")[functions]
         total, count = a["clock"][:2]
         row = float(np.exp(-0.5 * total / count)) if count else 0.0
         return FrozenPredictor(
@@ -652,7 +805,7 @@ class Auto(BaseAuto):
                 (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
             ),
             covariances=(global_block, mixed_block),
-            functions=self._frozen_functions(functions, used),
+            functions=self._frozen_functions(functions, function_weights),
         )
 
     def _frozen_variances(
@@ -679,44 +832,6 @@ class Auto(BaseAuto):
             variance /= self.prior
         covariance = np.diag([1.0, *[self.prior] * (n - 1)]) - spent
         return InputCovariance(at, features, covariance), variance, float(not closed)
-
-    def _frozen_functions(self, functions: NDArray[np.intp], used: float) -> FrozenFunctions:
-        """Return the functions of columns; ``used`` is 0 where the global learner takes no part."""
-        a = self._arrays
-        field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
-        first, second = field["feature"].astype(np.int64), field["second"].astype(np.int64)
-        orders = field["order"].astype(np.int64), field["second_order"].astype(np.int64)
-        features = np.unique(np.concatenate([first, second[second >= 0]]))
-        place = {int(feature): k for k, feature in enumerate(a["frequent"]) if k and feature >= 0.0}
-        rows = np.array([place[feature] for feature in features.tolist()], dtype=np.intp)
-        knots = a["places"][rows, PLACE_FIELDS.index("knot_0") :][:, :KNOTS]
-        found = np.where(second < 0, -1, np.searchsorted(features, second))
-        factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
-        wave = np.sqrt(constants.WAVE_PRIOR / self.prior) / np.maximum(orders[0], 1)
-        cross = np.sqrt(constants.CROSS_PRIOR / self.prior)
-        weights = np.zeros((len(functions), 3 + RANK + 2))  # as the lanes of features
-        weights[:, 1] = used * self.function_weights("global")[functions]
-        weights[:, 2] = self.function_weights("mixed")[functions]
-        return FrozenFunctions(
-            features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
-            knots=knots,
-            factors=factors,
-            scales=np.where(second < 0, wave, cross),
-            weights=weights,
-        )
-
-    # In several orders
-
-    def start_events(self) -> None:
-        """Count no event as learned; units of features and rows stay as they were observed."""
-        self.kernel.check_idle()
-        total, count = self._arrays["clock"][:2]
-        if count:
-            self._arrays["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
-
-    def average(self, others: Sequence["Auto"], given: "Auto") -> None:
-        average(self, others, given)
 
     # Margins and units
 

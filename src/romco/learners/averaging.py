@@ -18,22 +18,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS
+from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS, TASK_FIELDS
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
-AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance")
+AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance", "errors")
 INTERCEPTS = ("global_intercept", "mixed_intercept")
+ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
+LAST_OF_TASKS = ("residual", "answer")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
     *("count", "total", "square", "centre", "size", "factor", "due_count", "due_events"),
 )
-COUNTED = [UNIT_FIELDS.index(n) for n in ("count", "total", "square", "due_count", "due_events")]
+COUNTED = [UNIT_FIELDS.index(name) for name in ("count", "total", "square")]
+DUE = [UNIT_FIELDS.index(name) for name in ("due_count", "due_events")]
+OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
+FAR_OFF = 1e300  # events after which a unit is found anew while orders are learned
+
+
+def keep_units(state: Arrays) -> None:
+    """Count no row as learned; units of features stay as observed until states are averaged."""
+    total, count = state["clock"][:2]
+    if count:
+        state["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
+        state["stream"][STREAM_FIELDS.index("unit")] = np.exp(-0.5 * total / count)
+    state["units"][:, DUE] = FAR_OFF
 
 
 def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
@@ -47,6 +61,13 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     share = GIVEN_ORDER_SHARE * matters
     n = len(states) - 1
     shares = np.append(np.full(n, (1.0 - share) / n), share)
+    units = np.array([_of_stream(state, "unit") for state in states])
+    shares[units != units[0]] = 0.0  # numbers: the order was so odd that the unit of rows moved
+    shares /= shares.sum()
+    for state in states:
+        _move_origin(state, _of_stream(states[0], "origin"))
+    for state in states[1:]:
+        first.kernel.add_functions(state["definitions"])
     first.kernel.restart_subspace()
     directions = first.directions().copy()
     _average_arrays(states, shares)
@@ -57,6 +78,19 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     first.kernel.subspace.lose_track()
     rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
     first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
+
+
+def _of_stream(state: Arrays, name: str) -> float:
+    return float(state["stream"][STREAM_FIELDS.index(name)])
+
+
+def _move_origin(state: Arrays, origin: float) -> None:
+    """Measure numbers from another origin; two classes have none."""
+    shift = _of_stream(state, "origin") - origin
+    for name in INTERCEPTS:
+        state[name][0, 0] += shift
+    state["stream"][_columns(STREAM_FIELDS, ("global_copy", "mixed_copy"))] += shift
+    state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
 def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> float:
@@ -88,7 +122,9 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     variances = [first["features"][at].copy() for at in _block_variances(first)]
     _average_places(states, shares)
     _average_functions(states, shares)
-    for name in AVERAGED:
+    answers = _columns(STREAM_FIELDS, ANSWERS)
+    of_answers = first["stream"][answers].copy()
+    for name in filter(first.__contains__, AVERAGED):
         first[name][...] = _mean(map(itemgetter(name), states), shares)
     for name in INTERCEPTS:
         first[name][:, 0] = _mean(map(itemgetter(name), states), shares)[:, 0]
@@ -96,7 +132,11 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
         first["features"][at] = values  # as in the blocks, which stay
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
     first["stream"][last] = given["stream"][last]
+    first["stream"][answers] = of_answers
+    last = _columns(TASK_FIELDS, LAST_OF_TASKS)
+    first["tasks"][:, last] = given["tasks"][:, last]
     first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
+    first["units"][:, DUE] = first["units"][:, :1]
     first["typical"][0] *= 0.5
 
 
@@ -120,10 +160,7 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
 
 
 def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Average weights of the functions of columns that the first state has.
-
-    A function that a state does not have counts as zero.
-    """
+    """Average weights of functions of columns; one that a state does not have counts as zero."""
     first = states[0]
     weights = filter(re.compile(".*(mean|copy)").match, FEATURE_FIELDS)
     averaged = _columns(FEATURE_FIELDS, list(weights))

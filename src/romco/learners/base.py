@@ -183,10 +183,10 @@ class Learner(ABC):
         """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
         from romco.learners.frozen import linear_predictor
 
-        if self.answers != 1 or not self.linear:
+        if self.answers > 1 or not self.linear:
             raise ValueError(
-                f"{self.name} cannot be exported yet: it is neither romco-auto for two classes "
-                "nor a learner of two classes with one weight vector per task"
+                f"{self.name} cannot be exported yet: it is neither romco-auto for two classes or "
+                "numbers nor a learner with one weight vector per task"
             )
         return linear_predictor(self)
 

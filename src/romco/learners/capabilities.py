@@ -125,13 +125,15 @@ class Contributions(NamedTuple):
     A feature that is nearly always there contributes by its distance from its mean.
     """
 
-    shared: "csr_array"  # (n, d)
+    shared: "csr_array"  # (n, d) lines and curves
     personal: "csr_array"  # (n, d)
     intercept: Numbers  # (n,)
+    products: dict[tuple[int, int], Numbers]  # (n,) of two features beyond what each adds
 
     def margins(self) -> Numbers:
         """Return the sums (n,)."""
-        return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
+        features = self.shared.sum(axis=1) + self.personal.sum(axis=1)
+        return np.asarray(features + self.intercept + sum(self.products.values()))
 
 
 class Newcomer(Protocol):

@@ -1,4 +1,4 @@
-"""A frozen prediction of two classes as numbers: what an export writes, and other programs compute.
+"""A frozen prediction in numbers: what an export writes, and other programs compute.
 
 An event of task i has values x_j of features j. With u_j = ``unit(x_j)``, see :class:`FrozenUnits`,
 each input k of the stacking model is::
@@ -7,7 +7,7 @@ each input k of the stacking model is::
     variance_k = s_ik + sum_j (v_jk + q_ijk) u_j^2 + sum_ab S_kab u_a u_b
     z_k        = f_ik sum_k / sqrt(1 + pi max(0, variance_k) / 8)
 
-and the margin, which is a log-odds, is::
+and the margin, a log-odds of two classes or the predicted number, is::
 
     margin = sum_k W_k z_k / sqrt(1 + pi max(0, sum_kl C_kl z_k z_l) / 8)
 
@@ -169,6 +169,17 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     kept[due] = 0.0
     table = np.column_stack([measured, kept, zero])
     return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
+
+
+def settled_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
+    """Return units that stay as they are; a feature without one gets it from its first value."""
+    units = frozen_units(columns, events, row, common)
+    _, _, _, centre, size, factor, _, _ = columns.T
+    table = units.table.copy()
+    new = size == 0.0
+    table[:, :5] = np.where(new[:, None], [1.0, 0.0, 0.0, UNBOUNDED, 0.0], 0.0)
+    table[:, 5:8] = np.column_stack([centre, FAR_SIZES * size, factor])
+    return units._replace(table=table)
 
 
 def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:

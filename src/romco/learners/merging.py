@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
+from romco.learners import sharing
 from romco.learners.base import Learner
 from romco.learners.sharing import (
     Belief,
@@ -26,10 +27,12 @@ from romco.learners.sharing import (
     Floats,
     Full,
     Latest,
+    Moments,
     PerFeature,
     PerPair,
     Steps,
     Sum,
+    Tracked,
     Whole,
     stored_pairs,
 )
@@ -223,7 +226,7 @@ def _rules(
         columns[int(column)] = Column(values, others, live)
     copied: list[int] = []
     for part in line.parts:
-        if not isinstance(part, Steps):
+        if not isinstance(part, Steps | Tracked | sharing.Merged):
             copied += part.columns
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
@@ -234,7 +237,11 @@ def _rules(
             rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
             rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
-        else:
+        elif isinstance(part, Moments):
+            sums = part.count, part.total, part.squares
+            rules += [kernel.SumRule(columns[column], 1, -np.inf) for column in sums]
+            rules.append(kernel.LatestRule(columns[part.origin], 1))
+        elif isinstance(part, Steps):
             rules += [kernel.StepRule(columns[column]) for column in part.columns]
     return rules
 
@@ -332,9 +339,51 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
     n = len(start)
     rows = np.arange(n, dtype=np.int32)
     periods = [Period(one.events, rows, np.full(n, one.events, dtype=np.int32)) for one in active]
-    shards = [line.merged(one.values[line.name]) for one in active]
-    rules = _rules(line, line.merged(start), shards, False)
+    values = [one.values[line.name] for one in active]
+    for part in line.parts:
+        if isinstance(part, Moments):
+            values = _from_one_origin(part, values)
+        elif isinstance(part, sharing.Merged):
+            part.merge(start, values)
+        elif isinstance(part, Tracked):
+            _merge_tracked(part, start, values, [one.events for one in active])
+    rules = _rules(line, line.merged(start), [line.merged(own) for own in values], False)
     _merge_rows(_touched(periods, n), rules, False, run_at_once)
+
+
+def _from_one_origin(part: Moments, values: Sequence[Floats]) -> list[Floats]:
+    """Return copies whose sums are measured from the origin of the first."""
+    copies = [own.copy() for own in values]
+    for own in copies:
+        moved = own[:, part.origin] - copies[0][:, part.origin]
+        count = own[:, part.count]
+        own[:, part.squares] += moved * (2.0 * own[:, part.total] + moved * count)
+        own[:, part.total] += moved * count
+        own[:, part.origin] = copies[0][:, part.origin]
+    return copies
+
+
+def _merge_tracked(
+    part: Tracked, start: Floats, values: Sequence[Floats], events: Sequence[int]
+) -> None:
+    """Move ``start`` by the shards' moves, as far as all their events together would."""
+    before = np.inf
+    if part.count is not None:
+        before = start[0, part.count]
+    shares = [1.0 - _share_left(part.pace, before, n) for n in events]
+    share = (1.0 - _share_left(part.pace, before, sum(events))) / sum(shares)
+    columns = list(part.columns)
+    move = sum(own[:, columns] - start[:, columns] for own in values)
+    start[:, columns] += share * move
+
+
+def _share_left(pace: float, before: float, events: int) -> float:
+    """Return the share of a start that so many events leave, each of which takes a part of it."""
+    early = float(np.clip(2.0 / pace - 2.0 - before, 0.0, events))  # until the pace is the larger
+    left = (1.0 - pace) ** (events - early)
+    if early:
+        left *= (before + 1.0) * (before + 2.0) / (before + early + 1.0) / (before + early + 2.0)
+    return left
 
 
 def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:

@@ -11,27 +11,31 @@ from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
 from romco.kernels.auto.scales import SettledScales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
-from romco.learners.auto import NO_VARIANCE, BaseAuto, FrozenShares
+from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, FrozenShares, lanes
 from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Decomposed, Numbers, Posterior
+from romco.learners.frozen import FrozenPredictor, PairTable, Table, settled_units
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
+from romco.learners.sharing import Line, Tracked, Whole
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
 PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
-NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
-NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
+FREEDOM = constants.DEGREES_OF_FREEDOM
+NOISE_FACTOR = (FREEDOM + 3.0) / (
+    FREEDOM + 1.0
+)  # inverse Fisher information of Student's t by its squared scale
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 
 
 class AutoNumber(BaseAuto):
     r"""``romco-auto`` for numbers: the same parts with another loss.
 
-    In place of logistic and hinge losses errors follow Student's t with four degrees of freedom,
+    In place of logistic and hinge losses errors follow Student's t with eight degrees of freedom,
     so that an outlier moves little, and each learner tracks the size of its noise. There is no
     global hinge learner. The stacking model adds to the mixed learner's prediction what the others
     say less that, and, live, what the task's last answer tells.
@@ -59,6 +63,7 @@ class AutoNumber(BaseAuto):
     described: ClassVar = "frozen_weight"
     prior = constants.NUMBER_PRIOR
     start = constants.NUMBER_LEVEL_START
+    function_share = constants.NUMBER_FUNCTIONS
 
     def _stacking_prior(self) -> tuple[Numbers, Numbers]:
         weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
@@ -73,6 +78,16 @@ class AutoNumber(BaseAuto):
 
     def _of_stream(self, name: str) -> float:
         return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
+
+    def sharing(self) -> tuple[Line, ...]:
+        errors = Tracked(tuple(range(len(EDGES) - 1)), 1.0 - constants.ERROR_MEMORY)
+        return *super().sharing(), Whole("errors", errors)
+
+    def become_shard(self) -> None:
+        super().become_shard()
+        if self._of_stream("answers"):  # with an origin; rows without features have no unit
+            unit = STREAM_FIELDS.index("unit")
+            self._arrays["stream"][unit] = self._of_stream("unit") or 1.0
 
     def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
         if not 0.0 < level < 1.0:
@@ -107,6 +122,61 @@ class AutoNumber(BaseAuto):
             hinge=np.zeros(len(levels)),
             **share,
         )
+
+    def frozen_predictor(self) -> FrozenPredictor:
+        """Return the stacked prediction as a sum, whose parts have no variances."""
+        a, names = self._arrays, ("constant", "own", "mixed", "personal", "global")
+        constant, own, mixed, personal, everybody = range(len(names))
+        directions = range(len(names), len(names) + RANK)
+        (level, _), (_, slope_prior) = self._levels(), self.variances()
+        task, feature, pair = self._pairs()
+
+        def read_pairs(at: NDArray[np.int64]) -> Numbers:
+            prior = slope_prior[feature[at]]
+            slope = pair["information"][at] * prior / (1.0 + prior * pair["precision"][at])
+            return np.column_stack([pair["hinge_mean"][at] - slope, slope, slope])
+
+        intercepts = np.zeros(len(names) + RANK)
+        intercepts[constant] = 1.0
+        intercepts[mixed] = a["mixed_intercept"][0, 0]
+        intercepts[everybody] = a["global_intercept"][0, 0]
+        means = [self.field("features", f"{name}_mean") for name in ("mixed", "global")]
+        own_level, known = (self.field("tasks", f"own_level{end}") for end in ("", "_spent"))
+        functions = self._used_functions()
+        curves = [self.function_weights(name)[functions] for name in ("mixed", "global")]
+        no_directions = np.zeros((len(functions), RANK))
+        unit, events, common = self._of_stream("unit"), a["typical"][0], float(a["typical"][1])
+        return FrozenPredictor(
+            inputs=(*names, *self.inputs[DIRECTIONS]),
+            intercepts=intercepts,
+            weights=self._frozen_weights(),
+            covariance=np.zeros((len(intercepts), len(intercepts))),
+            units=settled_units(a["units"], events, unit, common),
+            features=Table(
+                lanes("weight", own, mixed, everybody, *directions),
+                np.column_stack([-means[0], *means, self.directions()]),
+            ),
+            tasks=Table(
+                (*lanes("weight", own, mixed, personal), *lanes("factor", own, *directions)),
+                np.column_stack([own_level - level, level, level, known, self._factor()]),
+            ),
+            new_task=np.zeros(4 + RANK),
+            pairs=PairTable(lanes("weight", own, mixed, personal), task, feature, read_pairs),
+            functions=self._frozen_functions(
+                functions, np.column_stack([-curves[0], *curves, no_directions])
+            ),
+        )
+
+    def _frozen_weights(self) -> Numbers:
+        """Return the weights of the inputs of :meth:`frozen_predictor`."""
+        V, origin = self._variance(), self._of_stream("origin")
+        frozen = self._arrays["frozen_weight"]
+        weight = dict(zip(self.inputs, frozen.tolist(), strict=True))
+        everybody = weight["global logistic"]
+        constant = origin + weight["constant"] * sqrt(V)
+        four = [weight["own hinge"], 1.0 - everybody, weight["mixed logistic"], everybody]
+        learned = np.array([*four, *frozen[DIRECTIONS]])
+        return np.array([constant, *(learned if V > 0.0 else 0.0 * learned)])
 
     def _task_shares(self) -> dict[str, Numbers]:
         known = self.field("tasks", "own_level_spent")[:, None]
@@ -148,9 +218,8 @@ class AutoNumber(BaseAuto):
         return float(NOISE_FACTOR * noise * self._variance())
 
     def _variance(self) -> float:
-        """Return the variance of the answers, which is the unit of all variances."""
-        answers, total, squares = (self._of_stream(k) for k in ("answers", "total", "squares"))
-        return squares / answers - (total / answers) ** 2 if answers else 0.0
+        """Return the variance of the answers, the unit of all variances; 0: they are all alike."""
+        return self.kernel.answer_variance()
 
     def units(self) -> Numbers:
         return np.asarray(self._of_stream("unit") * self._arrays["units"][:, 5])

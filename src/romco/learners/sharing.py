@@ -9,7 +9,7 @@ never merged, and lists all others once, a line each::
     )
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -65,7 +65,45 @@ class Latest:
     columns: tuple[int, ...] = (0,)
 
 
-Part = Sum | Belief | Steps | Latest
+@dataclass(frozen=True)
+class Tracked:
+    """Columns of a small array that follow the events, each of which moves them by ``pace``.
+
+    With ``count``, the column of the events so far, early events move them by 2 / (events + 2).
+    """
+
+    columns: tuple[int, ...]
+    pace: float
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum and squares of numbers in a small array, measured from the first number.
+
+    Shards that begin together have different first numbers; that of the first shard is taken.
+    """
+
+    count: int
+    origin: int
+    total: int
+    squares: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All four columns."""
+        return self.count, self.origin, self.total, self.squares
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Columns of a small array that ``merge(start, shards)`` merges into its start."""
+
+    columns: tuple[int, ...]
+    merge: Callable[[Floats, list[Floats]], None]
+
+
+Part = Sum | Belief | Steps | Latest | Tracked | Moments | Merged
 
 
 def _sorted_columns(parts: Iterable[Part]) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from math import ceil, floor, log2, log10
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
+MAP_LEFT = 96  # room for the values of the rows of a map
+MAX_LABELS = 5  # of an axis of a map
 AXIS_NUMBER, AXIS_PERCENT = ".3g", ".0%"
 Position = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
 CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
@@ -42,21 +44,93 @@ def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
 
     parts = [*_y_axis(low, high, step, position), *_x_axis(right, position)]
     for style, line in zip(CLASSES, lines, strict=False):
-        at = [position(x, y) for x, y in line.points]
-        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
-        parts.append(f'<polyline class="line {style}" points="{drawn}"/>')
+        parts.append(f'<polyline class="line {style}" points="{_path(line.points, position)}"/>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(_text(middle, HEIGHT - 6, x_title, "middle"))
-    legend = "".join(
-        f'<span><svg width="26" height="10"><line class="line {style}" x1="1" x2="25" y1="5" '
-        f'y2="5"/></svg> {escape(line.title)}</span>'
-        for style, line in zip(CLASSES, lines, strict=False)
+    legend = _legend(list(zip(CLASSES, lines, strict=False)))
+    return _figure(y_title, "".join(parts), legend)
+
+
+def curve_chart(
+    line: Line, band: Sequence[tuple[float, float]], others: Sequence[Line], marks: Sequence[float]
+) -> str:
+    """Draw a curve with a band (low and high of each point), others beside it, marks on the x axis.
+
+    The title of ``line`` is that of the chart; others are named in a legend.
+
+    >>> chart = curve_chart(Line("age", [(1, 0.5), (8, 0.25)]), [(0, 1), (0, 1)], [], [2, 4])
+    >>> chart.count("<polyline"), chart.count("<polygon"), chart.count('class="mark"')
+    (1, 1, 2)
+    """
+    across = [x for x, _ in line.points]
+    lines = [line, *others]
+    heights = list(chain.from_iterable(band))
+    heights += [y for _, y in chain.from_iterable(one.points for one in lines)]
+    left, right = across[0], across[-1]
+    low, high, step = _nice(min(0.0, *heights), max(0.0, *heights))
+
+    def position(x: float, y: float) -> tuple[float, float]:
+        right_by = (WIDTH - LEFT - RIGHT) * (x - left) / (right - left or 1.0)
+        up_by = (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
+        return LEFT + right_by, HEIGHT - BOTTOM - up_by
+
+    edge = [(x, bottom) for x, (bottom, _) in zip(across, band, strict=True)]
+    edge += [(x, top) for x, (_, top) in zip(across, band, strict=True)][::-1]
+    parts = [*_y_axis(low, high, step, position), *_value_axis(left, right, position)]
+    parts.append(f'<polygon class="band" points="{_path(edge, position)}"/>')
+    styles = ("shared", *(f"own own-{k}" for k in range(len(others))))
+    for style, one in reversed(list(zip(styles, lines, strict=True))):
+        parts.append(f'<polyline class="line {style}" points="{_path(one.points, position)}"/>')
+    for mark in marks:
+        x, bottom = position(mark, low)
+        at = f'x1="{x:.1f}" x2="{x:.1f}" y1="{bottom - 9:.1f}" y2="{bottom:.1f}"'
+        parts.append(f'<line class="mark" {at}/>')
+    legend = _legend(list(zip(styles, lines, strict=True))[1:])
+    return _figure(line.title, "".join(parts), legend)
+
+
+def heat_map(
+    title: str,
+    axes: tuple[str, str],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    values: Sequence[Sequence[float]],
+) -> str:
+    """Draw a map: a cell for each column and row, blue above 0, orange below; the last row on top.
+
+    >>> chart = heat_map("both", ("a", "b"), ["1", "2"], ["x"], [[0.5, -1.0]])
+    >>> chart.count("<title"), "a 2, b x: -1" in chart
+    (2, True)
+    """
+    largest = max((abs(value) for value in chain.from_iterable(values)), default=0.0) or 1.0
+    width = (WIDTH - MAP_LEFT - RIGHT) / len(columns)
+    height = (HEIGHT - TOP - BOTTOM) / len(rows)
+    parts = []
+    for k, row in enumerate(values):
+        y = HEIGHT - BOTTOM - height * (k + 1)
+        for i, value in enumerate(row):
+            style = "shared" if value > 0.0 else "own"
+            where = f'x="{MAP_LEFT + width * i:.1f}" y="{y:.1f}"'
+            size = f'width="{width:.1f}" height="{height:.1f}"'
+            told = f"{axes[0]} {columns[i]}, {axes[1]} {rows[k]}: {value:+.3g}"
+            parts.append(
+                f'<rect class="{style}" fill-opacity="{abs(value) / largest:.2f}" {where} {size}>'
+                f"<title>{escape(told)}</title></rect>"
+            )
+    for i in _some(len(columns)):
+        middle = MAP_LEFT + width * (i + 0.5)
+        parts.append(_text(middle, HEIGHT - BOTTOM + 20, columns[i], "middle"))
+    for k in _some(len(rows)):
+        parts.append(_text(MAP_LEFT - 8, HEIGHT - BOTTOM - height * (k + 0.5) + 5, rows[k], "end"))
+    size = f'width="{WIDTH - MAP_LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
+    parts.append(f'<rect class="frame" x="{MAP_LEFT}" y="{TOP}" {size}/>')
+    across, up = map(escape, axes)
+    legend = (
+        f'<div class="legend"><span>&#8594; {across}, &#8593; {up}</span>'
+        f'<span><span class="swatch own"></span> {-largest:+.2g}</span>'
+        f'<span><span class="swatch shared"></span> {largest:+.2g}</span></div>'
     )
-    return (
-        f'<figure class="chart"><figcaption>{escape(y_title)}</figcaption>'
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_title)}">'
-        f'{"".join(parts)}</svg><div class="legend">{legend}</div></figure>'
-    )
+    return _figure(title, "".join(parts), legend)
 
 
 def bars(
@@ -82,9 +156,10 @@ def bars(
         + _text(-6, y + 4, f"{value:{AXIS_PERCENT if percent else AXIS_NUMBER}}", "end")
         for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0))
     )
-    size = f'viewBox="-{LEFT} -8 {across + LEFT:.0f} {height + 16}"'
+    size = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {height + 22}"'
+    style = "chart small" if across + LEFT < 0.7 * WIDTH else "chart"  # a phone does not shrink it
     return (
-        f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
+        f'<figure class="{style}"><figcaption>{escape(title)}</figcaption>'
         f'<svg {size} style="max-width: {across + LEFT:.0f}px" role="img" '
         f'aria-label="{escape(title)}">{axis}{drawn}</svg></figure>'
     )
@@ -122,6 +197,48 @@ def _x_axis(right: float, position: Position) -> list[str]:
         line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"'
         parts.append(f'<line class="grid" {line}/>{_text(x, bottom + 20, f"{mark:,}", "middle")}')
     return parts
+
+
+def _value_axis(left: float, right: float, position: Position) -> list[str]:
+    """Return about four round marks of a linear x axis."""
+    *_, step = _nice(0.0, right - left)
+    parts = []
+    bottom = HEIGHT - BOTTOM
+    for k in range(ceil(left / step), floor(right / step * (1.0 + 1e-12)) + 1):
+        x, _ = position(k * step, 0.0)
+        parts.append(_text(x, bottom + 20, f"{k * step:{AXIS_NUMBER}}", "middle"))
+    return parts
+
+
+def _some(n: int) -> list[int]:
+    """Return at most five of n places, evenly spaced, the first and the last among them."""
+    if n <= MAX_LABELS:
+        return list(range(n))
+    return [round(k * (n - 1) / (MAX_LABELS - 1)) for k in range(MAX_LABELS)]
+
+
+def _path(points: Sequence[tuple[float, float]], position: Position) -> str:
+    at = [position(x, y) for x, y in points]
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+
+
+def _legend(lines: Sequence[tuple[str, Line]]) -> str:
+    """Return the names of lines beside their styles."""
+    names = "".join(
+        f'<span><svg width="26" height="10"><line class="line {style}" x1="1" x2="25" y1="5" '
+        f'y2="5"/></svg> {escape(line.title)}</span>'
+        for style, line in lines
+    )
+    return f'<div class="legend">{names}</div>'
+
+
+def _figure(title: str, drawn: str, legend: str) -> str:
+    """Return a chart with a title above and a legend below."""
+    return (
+        f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+        f"{drawn}</svg>{legend}</figure>"
+    )
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

@@ -221,7 +221,7 @@ class Run:
     def set_arrival(self, arrival: Arrival) -> None:
         """Learn labels when they become known; numbers with intervals are predicted one by one."""
         number = self.score.target == "number" and self.log.enabled
-        if arrival.at_once and not number:
+        if arrival.at_once and not (number and isinstance(self.model, Model)):
             return
         if self.budget is not None or not isinstance(self.model, Model):
             raise ValueError(

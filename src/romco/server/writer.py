@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -130,7 +130,7 @@ class Service:
         self.checkpoint_sequence = sequence
         self.commit_seconds = 0.0  # that the last commit took
         self.positions = self.store.positions()
-        self._queue: SimpleQueue[_Order | None] = SimpleQueue()
+        self._queue: Queue[_Order | None] = Queue()  # a SimpleQueue may wait beyond a timeout
         self._unfinished: deque[_Order] = deque()  # requests of which some chunks are learned
         self._gate = threading.Lock()  # held to put something in
         self.queued, self._closing = 0, False  # events that wait to be learned
@@ -527,6 +527,8 @@ class Service:
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
+            if futures and self.served.target == "classes":  # perhaps one was forgotten
+                self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
             self.checkpoint_sequence = sequence

@@ -136,8 +136,11 @@ def _owners(names: Sequence[Any], n: int) -> Integers:
     return owners
 
 
-def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
-    """Return the history of the tasks of all shards, which have different ones."""
+def merge_histories(parts: Sequence[HistoryState], limit: int, numeric: bool) -> TaskHistory:
+    """Return the history of the tasks of all shards, which have different ones.
+
+    ``numeric`` is whether labels are numbers.
+    """
     tasks: list[Any] = []
     categories: dict[str, int] = {}
     arrays: dict[str, list[NDArray[Any]]] = {}
@@ -156,7 +159,7 @@ def merge_histories(parts: Sequence[HistoryState], limit: int) -> TaskHistory:
             arrays.setdefault(name, []).append(array[kept])
     stored = {**parts[0][0], "tasks": tasks, "categories": list(categories), "limit": limit}
     whole_arrays = {name: np.concatenate(own) for name, own in arrays.items()}
-    return TaskHistory.from_state(stored, whole_arrays, numeric=False)
+    return TaskHistory.from_state(stored, whole_arrays, numeric=numeric)
 
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
@@ -168,7 +171,7 @@ def schedule_of(state: State, n: int | None, growth: float | None, every: int | 
 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
-    """Split the state of a model of two classes, or resume that of as many shards."""
+    """Split the state of a model, or resume that of as many shards."""
     check_target(target_from_json(state["labels"]).kind)
     plain = _without(state, SECTION, SECTION)
     section = state.get(SECTION, {"shards": None})
@@ -314,10 +317,10 @@ def _history_arrays(state: State) -> Values:
 
 def check_target(kind: str) -> None:
     """Raise ValueError unless the target can be learned in shards."""
-    if kind != "two classes":
+    if kind == "classes":
         raise ValueError(
-            f"shards learn two classes, not {kind!r}: there is no merge rule for learners of "
-            "classes and of numbers; use a plain Model"
+            "shards learn two classes and numbers, not 'classes': there is no merge rule for "
+            "learners of many classes; use a plain Model"
         )
 
 

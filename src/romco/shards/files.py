@@ -12,7 +12,7 @@ from romco.io.formats import BadFile
 from romco.io.schema import Schema
 from romco.model.features import features_from_json
 from romco.model.rows import read_offset, read_weights
-from romco.parameters import whole
+from romco.parameters import not_negative, whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
 from romco.shards.checkpoint import from_model_state
@@ -33,7 +33,7 @@ class ShardsProgress:
     """Progress of a run: position in the files, and counts up to it."""
 
     position: FilePosition = START
-    wrong: int = 0  # of the events: predicted wrongly
+    loss: float = 0.0  # of the events: wrong predictions; of numbers squared errors
     skipped: int = 0  # bad rows
     ended: bool = False
     resumed: int = 0  # rows read before this run
@@ -45,8 +45,8 @@ class ShardsProgress:
 
     @property
     def error(self) -> float:
-        """Share of wrong predictions."""
-        return self.wrong / max(self.events, 1)
+        """Share of wrong predictions; of numbers the mean squared error."""
+        return self.loss / max(self.events, 1)
 
 
 def learn(
@@ -71,7 +71,9 @@ def start(
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     features = features_from_json(files.features)
-    return Shards(learner, n, features, classes=files.classes, checkpoint=model, **settings)
+    kind = "number" if files.classes is None else "two classes"
+    given = {"target": kind, "classes": files.classes, "checkpoint": model, **settings}
+    return Shards(learner, n, features, **given)
 
 
 def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterator[ShardsProgress]:
@@ -115,14 +117,14 @@ def periods(
         reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
         _check_agreement(reports)
         position = reports[0].position
-        wrong = progress.wrong + sum(one.wrong for one in reports)
+        loss = progress.loss + sum(one.loss for one in reports)
         skipped = progress.skipped + sum(one.skipped for one in reports)
         paths = files.paths[: position.file + 1]
         coordinator.notes[NOTE] = {
             "position": list(position),
             "paths": list(paths),
             "contents": _contents(paths, coordinator.notes.get(NOTE, {}).get("contents", [])),
-            "wrong": wrong,
+            "loss": loss,
             "skipped": skipped,
         }
         coordinator.reading = [(files, k, position) for k in range(n)]
@@ -133,7 +135,7 @@ def periods(
         progress = replace(
             progress,
             position=position,
-            wrong=wrong,
+            loss=loss,
             skipped=skipped,
             ended=reports[0].ended,
             rows=coordinator.place,
@@ -206,13 +208,14 @@ def _resume(coordinator: Coordinator, files: EventFiles) -> ShardsProgress:
                 f"{path} is not the file that was read before: what was read of it has changed. "
                 "Give new events a file of their own, or start with another model file"
             )
-    return ShardsProgress(FilePosition(file, row), note["wrong"], note["skipped"])
+    return ShardsProgress(FilePosition(file, row), note["loss"], note["skipped"])
 
 
 def _check_note(note: Mapping[str, Any]) -> None:
     """Raise where no run could have written the note: nothing in a file is trusted."""
     file, row = note["position"]
-    numbers = {"file": file, "row": row, "wrong": note["wrong"], "skipped": note["skipped"]}
+    not_negative("loss", note["loss"])
+    numbers = {"file": file, "row": row, "skipped": note["skipped"]}
     for name, number in numbers.items():
         whole(name, number, least=0)
     paths = note["paths"]

@@ -23,7 +23,7 @@ from romco.model.features import features_from_json
 from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
 from romco.model.rows import Rows
-from romco.model.target import TwoClasses
+from romco.model.target import make_target
 from romco.rounds import select
 from romco.runs import Source
 
@@ -101,7 +101,7 @@ class EventFiles:
 
     paths: tuple[str, ...]
     source: Source  # columns; its path is ignored
-    classes: tuple[Any, Any]
+    classes: tuple[Any, Any] | None  # None: the label is a number
     features: dict[str, Any]  # JSON of hashed features or of columns
 
 
@@ -137,7 +137,8 @@ class ShardReader:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
         self.history = history
         self._files, self._n, self._k = files, n, k
-        self._labels = TwoClasses(files.classes)
+        kind = "number" if files.classes is None else "two classes"
+        self._target = make_target(kind, files.classes)
         self._features = features_from_json(files.features)
         self._reader: Reader | None = None
 
@@ -198,7 +199,7 @@ class ShardReader:
 
     def _parse(self, block: Block) -> Rows:
         """Turn names into numbers; a label, weight or offset that cannot be used is a bad row."""
-        y = np.array([self._side(*one) for one in zip(block.labels, block.lines, strict=True)])
+        y = np.array([self._number(*one) for one in zip(block.labels, block.lines, strict=True)])
         source = self._files.source
         for column, numbers, least, largest in (
             (source.weight, block.weights, 0.0, LARGEST_WEIGHT),
@@ -207,29 +208,31 @@ class ShardReader:
             if numbers is None:
                 continue
             for i, number in enumerate(numbers):
-                if y[i] and not least <= number <= largest:
+                if not np.isnan(y[i]) and not least <= number <= largest:
                     why = f"{number} is missing, or not from {least:g} to {largest:g}"
                     self._skip_or_raise(block.lines[i], column, why)
-                    y[i] = 0.0
-        kept = np.flatnonzero(y)
+                    y[i] = np.nan
+        kept = np.flatnonzero(~np.isnan(y))
         rows = block.features
         if len(kept) < len(block):
             rows = rows.at(kept)
         y = y[kept]
         tasks = [block.tasks[i] for i in kept]
         if self.history is not None:
-            rows = self.history.expand(tasks, rows, 0.5 + 0.5 * y, learned=self._n == 1)
+            counted = y if self._files.classes is None else 0.5 + 0.5 * y
+            rows = self.history.expand(tasks, rows, counted, learned=self._n == 1)
             self.history.commit(len(tasks))
         weights = select(block.weights, kept)
         offsets = select(block.offsets, kept)
         return Rows(self._features.read(rows), tasks, y, weights, offsets)
 
-    def _side(self, label: str | None, line: int) -> float:
+    def _number(self, label: str | None, line: int) -> float:
+        """Return a label as the learner sees it; NaN where it is bad."""
         try:
-            return self._labels.number_of(label)
+            return self._target.number_of(label)
         except ValueError as error:
             self._skip_or_raise(line, self._files.source.label, str(error))
-            return 0.0
+            return np.nan
 
     def _skip_or_raise(self, line: int, column: str | None, reason: str) -> None:
         if not self._files.source.skip_bad:

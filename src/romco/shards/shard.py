@@ -12,7 +12,7 @@ from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import PERSONAL_CHECK_EVENTS, ChunkStep
 from romco.learners import restore
-from romco.learners.auto import Auto, SubspaceRows
+from romco.learners.auto import BaseAuto, SubspaceRows
 from romco.learners.merging import Change, Merged, Period, apply_merged, collect_change, pairs
 from romco.model import Model, Scale
 from romco.model.body import LightMatrix, as_round, is_compiled
@@ -20,9 +20,10 @@ from romco.model.features import Columns, Matrix, Sparse, count_rows, row_widths
 from romco.model.history import TaskHistory
 from romco.model.names import Id
 from romco.model.rows import Rows
-from romco.model.target import Predictions, TwoClasses, logistic
+from romco.model.target import Predictions, TwoClasses, target_from_json
 from romco.rounds import Round, select
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
+from romco.typing import Floats
 
 CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
@@ -46,7 +47,7 @@ class ReadReport:
 
     rows: int  # of all tasks
     learned: int  # events of its own
-    wrong: int  # of them: predicted wrongly
+    loss: float  # of them: wrong predictions; of numbers squared errors
     skipped: int  # bad rows of its own
     position: FilePosition
     ended: bool
@@ -207,13 +208,14 @@ class Shard:
                 x = batch.matrix(learner.n_features)
                 round = Round(task, x, batch.rows.y[part], weight, offset)
                 events = learner.events_of(round, labelled=True, rows=part)
-                margins = ChunkStep(engine.body, engine.scale, log_a, events, starts).compiled()
+                scale = engine.scale if isinstance(engine.target, TwoClasses) else None
+                margins = ChunkStep(engine.body, scale, log_a, events, starts).compiled()
             if self.n > 1:
                 self._counts.add(events)
             self._events += len(part)
             probabilities = batch.probabilities
             if len(probabilities):
-                probabilities = logistic(np.exp(log_a) * margins)
+                probabilities = engine.target.probabilities_then(margins, log_a)
             batch.put(part, Predictions(margins, probabilities))
             begin = end
 
@@ -223,8 +225,8 @@ class Shard:
         return self.model.engine.predict_and_observe(rows)
 
     def forget(self, task: Id) -> None:
-        """Forget a task."""
-        self.model.forget(task)
+        """Forget a task; names of features are those of all shards."""
+        self.model.engine.forget(task, names=False)
         self._version = -1
 
     # Reading files
@@ -234,7 +236,10 @@ class Shard:
     ) -> None:
         """Read files as the k-th shard, from a position on, with the history of the own tasks."""
         self.close()
-        history = None if past is None else TaskHistory.from_state(*past, numeric=False)
+        history = None
+        if past is not None:
+            numeric = self.model.engine.target.kind == "number"
+            history = TaskHistory.from_state(*past, numeric=numeric)
         self._reader = ShardReader(files, self.n, k, position, history)
 
     def history(self) -> HistoryState:
@@ -245,19 +250,28 @@ class Shard:
 
     def read(self, rows: int) -> ReadReport:
         """Learn the own events among the next ``rows`` rows."""
-        reader, done, learned, wrong = self._reader, 0, 0, 0
+        reader, done, learned, loss = self._reader, 0, 0, 0.0
         assert reader is not None
         skipped = reader.skipped
         while done < rows and not reader.ended:
             events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
             for part in events:
-                margins = self.learn(part).margins
+                losses = self._losses(self.model.events, self.learn(part).margins, part.y)
                 counts = np.ones(len(part.y)) if part.weight is None else part.weight
                 learned += int(np.count_nonzero(counts))
-                wrong += int(np.count_nonzero(counts * ((margins >= 0.0) != (part.y > 0.0))))
+                loss += float(losses[counts > 0.0].sum())
         skipped = reader.skipped - skipped
-        return ReadReport(done, learned, wrong, skipped, reader.position, reader.ended)
+        return ReadReport(done, learned, loss, skipped, reader.position, reader.ended)
+
+    def _losses(self, events: int, margins: Floats, y: Floats) -> Floats:
+        """Return 1 for each wrong prediction; of numbers the squared error, by events before."""
+        if self.model.engine.target.kind != "number":
+            return np.not_equal(margins >= 0.0, y > 0.0).astype(np.float64)
+        losses = np.square(margins - y)
+        if not events:
+            losses[:1] = 0.0  # nobody knew the level of the first number
+        return losses
 
     def close(self) -> None:
         """Close the file that is being read."""
@@ -335,9 +349,9 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def _auto(self) -> Auto:
+    def _auto(self) -> BaseAuto:
         learner = self.model.engine.learner
-        assert isinstance(learner, Auto)
+        assert isinstance(learner, BaseAuto)
         return learner
 
 
@@ -374,5 +388,7 @@ def merge_scales(
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
-    sides = TwoClasses(SIDES).to_json()
-    return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
+    labels = state["labels"]
+    if isinstance(target_from_json(labels), TwoClasses):
+        labels = TwoClasses(SIDES).to_json()
+    return Model.from_state({**state, "features": columns, "labels": labels, "notes": {}})

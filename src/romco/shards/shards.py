@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
-from romco.learners.auto import Auto
+from romco.learners.auto import BaseAuto
 from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
 from romco.model.features import Names
@@ -26,7 +26,7 @@ from romco.model.rows import (
     read_unlabelled,
     read_weights,
 )
-from romco.model.target import Predictions, TwoClasses
+from romco.model.target import Predictions, Target
 from romco.model.transaction import join_predictions, learn_in_turn
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
@@ -184,7 +184,8 @@ class Coordinator:
         if past is None or self.reading is None:
             return [None] * self.n
         parts: list[HistoryState] = self.engine.call_all(Shard.history)
-        self.front.engine.history = merge_histories(parts, past.kernel.limit)
+        kernel = past.kernel
+        self.front.engine.history = merge_histories(parts, kernel.limit, kernel.numeric)
         return parts
 
     def close(self) -> None:
@@ -202,7 +203,7 @@ class Coordinator:
                 rows = self._merge_remote()
             else:
                 rows = self._merge_local(self.engine.local_shards)
-            if isinstance(common := self.front.engine.learner, Auto):
+            if isinstance(common := self.front.engine.learner, BaseAuto):
                 self._update_auto(common, rows)
             self.merge_seconds += time.perf_counter() - began
         self._barriers += 1
@@ -249,8 +250,8 @@ class Coordinator:
         self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
-    def _update_auto(self, common: Auto, rows: NDArray[np.int32]) -> None:
-        """Choose features with covariances; recompute the subspace from all tasks, if it is due."""
+    def _update_auto(self, common: BaseAuto, rows: NDArray[np.int32]) -> None:
+        """Choose features with covariances, and units of numbers; recompute a due subspace."""
         if common.kernel.choose_after_merge(rows):
             self.engine.post(Shard.choose_frequent, rows)
         if common.subspace_update_due():
@@ -297,9 +298,8 @@ class Shards(Closing):
         tasks over as many threads as the machine has cores, fewer where rows have few entries.
         The bits then depend on the machine.
     features, classes, positive, new_task:
-        As in ``Model``; the target must be two classes. With files that the shards read
-        themselves, features must be hashed or given columns: shards cannot agree on growing
-        names.
+        As in ``Model``. With files that the shards read themselves, features must be hashed or
+        given columns: shards cannot agree on growing names.
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
         running Ray cluster, by default one is started.
@@ -309,7 +309,7 @@ class Shards(Closing):
         Model file, or folder of it, to resume from and to save to every ``checkpoint_every``
         barriers; less often where saving would take more than a twentieth of the time.
     target:
-        "two classes", which is also the meaning of None.
+        "two classes", which is also the meaning of None, or "number".
 
     ValueError if the learner cannot be sharded, or the target or the checkpoint's settings differ.
     """
@@ -333,9 +333,8 @@ class Shards(Closing):
         **parameters: Any,
     ) -> None:
         check_target(target or "two classes")
-        front = Model(
-            learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
-        )
+        given = {"target": target, "classes": classes, "positive": positive, "new_task": new_task}
+        front = Model(learner, features, **given, **parameters)
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
         how = growth, every, engine, address, checkpoint, checkpoint_every
         self._start(front.state(), n, how, parameters)
@@ -395,11 +394,9 @@ class Shards(Closing):
         return self
 
     @property
-    def target(self) -> TwoClasses:
-        """Labels, and which of them is positive."""
-        return self._front.engine.two_classes
-
-    two_classes = target
+    def target(self) -> Target:
+        """Labels, and which of them is positive; or numbers."""
+        return self._front.engine.target
 
     @property
     def tasks(self) -> list[Id]:
@@ -412,22 +409,27 @@ class Shards(Closing):
         return int(self._call_owner(task, Shard.events_of))
 
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
-        """Return margins (n,) of rows, above 0 for the positive label.
+        """Return margins (n,) of rows, above 0 for the positive label; of numbers the predictions.
 
         Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
         return self.predict_and_observe(Rows(x, task, offset=offset)).margins
 
     def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
-        """Return labels (n,) of rows; arguments as in :meth:`margins`."""
+        """Return labels or numbers (n,) of rows; arguments as in :meth:`margins`."""
         return self.target.labels_of(self.margins(x, task, offset=offset))
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
-        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
+        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`.
+
+        ValueError for numbers, which have none.
+        """
+        if self.target.kind == "number":
+            raise ValueError("a number has no probability: use predict")
         return self.predict_and_observe(Rows(x, task, offset=offset)).probabilities
 
-    def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
-        """Return the label of one event; None before any label is known."""
+    def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Any:
+        """Return the label or number of one event; None before any label is known."""
         answers = self.predict_and_observe(Rows.of_one(x, task, offset=offset)._replace(y=None))
         return self.target.label_of(float(answers.margins[0]))
 
@@ -531,7 +533,7 @@ class Shards(Closing):
     def load(
         cls, path: str | Path, n: int | Literal["auto"] | None = None, **settings: Any
     ) -> Self:
-        """Return shards of any model file of two classes; ``settings`` as in :meth:`of`.
+        """Return shards of a model file; ``settings`` as in :meth:`of`.
 
         By default as many shards as it was saved from. ValueError if the file is damaged.
         """
@@ -554,7 +556,7 @@ class Shards(Closing):
 
         By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
         as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if the
-        model is not of two classes, or its learner cannot be sharded.
+        model is of many classes, or its learner cannot be sharded.
         """
         if isinstance(model, Model):
             model = model.state()

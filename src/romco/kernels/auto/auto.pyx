@@ -54,7 +54,6 @@ cdef enum:
     DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
-cdef double SHARD_GROWTH = 1.25                # of all events between two recomputations in shards
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
@@ -71,7 +70,7 @@ cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
 cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
-cdef double ERROR_MEMORY = 0.993               # of a histogram of errors, per event
+cdef double ERROR_MEMORY = constants.ERROR_MEMORY
 cdef double LOWEST_DOUBLING = 8.0              # its bins begin at 2^-8 of the expected error,
 cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
@@ -441,6 +440,7 @@ cdef class AutoKernel(Kernel):
     cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
         """`read` of an event that is not counted."""
         cdef Row x = events.row(e)
+        self.scales.held = self.number and self.is_shard()
         self.read(
             x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
@@ -613,6 +613,7 @@ cdef class AutoKernel(Kernel):
             self.check_answer(y - offset, h)
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
+        self.scales.held = self.number and self.is_shard()
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if self.number and self.rebase_changed():
             noted = False
@@ -625,17 +626,19 @@ cdef class AutoKernel(Kernel):
             self.read(x, row, task, offset, unit, o)
             if o.V > 0.0:
                 self.stack(task, o)
-        if o.V > 0.0:  # numbers: two answers differ
+        if o.V > 0.0 and not (self.scales.held and unit == 0.0):  # two answers differ
             self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
         if not first:
             count_size(&self.clock[0], row.x2, h)
         if self.global_block.n_columns > 1:
+            self.functions.held = self.is_shard()
             self.functions.count(x)
         if not self.is_shard():
             self.choose_functions()
         if self.number:
             self.count_answer(y - offset, h)
-            self.settle_unit()
+            if not self.scales.held:
+                self.settle_unit()
         else:
             self.stream.answers += h
         return 0
@@ -981,12 +984,12 @@ cdef class AutoKernel(Kernel):
 
     # --- functions of columns -----------------------------------------------------------------------
 
-    cdef void choose_functions(self) noexcept nogil:
-        """Let waves of columns and the best products join, as long as there is room."""
+    cdef bint choose_functions(self) noexcept nogil:
+        """Let waves of columns and the best products join, as long as there is room; true if due."""
         cdef Definition found
         cdef Py_ssize_t k, o, joined = 0
         if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
-            return
+            return False
         self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
         for k in range(self.function_states.shape[0]):  # their features may have left
             if self.functions.definition(k).used != 0.0 \
@@ -1013,6 +1016,7 @@ cdef class AutoKernel(Kernel):
                     self.add_function(&found)
                     joined += 1
         self.functions.scores[:, :] = 0.0
+        return True
 
     cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
         """Judge all waves of a column together; their sums begin anew."""
@@ -1215,6 +1219,10 @@ cdef class AutoKernel(Kernel):
 
     # --- answers that come late ---------------------------------------------------------------
 
+    def answer_variance(self):
+        """Variance of the answers of numbers; 0 until two of them differ."""
+        return self.variance_of_answers()
+
     def drift(self):
         """Mean probability, over the last events, that the moment predicts better."""
         return self.stream.drift
@@ -1315,6 +1323,19 @@ cdef class AutoKernel(Kernel):
         self.mixed_block.lose_track()
         self.functions.lose_track()
 
+    def add_functions(self, const double[:, ::1] definitions not None):
+        """Let functions of columns join that another learner has, as long as there is room."""
+        cdef const Definition* d
+        cdef Py_ssize_t f
+        self.check_idle()
+        if self.global_block.count == 0:
+            self.global_block.find_places()
+        for f in range(definitions.shape[0]):
+            d = <const Definition*> &definitions[f, 0]
+            if d.used != 0.0 and self.has_features(d) and not self.functions.is_known(d) \
+                    and self.global_block.count < MOST_PLACES:
+                self.add_function(d)
+
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
         self.check_rows(rows)
@@ -1332,13 +1353,32 @@ cdef class AutoKernel(Kernel):
                 raise ValueError(f"feature {rows[i]} is out of range")
 
     def choose_after_merge(self, const int[::1] rows not None):
-        """Choose the features with covariances from merged rows; return whether any changed."""
+        """Choose the features with covariances and functions of them after a merge of rows.
+
+        Of numbers units are found anew, too. Return whether any of this changed.
+        """
         cdef Py_ssize_t n = rows.shape[0]
         cdef bint changed
         self.check_rows(rows)
         with nogil:
+            if self.number:
+                self.agree_on_units(rows)
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            changed = self.choose_functions() or changed or self.number
         return changed
+
+    cdef void agree_on_units(self, const int[::1] rows) noexcept nogil:
+        """Find the units of features and of rows from what all shards counted.
+
+        Without a unit of rows a shard learns nothing: answers have no common origin before.
+        """
+        self.global_block.settle()
+        self.mixed_block.settle()
+        self.scales.agree(rows)
+        self.rebase_changed()
+        self.settle_unit()
+        if self.stream.unit == 0.0:  # no row has had a feature
+            self.stream.unit = 1.0
 
     def restart_subspace(self):
         """Give up a recomputation of the subspace that is under way."""
@@ -1365,10 +1405,9 @@ cdef class AutoKernel(Kernel):
             self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
-        """Directions (t, 4) of all that is not zero made orthonormal; sets when to recompute next."""
+        """Make directions (t, 4) of all that is not zero orthonormal."""
         self.check_idle()
         make_orthonormal(values)
-        self.clock[2] = SHARD_GROWTH * self.clock[1]
 
 
 cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:

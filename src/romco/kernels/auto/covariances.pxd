@@ -29,7 +29,8 @@ cdef class Covariances:
     cdef bint moved                # a place was taken from somebody
     cdef bint trusted              # that nobody else has changed the variances is known
     cdef double* Sx                # (n,) covariance times the row that was last read,
-    cdef double* value             # (n,) values of that row,
+    cdef double* value             # (n,) values of that row, by entry,
+    cdef double* row               # (n,) room for them by place; zeros
     cdef unsigned char* active     # (n,) their places,
     cdef Py_ssize_t n_active       # and how many they are,
     cdef Py_ssize_t n_active_columns  # the intercept and features first

@@ -23,7 +23,7 @@ from libc.string cimport memset
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Units
-from romco.kernels.core.dense cimport add_products, axpy
+from romco.kernels.core.dense cimport add_products, row_times
 
 cnp.import_array()
 
@@ -46,9 +46,10 @@ cdef class Covariances:
         self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
         self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
         self.extra = np.zeros((n, 1)) if extra is None else extra
-        self.rooms = np.zeros((2, n)), np.zeros(d + n + len(functions), np.uint8)
+        self.rooms = np.zeros((3, n)), np.zeros(d + n + len(functions), np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
+        self.row = self.value + n
         self.place = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[1])
         self.active = self.place + d
         self.function_place = self.active + n
@@ -311,9 +312,9 @@ cdef class Covariances:
                 self.margin += values[k] * self.mean_of(i)[0]
                 a += 1
         self.n_active = a
-        for j in range(n):
-            Sx[j] = 0.0
         if not self.are_true():
+            for j in range(n):
+                Sx[j] = 0.0
             for k in range(a):
                 i = self.active[k]
                 Sx[i] = self.value[k] * ((self.prior if i else 1.0) - self.spent_of(i)[0])
@@ -322,10 +323,12 @@ cdef class Covariances:
                 total += self.value[k] * Sx[self.active[k]]
             return total
         for k in range(a):
-            axpy(n, -self.value[k], &self.spent[self.active[k], 0], Sx)
+            self.row[self.active[k]] = -self.value[k]
+        row_times(n, n, self.row, &self.spent[0, 0], self.spent.shape[1], Sx)
         total = 0.0
         for k in range(a):
             Sx[self.active[k]] += self.value[k] * (self.prior if k else 1.0)
+            self.row[self.active[k]] = 0.0
         for k in range(a):
             i, value = self.active[k], self.value[k]
             total += value * Sx[i]

@@ -267,7 +267,7 @@ cdef class Discriminant:
         for k in range(x.n if self.n_columns else 0):
             p = self.place[column(x, k)]
             if p and (x.index != NULL or x.value[k] != 0.0):  # a zero of a dense row is absent
-                count_value(&self.column_of(p - 1).sketch, x.value[k])
+                count_value(&self.column_of(p - 1).sketch, x.value[k], False)
 
     cdef bint settle(
         self, Scales scales, const double* seen, Py_ssize_t label, Vectors vectors

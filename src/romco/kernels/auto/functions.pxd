@@ -46,6 +46,7 @@ cdef class Functions:
     cdef Py_ssize_t n_active       # and how many they are
     cdef Py_ssize_t n_used         # one more than the last function in use; -1: not known
     cdef double wave_scale, cross_scale
+    cdef bint held                 # whether knots stay as they are until shards merge their sketches
 
     cdef inline Sketch* sketch(self, Py_ssize_t k) noexcept nogil:
         return <Sketch*> &self.places[k, self.at]
@@ -67,4 +68,4 @@ cdef class Functions:
 
 cdef double surprise(double sum_, double square) noexcept nogil
 cdef double rank(const double* knots, double value) noexcept nogil
-cdef void count_value(Sketch* s, double value) noexcept nogil
+cdef void count_value(Sketch* s, double value, bint held) noexcept nogil

@@ -6,6 +6,10 @@ DEFINITION_FIELDS: tuple[str, ...]
 MOST_FUNCTIONS: int
 SKETCH_FIELDS: tuple[str, ...]
 
+def merge_sketches(
+    start: NDArray[np.float64], shards: list[NDArray[np.float64]], first: int
+) -> None: ...
+
 class Functions:
     def __init__(
         self,

@@ -21,6 +21,7 @@ All functions are weights of the shared logistic learners, with full covariances
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport M_PI, M_SQRT2, cos, fabs, sqrt
+from romco.kernels.core.dense cimport axpy
 from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
@@ -130,37 +131,37 @@ cdef class Functions:
             k = self.place_of(x, e)
             if not k:
                 continue
-            count_value(self.sketch(k), x.value[e])
+            count_value(self.sketch(k), x.value[e], self.held)
 
     cdef void score(self, double residual) noexcept nogil:
-        """Add the residual of the row that was last read to the sums of all products."""
-        cdef int[CROSSED * ORDERS] base
+        """Add the residual of the row that was last read to the sums of all waves and products."""
         cdef double[CROSSED * ORDERS] value
-        cdef Py_ssize_t e, k, o, i, j, n = 0
+        cdef double[CROSSED * ORDERS] square
+        cdef Py_ssize_t e, k, o, i, n = 0
         cdef double term
-        cdef double* sums
-        cdef double* squares
+        cdef double* wave
         cdef Sketch* s
+        if self.scores.shape[0] == 0:
+            return
         residual = max(-MAX_RESIDUAL, min(MAX_RESIDUAL, residual))
-        for e in range(self.n_listed if self.scores.shape[0] else 0):
+        for i in range(CROSSED * ORDERS):
+            value[i] = square[i] = 0.0
+        for e in range(self.n_listed):
             k = self.listed[e]
-            s = self.sketch(k)
+            s, wave = self.sketch(k), self.wave + k * WAVES
             for o in range(WAVES if s.is_number != 0.0 else 0):
-                term = residual * self.wave[k * WAVES + o]
+                term = residual * wave[o]
                 s.sums[o] += term
                 s.squares[o] += term * term
-            if k > CROSSED:
-                continue
-            for o in range(ORDERS):
-                if self.wave[k * WAVES + o] != 0.0:
-                    base[n], value[n] = <int> ((k - 1) * ORDERS + o), self.wave[k * WAVES + o]
-                    n += 1
-        for i in range(n):
-            sums, squares = &self.scores[base[i], 0], &self.scores[base[i], CROSSED * ORDERS]
-            for j in range(i):
-                term = residual * value[i] * value[j]
-                sums[base[j]] += term
-                squares[base[j]] += term * term
+            for o in range(ORDERS if k <= CROSSED else 0):
+                i = (k - 1) * ORDERS + o
+                value[i], square[i] = wave[o], wave[o] * wave[o]
+                n = max(n, i + 1)
+        for i in range(n):  # each with those before it
+            if value[i] != 0.0:
+                term = residual * value[i]
+                axpy(i, term, value, &self.scores[i, 0])
+                axpy(i, term * term, square, &self.scores[i, CROSSED * ORDERS])
 
     cdef Py_ssize_t free(self) noexcept nogil:
         """A function that is not in use, or -1."""
@@ -225,28 +226,78 @@ cdef double rank(const double* knots, double value) noexcept nogil:
     return (first - 0.5 + (value - knots[first - 1]) / (knots[first] - knots[first - 1])) / KNOTS
 
 
-cdef void count_value(Sketch* s, double value) noexcept nogil:
-    """Count a value of a feature."""
+cdef void count_value(Sketch* s, double value, bint held) noexcept nogil:
+    """Count a value of a feature; while ``held`` knots stay as they are."""
     s.count += 1.0
     if s.wait > 1.0:
         s.wait -= 1.0
+        return
+    if held and s.kept >= KNOTS:
         return
     if not 0.0 <= s.kept < KNOTS:  # a file may lie
         s.kept = 0.0
     s.buffer[<Py_ssize_t> s.kept] = value
     s.kept += 1.0
     s.wait = s.pace
-    if s.kept >= KNOTS:
-        make_knots(s)
+    if s.kept >= KNOTS and not held:
+        make_knots(s, s.buffer)
 
 
-cdef void make_knots(Sketch* s) noexcept nogil:
-    """Make the knots anew from the old ones and the values that were kept."""
+def merge_sketches(double[:, ::1] start not None, list shards not None, Py_ssize_t first):
+    """Merge sketches of shards, in order, into the one that they began with.
+
+    Rows hold a sketch from their column ``first`` on. Values that shards have kept are joined. Once
+    they are enough for knots, these are made anew; the values are the evenly spaced ones of them.
+    """
+    cdef Py_ssize_t i, j, k, n, kept, own_kept
+    cdef double[::1] values = np.empty((1 + len(shards)) * KNOTS)
+    cdef double[KNOTS] spaced
+    cdef const double[:, ::1] rows
+    cdef double before
+    cdef Sketch* s
+    cdef const Sketch* own
+    if start.shape[1] < first + <Py_ssize_t> (sizeof(Sketch) // sizeof(double)):
+        raise ValueError("rows are too short for a sketch")
+    for k in range(start.shape[0]):
+        s = <Sketch*> &start[k, first]
+        before, kept = s.count, kept_values(s)
+        n = kept
+        for i in range(kept):
+            values[i] = s.buffer[i]
+        for rows in shards:
+            if rows.shape[0] != start.shape[0] or rows.shape[1] != start.shape[1]:
+                raise ValueError("sketches of different sizes")
+            own = <const Sketch*> &rows[k, first]
+            s.count += own.count - before
+            s.wait = own.wait
+            own_kept = kept_values(own)
+            for i in range(kept, own_kept):
+                values[n] = own.buffer[i]
+                n += 1
+        if n < KNOTS:
+            for i in range(kept, n):
+                s.buffer[i] = values[i]
+            s.kept = n
+            continue
+        np.asarray(values)[:n].sort()
+        for i in range(KNOTS):
+            j = (2 * i + 1) * n // (2 * KNOTS)
+            spaced[i] = values[j]
+        make_knots(s, spaced)
+
+
+cdef Py_ssize_t kept_values(const Sketch* s) noexcept nogil:
+    """Number of values in the buffer."""
+    return <Py_ssize_t> max(0.0, min(<double> KNOTS, s.kept))
+
+
+cdef void make_knots(Sketch* s, const double* values) noexcept nogil:
+    """Make the knots anew from the old ones and from as many values."""
     cdef double[2 * KNOTS] all_
     cdef Py_ssize_t n = KNOTS, i, k
     cdef double value
     for i in range(KNOTS):
-        all_[i] = s.buffer[i]
+        all_[i] = values[i]
     if s.known != 0.0:
         for i in range(KNOTS):
             all_[KNOTS + i] = s.knots[i]

@@ -30,6 +30,7 @@ cdef class Units:
     cdef int* changed              # which,
     cdef double* ratio             # their old factors by the new ones,
     cdef double* moved             # and by how much their centres moved, in old units
+    cdef bint held                 # whether units stay as they are until shards agree on them
 
     cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
         """Ask for a feature's column."""
@@ -44,6 +45,8 @@ cdef class Units:
     # Others have changed the columns of some features, and the events counted; or anything.
     cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil
     cdef void lose_track(self) noexcept nogil
+    # Find the units of some features anew, from values that several shards have counted.
+    cdef void agree(self, const int[::1] rows) noexcept nogil
     cdef double common(self) noexcept nogil
     cdef double width(self) noexcept nogil
     cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil

@@ -23,7 +23,7 @@ cimport numpy as cnp
 from libc.string cimport memset
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
 from romco.kernels.auto.columns cimport (
-    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, measure, scaled, spreads,
+    FAR, GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, measure, scaled, spreads,
     varies, weigh,
 )
 from romco.kernels.core.dense cimport dot_product
@@ -75,6 +75,9 @@ cdef class Units:
 
     cdef void lose_track(self) noexcept nogil:
         pass
+
+    cdef void agree(self, const int[::1] rows) noexcept nogil:
+        self.n_changes = 0
 
     cdef double common(self) noexcept nogil:
         """The common log size."""
@@ -234,7 +237,7 @@ cdef class Scales(Units):
 
     cdef bint find_common(self) noexcept nogil:
         """Find the common size anew if it is time, and say so."""
-        if not (self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0):
+        if self.held or not (self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0):
             return False
         self.typical[COMMON] = self.median()
         self.typical[DUE] = GROWTH * self.typical[FOUND]
@@ -294,6 +297,7 @@ cdef class SettledScales(Scales):
 
     Answers that are numbers may be nearly exact, so that weights must follow each change of a unit.
     Changes of the last row that was counted are listed. A constant or an indicator is not centred.
+    Shards keep the units that they have until they meet; a new feature is of the common size until then.
     """
 
     def __init__(self, columns, typical):
@@ -310,7 +314,7 @@ cdef class SettledScales(Scales):
         cdef Scaled row = Scales.look(self, x)
         cdef const Column* c
         cdef Py_ssize_t k, n
-        cdef double value, x2 = 0.0
+        cdef double value, x2 = 0.0, size = exp(self.common())
         if self.n_fresh == 0 or not isfinite(row.x2):
             return row
         for k in range(self.n_fresh):
@@ -319,6 +323,8 @@ cdef class SettledScales(Scales):
             value = self.given[n]
             if c.size > 0.0:
                 self.value[n] = scaled(c, value)
+            elif self.held:
+                self.value[n] = exp(-self.common()) * max(-FAR * size, min(FAR * size, value))
             else:
                 self.value[n] = value * factor_of(fabs(value), self.common())
         for n in range(self.n_seen):
@@ -350,6 +356,11 @@ cdef class SettledScales(Scales):
     cdef void settle(self, Column* c, const Column* old, int j) noexcept nogil:
         """Keep the old unit of a feature unless the new one is far off, which is listed."""
         cdef Py_ssize_t k = self.n_changes
+        if self.held:
+            c.centre, c.size, c.factor = old.centre, old.size, old.factor
+            if old.size == 0.0:
+                c.size, c.factor = exp(self.common()), exp(-self.common())
+            return
         if not spreads(c):
             c.centre, c.size = 0.0, sqrt(c.square / c.count)
             c.factor = factor_of(c.size, self.common())
@@ -363,6 +374,27 @@ cdef class SettledScales(Scales):
         if c.centre != 0.0 and not spreads(old):  # constant so far: its weight is part of the intercept
             self.ratio[k], self.moved[k] = 0.0, old.factor * old.total / old.count
         self.n_changes += 1
+
+    cdef void agree(self, const int[::1] rows) noexcept nogil:
+        """Find the units of some features anew, and the common size; changes are listed."""
+        cdef Py_ssize_t i
+        cdef Column* columns = <Column*> &self.columns[0, 0]
+        cdef Column* c
+        self.n_changes, self.held = 0, False
+        for i in range(rows.shape[0]):
+            c = columns + rows[i]
+            self.before[i] = c[0]
+            if c.count > 0.0:
+                measure(c, self.typical[EVENTS])
+                self.list_size(rows[i])
+                self.typical[FOUND] += 1.0
+        self.find_common()
+        for i in range(rows.shape[0]):
+            c = columns + rows[i]
+            if c.count > 0.0:
+                weigh(c, self.common())
+                self.settle(c, self.before + i, rows[i])
+                self.list_size(rows[i])
 
 
 def aligned_zeros(Py_ssize_t n, Py_ssize_t width):
