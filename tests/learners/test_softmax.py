@@ -27,7 +27,7 @@ def stream(n=200, seed=0, classes=K, features=D, weight=False, sparse=0.0):
     [(False, 0.0, False), (True, 0.0, False), (False, 0.6, False), (True, 0.6, True)],
 )
 def test_equals_its_transcription(weight, sparse, known):
-    rounds = stream(weight=weight, sparse=sparse)
+    rounds = stream(n=110, weight=weight, sparse=sparse)
     offset = 2.0 * np.random.default_rng(1).normal(size=(len(rounds), K)) if known else None
     rounds.offset = offset
     twin, expected = reference.Softmax(D, M, K), []
@@ -40,20 +40,49 @@ def test_equals_its_transcription(weight, sparse, known):
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 
 
-def test_centres_end_where_features_become_many(monkeypatch):
-    monkeypatch.setattr(softmax, "NARROW", 4)
-    rounds = stream(n=80)
-    rounds.x[:40, 4:] = 0.0
-    twin, expected = reference.Softmax(D, M, K, narrow=4), []
-    twin.centres = reference.Centres(K, D)
-    for e in range(40):
-        expected.append(twin.predict(rounds.task[e], rounds.x[e]))
-        twin.update(rounds.task[e], rounds.x[e], rounds.y[e])
+def test_columns_end_where_too_many_features_are_frequent():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(520, 140)), rng.integers(3, size=520).astype(float)
+    x[:, 0] += 2.0 * y
+    rounds = romco.Rounds(np.zeros(520, int), x, y, np.arange(521))
+    learner = AutoSoftmax(140, 1, n_classes=3)
+    learner.replay(rounds[:200])
+    assert learner.arrays()["columns"].any()
+    scores = learner.replay(rounds[200:])
+    assert not learner.arrays()["columns"].any()
+    assert np.mean(scores[-200:].argmax(axis=1) != y[-200:]) < 0.5
+
+
+def test_a_missing_number_tells_nothing():
+    """Of a feature that nearly all events have; one that is often absent is then zero."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=600)
+    x = rng.normal(size=(600, D)) + 10.0
+    x[:, 0] += 2.0 * y
+    rounds = romco.Rounds(np.zeros(600, int), csr_array(x), y.astype(float), np.arange(601))
+    learner = AutoSoftmax(D, 1, n_classes=3)
+    learner.replay(rounds)
+    missing = csr_array(
+        (x[:300, 1:].ravel(), np.tile(np.arange(1, D), 300), np.arange(0, 300 * D - 299, D - 1)),
+        shape=(300, D),
+    )
+    scores = learner.predict(romco.Round(np.zeros(300, int), missing, np.empty(0)))
+    assert np.exp(scores).max(axis=1).mean() < 0.6
+    assert np.ptp(np.exp(scores).mean(axis=0)) < 0.3
+
+
+def test_growing_beyond_what_a_discriminant_may_cost(monkeypatch):
+    rounds = stream(n=200)
     learner = AutoSoftmax(D, M, n_classes=K)
-    np.testing.assert_allclose(learner.replay(rounds[:40]), expected, rtol=1e-7, atol=1e-8)
-    before = learner.arrays()["centres"].copy()
-    learner.replay(rounds[40:])
-    np.testing.assert_array_equal(learner.arrays()["centres"], before)
+    learner.replay(rounds)
+    monkeypatch.setattr(softmax, "LINE_NUMBERS", 20 * D * D)
+    learner.make_classes(24)
+    assert learner.arrays()["class_scatter"].size == 0
+    scores = learner.replay(rounds)
+    assert np.mean(scores.argmax(axis=1) != rounds.y) < 0.4
+    again = AutoSoftmax(D, M, n_classes=24)
+    again.load(learner.arrays())
+    np.testing.assert_array_equal(again.predict(rounds.events), learner.predict(rounds.events))
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -161,6 +190,12 @@ def test_forgetting_a_task():
     learner.forget_task(1)
     arrays = learner.arrays()
     assert not arrays["softmax_counts"][1].any()
+    assert not arrays["softmax_groups"][1].any()
+    np.testing.assert_allclose(arrays["softmax_seen"], arrays["softmax_counts"].sum(axis=0))
+    lines = arrays["softmax_columns"][:, 1] == 0.0
+    lines &= arrays["softmax_columns"][:, 0] != 0.0
+    sums = arrays["softmax_groups"].sum(axis=0)
+    np.testing.assert_allclose(arrays["softmax_sums"][:, lines], sums[:, : lines.sum()], atol=1e-9)
     assert not arrays["softmax_own_level"][1].any()
     assert not arrays["softmax_personal"][1].any()
     assert arrays["softmax_personal"][0].any()
@@ -194,6 +229,16 @@ def test_bad_states_and_answers_are_refused():
     bad["personal"][0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         learner.load(bad)
+    learner.replay(stream())
+    for row, column, value in ((0, 0, D + 1.0), (0, 0, 1.5), (1, 0, 1.0), (0, 1, 7.0), (2, 0, 0.0)):
+        bad = {name: array.copy() for name, array in learner.arrays().items()}
+        bad["columns"][row, column] = value
+        with pytest.raises(ValueError, match="'columns' holds columns of no feature"):
+            AutoSoftmax(D, M, n_classes=K).load(bad)
+    bad = learner.arrays() | {"groups": np.zeros((M, K, D + 1))}
+    with pytest.raises(ValueError, match="'groups'"):
+        AutoSoftmax(D, M, n_classes=K).load(bad)
+    learner = AutoSoftmax(D, M, n_classes=K)
     with pytest.raises(ValueError, match="romco-auto only"):
         romco.learner("classes", D, M, inner="pa-unique", form="softmax")
     with pytest.raises(ValueError, match="10000 classes: romco-auto tells at most 1000 apart"):

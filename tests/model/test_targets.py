@@ -40,7 +40,7 @@ def test_a_model_goes_on_past_thirty_classes(tmp_path):
     model = romco.Model(target="classes")
     for x, y, task in zip(rows, labels, USERS[:300], strict=True):
         model.learn_one(x, y, task)
-    assert len(model.engine.learner.pairs()) == 435
+    assert model.engine.learner.form == "softmax"
     assert len(model.classes) > 30
     chances = model.engine.probabilities(Rows(rows[:9], USERS[:9]))
     np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-9)

@@ -1,10 +1,14 @@
 """All classes at once, as the description reads: dense NumPy, one event at a time."""
 
 import numpy as np
+from scipy.stats import norm
 
+from tests.reference.functions import Sketch
 from tests.reference.scales import Scales
 
-APART, RATE = 0.3, 3e-4
+APART, RATE, COLUMNS = 1.0, 3e-4, 128
+QUANTILES = norm.ppf(np.clip(np.arange(65), 1, 63) / 64)
+VARIANCES = np.array([1, 1, 1, 0.01, 0.01, 1, 1])
 
 
 def log_softmax(z):
@@ -25,70 +29,191 @@ class Vectors:
         self.S = np.where(moves[:, None] & (x != 0), left, self.S)
 
 
-class Centres:
-    """Discriminants from the scatter itself, inverted anew for each event."""
+class Discriminant:
+    """Columns of frequent features, and Student's t about the means of classes."""
 
-    def __init__(self, K, d):
-        self.centre, self.scatter, self.events = np.zeros((K, d)), 5.0 * np.eye(d), 5.0
+    def __init__(self, K, d, m, most=COLUMNS):
+        n = min(most, 4 * d)
+        self.K, self.d, self.most, self.room = K, d, most, n
+        self.columns, self.sketches, self.closed = [], {}, False
+        self.events, self.renewal, self.solution = 0.0, 8.0, 0.0
+        self.sums, self.own = np.zeros((K, n)), np.zeros((m, K, n))
+        self.scatter, self.class_scatter = np.zeros((n, n)), np.zeros((K, n, n))
+        self.centre, self.factor = np.zeros(n), np.eye(n)
+        self.solved, self.class_covariance = np.zeros(K), {}
 
-    def say(self, x, n, width):
-        off = x - self.centre
-        far = self.events * (off * np.linalg.solve(self.scatter, off.T).T).sum(axis=1)
-        s = 1 + 1 / (n + 0.1)
-        z = -(self.events + width) / 2 * np.log(1 + far / (self.events * s)) - width / 2 * np.log(s)
-        return np.maximum(z - z.max(), -15)
+    def lines(self):
+        return [c for c, (_, order) in enumerate(self.columns) if order == 0]
 
-    def learn(self, x, y, n, h):
-        off = x - self.centre[y]
-        self.centre[y] += h / (n + 0.1 + h) * off
-        if n > 0:
-            self.scatter += h * n / (n + h) * np.outer(off, off)
+    def values(self, x, row):
+        """Columns of a dense row, given as it is and in units."""
+        u = np.zeros(len(self.columns))
+        for c, (j, order) in enumerate(self.columns):
+            if not self.sketches[j].is_number():
+                u[c] = np.clip(row[j], -8, 8) if order == 0 else 0.0
+                continue
+            rank = self.sketches[j].rank(x[j])
+            u[c] = np.interp(rank, np.arange(65) / 64, QUANTILES)
+            if order:
+                u[c] = np.sqrt(2) * np.cos(np.pi * order * rank) / order
+        return u
+
+    def compose(self, u, row):
+        """Decorrelated columns, then the other features."""
+        n, rest = len(u), row.copy()
+        rest[[j for j, order in self.columns if order == 0]] = 0.0
+        z = np.zeros(COLUMNS)
+        z[:n] = np.linalg.solve(self.factor[:n, :n].T, u - self.centre[:n])
+        return np.append(z, rest)
+
+    def mean(self, i, k, counts, n):
+        at = self.lines()
+        common = self.sums[k, at] / (n[k] + 0.1)
+        return (self.own[i, k, at] + 3 * common) / (counts[k] + 3)
+
+    def score(self, i, u, counts, n):
+        at = self.lines()
+        found = np.zeros((2, self.K))
+        if not at or not self.solution:
+            return found
+        for k in range(self.K):
+            off, s = u[at] - self.mean(i, k, counts, n), 1 + 1 / (counts[k] + 3) + 1 / (n[k] + 0.1)
+            own = self.class_covariance.get(k, self.covariance)
+            kinds = (self.covariance, self.events + 5, 0), (own, self.solved[k] + len(at) + 1, 1)
+            for C, f, quadratic in kinds:
+                far = off @ np.linalg.solve(C, off) / s
+                z = -(f + len(at)) / 2 * np.log(1 + far / f) - len(at) / 2 * np.log(s)
+                found[quadratic, k] = z - quadratic * np.linalg.slogdet(C)[1] / 2
+        return np.maximum(found - found.max(axis=1, keepdims=True), -30)
+
+    def learn(self, i, u, y, h, counts, n):
+        c, at = len(u), self.lines()
+        if not c:
+            return
+        off = u - self.sums[y, :c] / (n[y] + 0.1)
+        off[at] = u[at] - self.mean(i, y, counts, n)
+        share = h * (counts[y] + 3) / (counts[y] + 3 + h)
+        if n[y] > 0:
+            self.scatter[:c, :c] += share * np.outer(off, off)
+            self.class_scatter[y][np.ix_(at, at)] += share * np.outer(off[at], off[at])
             self.events += h
+        self.sums[y, :c] += h * u
+        self.own[i, y, at] += h * u[at]
+
+    def count(self, x):
+        for j in self.sketches:
+            if x[j] != 0:
+                self.sketches[j].add(x[j])
+
+    def settle(self, events, present, y, n):
+        """Return how weights and intercepts change, or None."""
+        if self.closed:
+            return None
+        change = None
+        if events >= self.renewal:
+            self.choose(present >= 0.1 * events, events, n)
+            change = self.decorrelate(n)
+            self.renewal = 2 * events
+        at = self.lines()
+        if at and (change is not None or events >= self.solution):
+            self.covariance = self.covariance_of(at)
+            self.solution = 1.1 * events
+        if at and n[y] >= 1.25 * self.solved[y]:
+            prior = len(at) + 1
+            own = self.class_scatter[y][np.ix_(at, at)] + prior * self.covariance_of(at)
+            self.class_covariance[y], self.solved[y] = own / (n[y] + prior), n[y]
+        return change
+
+    def covariance_of(self, at):
+        n = len(at)
+        return (self.scatter[np.ix_(at, at)] + 5 * np.eye(n)) / (self.events + 5) + 0.1 * np.eye(n)
+
+    def choose(self, frequent, events, n):
+        before = list(self.columns)
+        for j in np.flatnonzero(frequent):
+            if (j, 0) in self.columns:
+                continue
+            if len(self.lines()) == self.most:
+                if events >= 256:
+                    self.columns, self.sketches, self.closed = [], {}, True
+                return
+            if len(self.columns) == self.room:
+                return
+            self.join(j, 0, n)
+        for order in (2, 3, 4):
+            for j, line in before:
+                new = line == 0 and self.sketches[j].is_number() and (j, order) not in self.columns
+                if new and len(self.columns) < self.room:
+                    self.join(j, order, n)
+
+    def join(self, j, order, n):
+        c = len(self.columns)
+        self.columns.append((j, order))
+        self.scatter[c, c] = self.events / max(order, 1) ** 2
+        if order == 0:
+            self.sketches[j] = Sketch()
+            self.class_covariance, self.solved[:] = {}, 0
+            self.class_scatter[:, c, c] = n
+
+    def decorrelate(self, n):
+        c = len(self.columns)
+        prior = c + 5
+        S = (self.scatter[:c, :c] + prior * np.eye(c)) / (self.events + prior) + 0.1 * np.eye(c)
+        old, self.factor[:c, :c] = self.factor[:c, :c].copy(), np.linalg.cholesky(S).T
+        centre = self.sums[:, :c].sum(axis=0) / (1 + n.sum())
+        way = np.linalg.solve(old.T, centre - self.centre[:c])
+        self.centre[:c] = centre
+        return self.factor[:c, :c] @ np.linalg.inv(old), way
 
 
 class Softmax:
-    def __init__(self, d, m, K, narrow=64):
-        self.d, self.K, self.narrow, self.width = d, K, narrow, 0
-        self.soft, self.margin, self.together = (Vectors(K, d) for _ in range(3))
-        self.apart = [Vectors(K, d, APART) for _ in range(m)]
-        self.centres = Centres(K, d)
+    def __init__(self, d, m, K, most=COLUMNS):
+        self.d, self.K = d, K
+        self.soft, self.margin, self.together = (Vectors(K, COLUMNS + d) for _ in range(3))
+        self.apart = [Vectors(K, COLUMNS + d, APART) for _ in range(m)]
+        self.discriminant = Discriminant(K, d, m, most)
         self.counts, self.scales = np.zeros((m, K)), Scales(d)
+        self.present, self.seen = np.zeros(d), 0
         self.log_squares, self.events = 0.0, 0.0
-        self.weight, self.S = np.array([0.3, 1, 2, 0.3, 0.3, 0.3]), np.eye(6)
+        self.weight, self.S = np.array([0.3, 1, 2, 0, 0, 0.3, 0.3]), np.diag(VARIANCES)
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.events) if self.events else 1.0
 
-    def voices(self, i, row, width, offset=None):
-        x = np.append(self.unit() * row, 1.0)
-        both = self.together, self.apart[i]
-        v = [vectors.S @ x**2 for vectors in (self.soft, self.margin)]
-        v.append(sum(vectors.S @ x**2 for vectors in both))
-        m = [self.soft.w @ x, self.margin.w @ x, sum(vectors.w @ x for vectors in both)]
+    def voices(self, i, u, composed, offset=None):
+        x = np.append(self.unit() * composed, 1.0)
+        own = x.copy()  # tasks have no waves
+        own[[c for c, (_, order) in enumerate(self.discriminant.columns) if order]] = 0.0
+        v = [vectors.S @ x**2 for vectors in (self.soft, self.margin, self.together)]
+        m = [vectors.w @ x for vectors in (self.soft, self.margin, self.together)]
+        v[2], m[2] = v[2] + self.apart[i].S @ own**2, m[2] + self.apart[i].w @ own
         n = self.counts.sum(axis=0)
-        near = width <= self.narrow
-        centres = self.centres.say(row, n, width) if near else np.zeros(self.K)
         usual = np.log(self.counts[i] + 5 * (n + 1) / (n.sum() + self.K))
         soft = m[0] / np.sqrt(1 + np.pi * v[0] / 8)
         said = np.clip([soft, m[1], m[2]], -50, 50)
-        z = np.array([*said, centres, usual, np.log(n + 1)])
+        densities = self.discriminant.score(i, u, self.counts[i], n)
+        z = np.array([*said, *densities, usual, np.log(n + 1)])
         z[3:] = z[3:] if offset is None else 0.0
-        return x, m, v, z
+        return x, own, m, v, z
 
     def predict(self, i, x, offset=None):
-        z = self.voices(i, self.scales.look(x), self.width, offset)[3]
+        row = self.scales.look(x)
+        u = self.discriminant.values(x, row)
+        z = self.voices(i, u, self.discriminant.compose(u, row), offset)[4]
         return log_softmax(self.weight @ z + (0.0 if offset is None else offset))
 
     def update(self, i, x, y, h=1.0, offset=None):
         if h == 0:
             return
         y, row = int(y), self.scales.count(x)
-        self.width = max(self.width, np.flatnonzero(x).max(initial=-1) + 1)
+        self.present, self.seen = self.present + (x != 0), self.seen + 1
+        u = self.discriminant.values(x, row)
+        composed, given = self.discriminant.compose(u, row), x
         first = self.events == 0
         if first:
-            self.measure(row, h)
-        n = self.counts[:, y].sum()
-        x, m, v, z = self.voices(i, row, self.width, offset)
+            self.measure(composed, h)
+        unit = self.unit()
+        x, own, m, v, z = self.voices(i, u, composed, offset)
         true, known = np.arange(self.K) == y, np.zeros(self.K) if offset is None else offset
         hinge = 2 * (np.exp(log_softmax(known)) - 1 / self.K)
         self.judge(z, true, h, known)
@@ -99,17 +224,29 @@ class Softmax:
         )
         side = np.where(true, 1.0, -1.0)
         for c, r, vectors, rate in (
-            (1, 0.3, [self.margin], 0.0),
-            (2, 1.0, [self.together, self.apart[i]], h * RATE),
+            (1, 0.3, [(self.margin, x)], 0.0),
+            (2, 1.0, [(self.together, x), (self.apart[i], own)], h * RATE),
         ):
             loss, b = 1 - side * (m[c] + hinge), 1 / (v[c] + r / h)
-            for each in vectors:
-                each.step(x, b * loss * side, b, loss > 0, rate)
-        if self.width <= self.narrow:
-            self.centres.learn(row, y, n, h)
+            for each, entries in vectors:
+                each.step(entries, b * loss * side, b, loss > 0, rate)
+        self.discriminant.learn(i, u, y, h, self.counts[i], self.counts.sum(axis=0))
+        self.discriminant.count(given)
         self.counts[i, y] += h
         if not first:
-            self.measure(row, h)
+            self.measure(composed, h)
+        n = self.counts.sum(axis=0)
+        change = self.discriminant.settle(self.seen, self.present, y, n)
+        if change is not None:
+            for vectors in (self.soft, self.margin, self.together, *self.apart):
+                self.rotate(vectors, unit, *change)
+
+    def rotate(self, vectors, unit, M, way):
+        c = len(way)
+        vectors.w[:, -1] += unit * vectors.w[:, :c] @ way
+        vectors.w[:, :c] = vectors.w[:, :c] @ M.T
+        more = (1 / vectors.S[:, :c] - 1 / vectors.prior) / np.diag(M) ** 2
+        vectors.S[:, :c] = 1 / (1 / vectors.prior + more)
 
     def measure(self, row, h):
         if row @ row > 0:
@@ -125,5 +262,5 @@ class Softmax:
         self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
         self.weight = self.weight + h * self.S @ (z @ (true - p))
         left = np.diag(self.S)
-        more = np.where(left < 1, np.minimum(left + h * 3e-5, 1) - left, 0.0)
+        more = np.where(left < VARIANCES, np.minimum(left + h * 3e-5, VARIANCES) - left, 0.0)
         self.S = self.S + np.diag(more)

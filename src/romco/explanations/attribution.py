@@ -14,6 +14,7 @@ from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
+from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
 from romco.model.body import as_round, predict
 from romco.model.features import Matrix, Sparse, count_rows
@@ -239,37 +240,54 @@ def _of_classes(
 ) -> tuple[Any, Parts]:
     """Log-odds of a label against the rest.
 
-    Where one learner has all classes, features have their parts in its scores; what pairs of
-    classes change in these is in the rest. Else from the margins of the inner learners of pairs.
+    Where one learner has all classes, features have their parts in its scores. Else their parts are
+    those in the margins of the inner learners; where both are stacked, weighted sums of both.
     """
     if len(model.classes) < 2:
         raise ValueError("the model knows fewer than two labels: learn another one first")
-    at_once = learner.at_once()
     scores = explained.margins(learner, rows)[0]
     products: Counter[tuple[int, int]] = Counter()
     target = model.engine.target
     if label is None:
         (label,) = target.labels_of(scores[None])
     at = int(target.number_of(label))
+    at_once, stacked = learner.at_once(), learner.stacked()
     if at_once is not None:
-        round = as_round(at_once, rows, np.array([explained.number]))
-        features, *sums, _ = at_once.additions(round)
-        shares = shares_of_classes(scores, at)
-        where = (np.zeros(len(features), dtype=np.int64), features)
-        shape = (1, at_once.n_features)
-        shared, personal = (csr_array((part @ shares, where), shape=shape) for part in sums)
+        sums = _parts_at_once(at_once, rows, explained, shares_of_classes(scores, at))
     else:
-        each = [attribute(member, rows, explained) for member in learner.members()]
-        arrays = learner.arrays()
-        factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
-        odds = factors * [parts.margin for parts in each]
-        shares = shares_of_pairs(learner, odds, at) * factors
-        weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
-        _, *both, found = zip(*weighted, strict=True)
-        shared, personal = (sum(parts[1:], parts[0]) for parts in both)
-        for one in found:
-            products.update(one)
+        *sums, products = _parts_by_pairs(learner, rows, explained, at)
+    if stacked is not None:
+        many, by_pairs, share = stacked
+        more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
+        sums = [by_pairs * one + share * other for one, other in zip(sums, more, strict=True)]
+        products = Counter({pair: by_pairs * part for pair, part in products.items()})
+    shared, personal = sums
     return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal, products)
+
+
+def _parts_at_once(
+    at_once: AutoSoftmax, rows: Matrix, explained: ExplainedTask, shares: Floats
+) -> list[Any]:
+    """Shared and personal parts (1, d) of features in the scores of all classes."""
+    round = as_round(at_once, rows, np.array([explained.number]))
+    features, *sums, _ = at_once.additions(round)
+    where = (np.zeros(len(features), dtype=np.int64), features)
+    return [csr_array((part @ shares, where), shape=(1, at_once.n_features)) for part in sums]
+
+
+def _parts_by_pairs(learner: Classes, rows: Matrix, explained: ExplainedTask, at: int) -> list[Any]:
+    """Shared and personal parts (1, d) of features in the log-odds of a class, and of products."""
+    each = [attribute(member, rows, explained) for member in learner.members()]
+    arrays = learner.arrays()
+    factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
+    odds = factors * [parts.margin for parts in each]
+    shares = shares_of_pairs(learner, odds, at) * factors
+    weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
+    _, *both, found = zip(*weighted, strict=True)
+    products: Counter[tuple[int, int]] = Counter()
+    for one in found:
+        products.update(one)
+    return [*(sum(parts[1:], parts[0]) for parts in both), products]
 
 
 def odds_against_rest(scores: Floats, label: int) -> float:

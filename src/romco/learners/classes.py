@@ -62,11 +62,6 @@ class ClassUnits:
             copy_arrays(self._held, old)
             self.measured.know(*self._held.values())
 
-    def forget_class(self, label: int) -> None:
-        """Forget where a class lies."""
-        self.arrays["class_sums"][:, label] = 0.0
-        self.arrays["class_events"][label] = 0.0
-
     def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
         assert isinstance(learner, Auto)
@@ -74,10 +69,10 @@ class ClassUnits:
         self.given += 1
 
 
-MAX_IN_PAIRS = 30  # classes; there are 435 pairs of them
-SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
-STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
-STACKING_VARIANCE = 0.3  # and their variance,
+MAX_IN_PAIRS = 10  # classes that are learned by pairs unless these were asked for,
+MAX_BY_HAND = 30  # and if they were; there are 435 pairs of them
+STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs and of the softmax,
+STACKING_VARIANCES = (0.3, 0.3)  # and their variances,
 STACKING_RENEWAL = 1e-5  # to which each event adds this
 MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
@@ -103,14 +98,12 @@ class Classes(CompiledLearner):
     common share; the factor is of what inner learners add to them.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
-    it learns all classes at once. Unless a form is given, it learns beside the pairs from the 20th
-    class on. Beyond 30 classes only the most frequent 30 have pairs. The softmax says which of
-    them are likely, up to twelve, and their pairs share out the probability that it gives to
-    these together. A conditional logit weighs that result against the softmax alone.
+    it learns all classes at once. Unless a form is given, ``romco-auto`` has both for three to ten
+    classes, and a conditional logit weighs their scores. For more it has the softmax alone.
 
-    Cost: an event is learned by K - 1 inner learners (rest: K; beyond 30 classes: up to 11 and the
-    softmax). A prediction asks the pairs of the likeliest class and of those that come near it,
-    and the sum above is over these; one against the rest asks all.
+    Cost: an event is learned by K - 1 inner learners (rest: K) and the softmax. A prediction asks
+    the pairs of the likeliest class and of those that come near it, and the sum above is over
+    these; one against the rest asks all.
 
     >>> import romco
     >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
@@ -142,10 +135,8 @@ class Classes(CompiledLearner):
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0, 0.0])
         self._units: ClassUnits | None = None  # of features, if pairs have them in common
-        self._many: AutoSoftmax | None = None  # of all classes, from the 20th on
-        self._slots = np.array([[0, 1], [0, 0]])  # (2, K): slot of a class or -1, events since
+        self._many: AutoSoftmax | None = None  # of all classes, from the third on
         self._stacking: Arrays = {}
-        self._handles: list[Member] = []
         self.inner_version = self._members[0].version
         self.supports_sample_weight = self._members[0].supports_sample_weight
         self.one_pass = self._members[0].one_pass
@@ -155,7 +146,7 @@ class Classes(CompiledLearner):
     # Classes
 
     def check_classes(self, n: int) -> None:
-        limit = MAX_IN_PAIRS if self._asked == "pairs" else MAX_CLASSES
+        limit = MAX_BY_HAND if self._asked == "pairs" else MAX_CLASSES
         if n > limit:
             by = FORM_TEXTS[self._asked or ("softmax" if self.form == "pairs" else self.form)]
             raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
@@ -163,10 +154,11 @@ class Classes(CompiledLearner):
     def make_classes(self, n: int) -> None:
         self.check_classes(n)
         self._make_softmax(n)
-        if self._asked == "softmax":
-            self.form, self._members, self._scales = "softmax", [], []
+        if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
+            self.form, self._members, self._scales, self._units = "softmax", [], [], None
         elif self.form == "pairs":
-            self._add_slots(n)
+            self._members += [self._new() for k in range(self.answers, n) for _ in range(k)]
+            self._scales += [np.array([0.0, 1.0]) for _ in self._members[len(self._scales) :]]
         for k in range(self.answers, n if self.form == "rest" else 0):
             if k == 2:  # "1, not 0" is all it took with two classes
                 twin = self._new()
@@ -182,7 +174,7 @@ class Classes(CompiledLearner):
 
     def with_classes(self, n: int) -> "Classes":
         """A copy with n classes; pairs share the learners that know nothing of the new ones."""
-        if self.form != "pairs":
+        if self.form == "rest":
             new = learner(self.name, self.n_features, self.n_tasks, **self.parameters)
             assert isinstance(new, Classes)
             new.load(self.arrays())
@@ -190,37 +182,8 @@ class Classes(CompiledLearner):
             new = copy(self)
             new._many, new._units = copy(self._many), copy(self._units)
             new._members, new._scales = list(self._members), list(self._scales)
-            new._handles = list(self._handles)
         new.make_classes(n)
         return new
-
-    def _add_slots(self, n: int) -> None:
-        """Give slots to new classes, and learners to their pairs, as long as there are any."""
-        slots = np.zeros((2, max(n, self.answers)), dtype=np.int64)
-        slots[0] = -1
-        slots[:, : self._slots.shape[1]] = self._slots
-        for k in range(self._slots.shape[1], n):
-            used = int((slots[0] >= 0).sum())
-            if used < MAX_IN_PAIRS:
-                slots[0, k] = used
-                self._members += [self._new() for _ in range(used)]
-                self._scales += [np.array([0.0, 1.0]) for _ in range(used)]
-        self._slots = slots
-
-    def _replace(self, label: int, rarest: int) -> None:
-        """Give the slot of a rare class to one that has become frequent."""
-        slot = int(self._slots[0, rarest])
-        self._slots[:, rarest], self._slots[:, label] = (-1, 0), (slot, 0)
-        pairs = [(low, high) for high in range(MAX_IN_PAIRS) for low in range(high)]
-        classes = self.pairs()
-        for n, (low, high) in enumerate(pairs):
-            if slot in (low, high):
-                self._members[n], self._scales[n][:] = self._new(), (0.0, 1.0)
-                if self._units is not None:
-                    self._units.give(self._members[n], low, high)
-                self._handles[n].restart(self._members[n].kernel, *classes[n])
-        if self._units is not None:
-            self._units.forget_class(slot)
 
     def _measure_together(self) -> None:
         """Let pairs of more than two classes measure features once for all, where they can."""
@@ -230,28 +193,33 @@ class Classes(CompiledLearner):
             return
         if self._units is None:
             self._units = ClassUnits(self._members[0].own_units())
-        used = int((self._slots[0] >= 0).sum())
-        self._units.make_classes(used)
-        pairs = [(low, high) for high in range(used) for low in range(high)]
+        self._units.make_classes(self.answers)
         given = self._units.given
-        for pair, member in zip(pairs[given:], self._members[given:], strict=True):
+        for pair, member in zip(self.pairs()[given:], self._members[given:], strict=True):
             self._units.give(member, *pair)
 
     def _make_softmax(self, n: int) -> None:
-        """Let the learner of all classes begin where it will be needed."""
-        soon = self._asked is None and self.form == "pairs" and n >= SOFTMAX_CLASSES
+        """Let the learner of all classes begin where it is needed."""
+        beside = self._asked is None and self.form == "pairs" and n > 2
         if self._many is not None:
             self._many.make_classes(n)
-        elif self._asked == "softmax" or soon:
+        elif self._asked == "softmax" or beside:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
             self._stacking = {
-                "judge_weight": np.array(STACKING_WEIGHTS),
-                "judge_covariance": STACKING_VARIANCE * np.eye(2),
+                "stacking_weight": np.array(STACKING_WEIGHTS),
+                "stacking_covariance": np.diag(STACKING_VARIANCES),
             }
 
     def at_once(self) -> AutoSoftmax | None:
-        """The learner of all classes at once, where not all pairs are learned; else None."""
-        return self._many if self.form == "softmax" or self.answers > MAX_IN_PAIRS else None
+        """The learner of all classes at once, where there are no pairs; else None."""
+        return self._many if self.form == "softmax" else None
+
+    def stacked(self) -> tuple[AutoSoftmax, float, float] | None:
+        """The learner of all classes beside the pairs, and the weights of the pairs and of it."""
+        if self._many is None or self.form != "pairs":
+            return None
+        by_pairs, at_once = self._stacking["stacking_weight"].tolist()
+        return self._many, by_pairs, at_once
 
     def pairs(self) -> list[tuple[int, int]]:
         """Classes (-1, +1) of each inner learner; -1 as a class is all others."""
@@ -260,8 +228,7 @@ class Classes(CompiledLearner):
         if self.answers == 2:
             return [(0, 1)]
         if self.form == "pairs":
-            where = {int(slot): k for k, slot in enumerate(self._slots[0].tolist()) if slot >= 0}
-            return [(where[low], where[high]) for high in range(len(where)) for low in range(high)]
+            return [(low, high) for high in range(self.answers) for low in range(high)]
         return [(0, -1), *((-1, k) for k in range(1, self.answers))]
 
     def members(self) -> list[CompiledLearner]:
@@ -283,7 +250,12 @@ class Classes(CompiledLearner):
                 if label >= 0:
                     total[:, :, label] += sign * w
                     times[label] += 1.0
-        return total / times
+        total /= times
+        stacked = self.stacked()
+        if stacked is None:
+            return total
+        many, by_pairs, share = stacked
+        return np.asarray(by_pairs * total + share * many.weights())
 
     def arrays(self) -> Arrays:
         arrays: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
@@ -291,7 +263,6 @@ class Classes(CompiledLearner):
         if self._units is not None:
             arrays |= self._units.arrays
         if self.form == "pairs":
-            arrays["slots"] = self._slots
             arrays |= self._stacking
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in member.arrays().items()}
@@ -324,12 +295,12 @@ class Classes(CompiledLearner):
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         fresh._power[:] = arrays.get("power", fresh._power)
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
-        if fresh._many is not None and (many or fresh.form == "softmax"):
+        if fresh._many is not None:
             fresh._many.load(many)
         if fresh.form == "pairs":
-            kept = {"slots": fresh._slots, **fresh._stacking}
+            kept = fresh._stacking
             copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
-        fresh.name, fresh.parameters, fresh._handles = self.name, self.parameters, []
+        fresh.name, fresh.parameters = self.name, self.parameters
         vars(self).update(vars(fresh))
         self._link()
 
@@ -357,7 +328,7 @@ class Classes(CompiledLearner):
     # New tasks: as the inner learners have it
 
     def common(self, started: Started) -> Newcomer | None:
-        if self.at_once() is not None:
+        if self._many is not None:
             return None
         weights = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
         known = [one for one in weights if one is not None]
@@ -386,31 +357,21 @@ class Classes(CompiledLearner):
         if self._many is not None and self.form == "softmax":
             self.kernel = self._many.kernel
             return
-        parts = list(zip(self.pairs(), self._members, self._scales, strict=True))
-        if not self._has_very_many() or len(self._handles) != len(parts):
-            self._handles = [Member(one.kernel, scale, *pair) for pair, one, scale in parts]
+        parts = zip(self.pairs(), self._members, self._scales, strict=True)
+        handles = [Member(one.kernel, scale, *pair) for pair, one, scale in parts]
         if self.form != "pairs" and self.answers > 2:
-            self.kernel = RestKernel(self._handles, self.answers, self._power)
+            self.kernel = RestKernel(handles, self.answers, self._power)
             return
         measured = None if self._units is None else self._units.measured
         if self._many is None:
-            self.kernel = PairsKernel(self._handles, self.answers, self._power, measured=measured)
+            self.kernel = PairsKernel(handles, self.answers, self._power, measured)
             return
         weight, covariance = self._stacking.values()
+        variances = np.array(STACKING_VARIANCES)
+        stacking = ConditionalLogit(weight, covariance, variances, STACKING_RENEWAL)
         self.kernel = PairsKernel(
-            self._handles,
-            self.answers,
-            self._power,
-            self._many.kernel,
-            measured,
-            ConditionalLogit(weight, covariance, STACKING_VARIANCE, STACKING_RENEWAL),
-            self._slots,
-            self._many.class_events,
-            self._replace,
+            handles, self.answers, self._power, measured, self._many.kernel, stacking
         )
-
-    def _has_very_many(self) -> bool:
-        return self.form == "pairs" and self.answers > MAX_IN_PAIRS
 
 
 class _Newcomer(NamedTuple):

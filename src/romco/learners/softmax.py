@@ -5,7 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.centres import Centres
+from romco.kernels.auto.discriminant import (
+    COLUMN_FIELDS,
+    MOST_COLUMNS,
+    PROGRESS_FIELDS,
+    WAVE_ORDERS,
+    Discriminant,
+)
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
@@ -16,34 +22,47 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs, in the order of the class,
-DOUBT = 1.0  # and their variance,
+TRUST = (
+    0.3,
+    1.0,
+    2.0,
+    0.0,
+    0.0,
+    0.3,
+    0.3,
+)  # prior weights of the inputs, in the order of the class,
+DOUBT = (1.0, 1.0, 1.0, 0.01, 0.01, 1.0, 1.0)  # and their variances,
 RENEWAL = 3e-5  # to which each event adds this
-NARROW = 64  # features up to which centres are known
+LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is a discriminant
+GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
-SCATTER_PRIOR_EVENTS = 5.0  # events whose scatter is taken for granted,
-CENTRE_PRIOR_EVENTS = 0.1  # and by which a class lies in the middle, as the kernel has it
+MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk, as the kernel has it,
+CLASS_PRIOR_EVENTS = 0.1  # and by which that of a class lies at the origin,
+PRIOR_EVENTS = 5.0  # and events of variance 1 in the common covariance
 SHARED, OWN = 6, 2  # numbers of a class in each store
-STORES = ("shared", "personal")
+STORES = ("shared", "personal", "groups")
+BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
+OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
 
 
 class AutoSoftmax(CompiledLearner):
-    r"""Softmax over many classes from six models and a conditional logit; no parameters.
+    r"""Softmax over many classes from seven models and a conditional logit; no parameters.
 
     Three inputs have a vector for each class: *softmax* on the multinomial logistic loss,
     *margin* on the squared hinge loss of a class against the rest, and *together* the same by a
-    shared and a personal vector, which forgets slowly. *Centres* knows where each class lies and
-    how events scatter about it, of up to 64 features: of a new class it knows most after one
-    event. *Usual* and *common* are how often the task, and all tasks, had the class. Stacking is a
-    conditional logit with one weight per input for all classes and tasks,
+    shared and a personal vector, which forgets slowly. *Linear* and *quadratic* are discriminants:
+    the task's own means of a class, shrunk to those of the class, and one covariance for all
+    classes or one of each. *Usual* and *common* are how often the task, and all tasks, had the
+    class. Stacking is a conditional logit with one weight per input for all classes and tasks,
 
     .. math:: p_k \propto \exp \sum_j w_j z_{jk}
 
-    Features are measured in units of their own, as by ``romco-auto``. Answers are 0, 1, ..., scores
-    (n, K) log-probabilities.
+    Up to 128 frequent features are columns: numbers become normal scores and waves of their ranks,
+    and all are decorrelated within classes. Others are measured in units of their own, as by
+    ``romco-auto``. Answers are 0, 1, ..., scores (n, K) log-probabilities.
 
-    Cost: O(K nnz) per event, and O(d^2 + K d) where d is 64 or less; memory of 6 K numbers per
-    feature and 2 K per pair of task and feature that occurred.
+    Cost: O(K (nnz + n^2)) per event for n columns; memory of 6 K numbers per feature, 2 K per pair
+    of task and feature that occurred, and n per pair of task and class that occurred.
 
     >>> import romco
     >>> learner = AutoSoftmax(n_features=2, n_tasks=1, n_classes=40)
@@ -71,25 +90,37 @@ class AutoSoftmax(CompiledLearner):
     # What every learner says
 
     def weights(self) -> Numbers:
-        """W (d, m, K): the part of the log-probabilities that is linear, up to what all share."""
-        w = self._arrays["weight"][:3]
-        shared = self._dense("shared").reshape(self.n_features, SHARED, -1)[:, ::2]
-        own = self._dense("personal").reshape(self.n_tasks, self.n_features, OWN, -1)[:, :, 0]
+        """W (d, m, K): the part of the log-probabilities that is linear, up to what all share.
+
+        A line of normal scores has the slope of values that are normally distributed.
+        """
+        K, w = self.answers, self._arrays["weight"][:3]
+        shared = self._dense("shared").reshape(-1, SHARED, self._room)[:, ::2, :K]
+        own = self._dense("personal").reshape(self.n_tasks, -1, OWN, self._room)[:, :, 0, :K]
         total = np.einsum("v,fvk->fk", w, shared)[:, None] + w[2] * own.transpose(1, 0, 2)
-        return np.asarray(self._units()[:, None, None] * total[..., : self.answers])
+        features = self._columns("feature").astype(np.int64) - 1
+        columns, total = self._undo(total[: len(features)]), total[MOST_COLUMNS:]
+        lines = self._columns("order") == 0.0
+        total[features[lines]] = columns[lines]
+        units = self._arrays["units"][:, 5].copy()
+        numbers = features[lines & (self._columns("is_number") != 0.0)]
+        units[numbers] = 1.0 / np.maximum(self._arrays["units"][numbers, 4], np.finfo(float).tiny)
+        return np.asarray(self._unit() * units[:, None, None] * total)
 
     def arrays(self) -> Arrays:
         K = self.answers
         arrays = dict(self._arrays)
-        for name in ("seen", "centres", "lengths"):
+        for name in BY_CLASS:
             arrays[name] = arrays[name][:K]
         for name in ("level", "own_level", "counts"):
             arrays[name] = arrays[name][..., :K]
         for name, store in self._stores.items():
             parts = store.arrays()
-            if self._room > K:
+            each = parts["personal"]
+            if name == "groups" and each.ndim == 3:
+                parts = {"personal": each[:, :K]}
+            elif name != "groups" and self._room > K:
                 lanes = SHARED if name == "shared" else OWN
-                each = parts["personal"]
                 each = each.reshape(*each.shape[:-1], lanes, self._room)[..., :K]
                 parts = {**parts, "personal": each.reshape(*each.shape[:-2], lanes * K)}
             arrays |= {renamed(key, name): array for key, array in parts.items()}
@@ -109,8 +140,14 @@ class AutoSoftmax(CompiledLearner):
             raise ValueError(f"state holds {classes} classes, this learner {self._room}")
         kept = {name: array for name, array in arrays.items() if not name.startswith(STORES)}
         stores = self._empty()
-        for name, store in stores.items():
-            store.load(self._widened(name, arrays, classes))
+        for name in ("shared", "personal"):
+            stores[name].load(self._widened(name, arrays, classes))
+        lines = len(self._arrays["line_factor"])
+        if len(np.atleast_1d(kept.get("line_factor", ()))) > lines:  # too many for all classes
+            kept |= {name: self._arrays[name][:0] for name in OF_LINES}
+        else:
+            stores["groups"].load(self._with_lines(arrays, lines))
+        check_columns(kept, self.n_features)
         copy_arrays(self._arrays, kept)
         self._stores = stores
         self._link()
@@ -126,6 +163,9 @@ class AutoSoftmax(CompiledLearner):
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
+        counts = self._arrays["counts"][task, : self.answers].copy()
+        self._discriminant.forget(task, counts, self.class_events.copy())
+        self._arrays["seen"][: self.answers] = np.maximum(self.class_events - counts, 0.0)
         self._arrays["own_level"][task] = 0.0
         self._arrays["counts"][task] = 0.0
         self._stores["personal"].clear(task)
@@ -138,61 +178,98 @@ class AutoSoftmax(CompiledLearner):
         What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
         own, and what comes beside; all adds up to the scores but for what classes have in common.
         """
-        events = self.events_of(round)
-        features, values, unit, variances = self.kernel.entries(events)
+        events, task = self.events_of(round), int(round.task[0])
+        index, values, unit, variances = self.kernel.entries(events)
         w, inputs = self._arrays["weight"], self.kernel.inputs(events)[0]
+        columns, u = self._discriminant.columns_read()
         sure = np.ones_like(variances)
         sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
-        rows = self._rows("shared", 0, features).reshape(len(features), SHARED, -1)
-        own = self._rows("personal", int(round.task[0]), features).reshape(len(features), OWN, -1)
-        rows, own = rows[..., : self.answers], own[..., : self.answers]
-        x = (unit * values)[:, None]
-        shared = x * np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
-        if inputs[3].any():
-            shared = shared + w[3] * self._by_centre(features, values)
-        personal = x * w[2] * own[:, 0]
-        return features, shared, personal, w @ inputs - shared.sum(axis=0) - personal.sum(axis=0)
+        rows = self._rows("shared", 0, index).reshape(len(index), SHARED, -1)[..., : self.answers]
+        own = self._rows("personal", task, index).reshape(len(index), OWN, -1)[..., : self.answers]
+        vectors = np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
+        n, x = len(columns), (unit * values)[:, None]
+        by_line, by_task = self._by_discriminant(task, u)
+        shared = [unit * u[:, None] * self._undo(vectors[:n]) + by_line, x[n:] * vectors[n:]]
+        personal = [unit * u[:, None] * self._undo(w[2] * own[:n, 0]) + by_task]
+        personal.append(x[n:] * w[2] * own[n:, 0])
+        numbers = np.concatenate([columns, index[n:] - MOST_COLUMNS])
+        features, places = np.unique(numbers, return_inverse=True)
+        sums = np.zeros((2, len(features), self.answers))
+        for total, parts in zip(sums, (shared, personal), strict=True):
+            np.add.at(total, places, np.concatenate(parts))
+        rest = w @ inputs - sums.sum(axis=(0, 1))
+        return features.astype(np.int32), sums[0], sums[1], rest
 
     # Within
 
     def _nothing(self) -> Arrays:
-        d, m, K, n = self.n_features, self.n_tasks, self._room, min(self.n_features, NARROW)
+        d, m, K = self.n_features, self.n_tasks, self._room
+        columns = min(MOST_COLUMNS, (1 + len(WAVE_ORDERS)) * d)
+        lines = min(MOST_COLUMNS, d)
+        if K * lines * lines > LINE_NUMBERS:
+            lines = 0
         return {
             "level": np.zeros((SHARED, K)),  # intercepts: means and spent variances, by turns
             "own_level": np.zeros((m, OWN, K)),  # what a task adds to that of together
             "counts": np.zeros((m, K)),  # events of each task and class,
             "seen": np.zeros(K),  # and of each class
             "clock": np.zeros(2),  # sum of log |x|^2, events
-            "centres": np.zeros((K, n)),
-            "lengths": np.zeros(K),  # of the centres, measured by the scatter
-            "scatter": np.zeros((n, n)),  # spent of its inverse
-            "scattered": np.zeros(1),  # events that told of it
+            "columns": np.zeros((columns, len(COLUMN_FIELDS))),
+            "progress": np.zeros(len(PROGRESS_FIELDS)),
+            "sums": np.zeros((K, columns)),
+            "scatter": np.zeros((columns, columns)),
+            "centre": np.zeros(columns),
+            "factor": np.eye(columns),
+            "line_factor": np.eye(lines),
+            "class_scatter": np.zeros((K, lines, lines)),
+            "class_factor": np.zeros((K, lines, lines)),
+            "solved": np.zeros((K, 2)),
             "weight": np.array(TRUST),
-            "covariance": DOUBT * np.eye(len(TRUST)),
+            "covariance": np.diag(DOUBT),
             "units": np.zeros((d, 8)),
             "typical": np.zeros(5),
         }
 
     def _empty(self) -> dict[str, Pairs]:
-        def store(tasks: int, width: int) -> Pairs:
-            dense = tasks * self.n_features * width <= DENSE
-            return Pairs(tasks, self.n_features, width, dense)
+        features = MOST_COLUMNS + self.n_features
+        lines = len(self._arrays["line_factor"])
 
-        widths = SHARED * self._room, OWN * self._room
-        return {"shared": store(1, widths[0]), "personal": store(self.n_tasks, widths[1])}
+        def store(tasks: int, width: int) -> Pairs:
+            return Pairs(tasks, features, width, tasks * features * width <= DENSE)
+
+        m, K = self.n_tasks, self._room
+        return {
+            "shared": store(1, SHARED * K),
+            "personal": store(m, OWN * K),
+            "groups": Pairs(m, K, lines, m * K * lines <= GROUP_NUMBERS),
+        }
 
     def _link(self) -> None:
         a = self._arrays
-        K = self.answers
+        names = ("columns", "progress", "sums", "scatter", "centre", "factor", *OF_LINES)
+        self._discriminant = Discriminant(
+            self.n_features, **{name: a[name] for name in names}, groups=self._stores["groups"]
+        )
         self.kernel = SoftmaxKernel(
-            classes=K,
+            classes=self.answers,
             shared=self._stores["shared"],
             personal=self._stores["personal"],
             **{name: a[name] for name in ("level", "own_level", "counts", "seen", "clock")},
             scales=Scales(a["units"], a["typical"]),
-            centres=Centres(a["centres"][:K], a["lengths"][:K], a["scatter"], a["scattered"]),
-            stacking=ConditionalLogit(a["weight"], a["covariance"], DOUBT, RENEWAL),
+            discriminant=self._discriminant,
+            stacking=ConditionalLogit(a["weight"], a["covariance"], np.array(DOUBT), RENEWAL),
         )
+
+    def _with_lines(self, arrays: Arrays, lines: int) -> dict[str, NDArray[Any]]:
+        """Sums by task and class, padded to so many lines."""
+        values, keys = np.asarray(arrays["groups"]), arrays.get("groups_keys")
+        if values.ndim < 2 or values.shape[-1] > lines:
+            raise ValueError(
+                f"state array 'groups' is {list(values.shape)}, expected up to {lines} lines"
+            )
+        more = np.zeros((*values.shape[:-1], lines))
+        more[..., : values.shape[-1]] = values
+        return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
 
     def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
         """Arrays of a store, padded to the classes of this learner."""
@@ -223,32 +300,79 @@ class AutoSoftmax(CompiledLearner):
         rows[at] = arrays["personal"][places]
         return rows
 
-    def _by_centre(self, features: NDArray[np.int32], values: Numbers) -> Numbers:
-        """Parts (k, K) of features in the scores of the class means, along the way from 0 to x.
+    def _columns(self, field: str) -> Numbers:
+        """Return a number of each column that is in use."""
+        columns = self._arrays["columns"]
+        used = columns[:, COLUMN_FIELDS.index("feature")] != 0.0
+        return np.asarray(columns[used, COLUMN_FIELDS.index(field)])
 
-        Along that way, t x, the slope by a feature is averaged.
+    def _undo(self, weights: Numbers) -> Numbers:
+        """Return weights (c, ...) of columns, from those of decorrelated ones."""
+        n = len(weights)
+        if n == 0:
+            return weights
+        found = np.linalg.solve(self._arrays["factor"][:n, :n], weights.reshape(n, -1))
+        return np.asarray(found, dtype=np.float64).reshape(weights.shape)
+
+    def _by_discriminant(self, task: int, u: Numbers) -> tuple[Numbers, Numbers]:
+        """Parts (c, K) of columns in the weighted discriminants: of class means, and of the task's.
+
+        Along the way from 0 to u the slope by a column is averaged.
         """
-        a = self._arrays
-        R = np.eye(len(a["scatter"])) / SCATTER_PRIOR_EVENTS - a["scatter"]
-        x = np.zeros(len(R))
-        x[features] = values
-        events, width = SCATTER_PRIOR_EVENTS + a["scattered"][0], a["typical"][4]
-        spread = 1.0 + 1.0 / (self.class_events + CENTRE_PRIOR_EVENTS)
-        nodes, weights = np.polynomial.legendre.leggauss(32)
-        total = np.zeros((len(R), self.answers))
-        for t, w in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
-            off = t * x - a["centres"][: self.answers]  # (K, n)
-            pull = off @ R
-            far = (off * pull).sum(axis=1) / spread
-            total -= w * (events + width) * (pull / (spread * (1.0 + far))[:, None]).T
-        return np.asarray((x[:, None] * total)[features])
-
-    def _units(self) -> Numbers:
-        """Factors (d,) by which features are multiplied."""
-        total, count = self._arrays["clock"]
-        return np.asarray(
-            self._arrays["units"][:, 5] * (np.exp(-0.5 * total / count) if count else 1.0)
+        a, K = self._arrays, self.answers
+        parts = np.zeros((2, len(u), K))
+        at = np.flatnonzero(self._columns("order") == 0.0)
+        n = len(at)
+        progress = dict(zip(PROGRESS_FIELDS, a["progress"], strict=True))
+        if n == 0 or n > len(a["line_factor"]) or not progress["solution"]:
+            return parts[0], parts[1]
+        counts, seen = a["counts"][task, :K], self.class_events
+        classes = np.arange(K, dtype=np.int32)
+        means = a["sums"][:K, at] / (seen + CLASS_PRIOR_EVENTS)[:, None]
+        own = self._rows("groups", task, classes)[:, :n] + MEAN_PRIOR_EVENTS * means
+        own /= (counts + MEAN_PRIOR_EVENTS)[:, None]
+        spread = 1.0 + 1.0 / (counts + MEAN_PRIOR_EVENTS) + 1.0 / (seen + CLASS_PRIOR_EVENTS)
+        solved = a["solved"][:K, 0]
+        line = np.repeat(a["line_factor"][None, :n, :n], K, axis=0)
+        by_class = np.where((solved > 0.0)[:, None, None], a["class_factor"][:K, :n, :n], line)
+        nodes, node_weights = np.polynomial.legendre.leggauss(32)
+        kinds = (
+            (a["weight"][3], line, np.full(K, progress["events"] + PRIOR_EVENTS)),
+            (a["weight"][4], by_class, solved + n + 1.0),
         )
+        for weight, factors, events in kinds:
+            for mean, total, sign in (
+                (means, parts[0], 1.0),
+                (own, parts[1], 1.0),
+                (means, parts[1], -1.0),
+            ):
+                for t, share in zip(0.5 * (nodes + 1.0), 0.5 * node_weights, strict=True):
+                    off = t * u[at] - mean
+                    half = np.linalg.solve(factors.transpose(0, 2, 1), off[..., None])
+                    pull = np.linalg.solve(factors, half)[..., 0]
+                    far = (off * pull).sum(axis=1) / spread
+                    slope = (events + n)[:, None] * pull / (spread * (events + far))[:, None]
+                    total[at] -= sign * weight * share * (u[at] * slope).T
+        return parts[0], parts[1]
+
+    def _unit(self) -> float:
+        """Return one over the size of events."""
+        total, count = self._arrays["clock"]
+        return float(np.exp(-0.5 * total / count)) if count else 1.0
+
+
+def check_columns(arrays: Arrays, n_features: int) -> None:
+    """Raise ValueError unless columns of a state are features, once each, and their waves."""
+    table = np.atleast_2d(arrays.get("columns", np.zeros((0, 2))))
+    if table.shape[-1] != len(COLUMN_FIELDS):
+        return  # `copy_arrays` says what is wrong
+    feature, order = (table[:, COLUMN_FIELDS.index(name)] for name in ("feature", "order"))
+    used = int((feature != 0.0).sum())
+    known = np.isin(feature[:used], np.arange(1, n_features + 1))
+    lines = feature[:used][order[:used] == 0.0]
+    fits = known.all() and np.isin(order, (0.0, *WAVE_ORDERS)).all() and not feature[used:].any()
+    if not fits or len(np.unique(lines)) < len(lines) or not np.isin(feature[:used], lines).all():
+        raise ValueError("state array 'columns' holds columns of no feature, or of one twice")
 
 
 def renamed(key: str, name: str) -> str:

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +7,6 @@ from romco.kernels.core.contract import Kernel
 
 class Member:
     def __init__(self, kernel: Kernel, scale: NDArray[np.float64], low: int, high: int) -> None: ...
-    def restart(self, kernel: Kernel, low: int, high: int) -> None: ...
 
 class ClassesKernel(Kernel):
     def __init__(self, members: list[Member], classes: int, power: NDArray[np.float64]) -> None: ...
@@ -23,10 +20,7 @@ class PairsKernel(ClassesKernel):
         members: list[Member],
         classes: int,
         power: NDArray[np.float64],
-        softmax: Kernel | None = None,
         measured: Measured | None = None,
+        softmax: Kernel | None = None,
         stacking: ConditionalLogit | None = None,
-        slots: NDArray[np.int64] | None = None,
-        seen: NDArray[np.float64] | None = None,
-        replace: Callable[[int, int], None] | None = None,
     ) -> None: ...

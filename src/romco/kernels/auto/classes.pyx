@@ -16,6 +16,9 @@ With offsets o_k of the classes, a learner has the offset o_k - o_j, or o_k less
 rest; the factor a_kj multiplies what it learned. All pairs are then evaluated, without power and even
 share, so that learners without events leave the probabilities exp(o_k) / sum_j exp(o_j).
 
+A softmax of all classes may learn beside the pairs; then a conditional logit combines the scores of both,
+less the offsets.
+
 Only pairs that matter are evaluated. Each class in turn is compared with the best so far, and the best
 of all with every other. Classes within ``CLOSE_LOG_ODDS`` of it are compared with each other; pairs
 of two unlikely classes are left out of the sum. Where one class stands out, about 1.5 (K - 1) of the
@@ -23,8 +26,7 @@ K (K - 1) / 2 pairs are evaluated.
 """
 
 import numpy as np
-cimport numpy as cnp
-from libc.math cimport INFINITY, NAN, exp, isfinite, isnan, log
+from libc.math cimport NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
 from romco.kernels.auto.between cimport Measured
 from romco.kernels.auto.gaussians cimport log_sum
@@ -33,13 +35,6 @@ from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 
-cnp.import_array()
-
-cdef enum:
-    MAX_COMPARED = 12               # classes that pairs compare for an event, of very many
-
-cdef double MAX_BEHIND = 8.0      # log-odds of a class that is compared, behind the likeliest one
-cdef double MIN_EVENTS = 20.0     # of a class before its pairs are used, of very many
 cdef double SCALE_MEMORY = 0.999  # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
@@ -64,10 +59,6 @@ cdef class Member:
 
     def __init__(self, Kernel kernel not None, scale, Py_ssize_t low, Py_ssize_t high):
         self.kernel, self.scale, self.low, self.high = kernel, scale, low, high
-
-    def restart(self, Kernel kernel not None, Py_ssize_t low, Py_ssize_t high):
-        """Replace the learner by a new one, of other classes."""
-        self.kernel, self.low, self.high = kernel, low, high
 
     cdef inline double side(self, Py_ssize_t label) noexcept nogil:
         """Return the label of a class: -1 or +1."""
@@ -126,8 +117,6 @@ cdef class ClassesKernel(Kernel):
     cdef Scratch margins, sides, shifts
     cdef const double* offsets     # (n, width) of the events at hand, or NULL
     cdef double[::1] power
-    cdef object numbers
-    cdef int* all_                 # (width,) 0, 1, ...: all classes
 
     def __cinit__(self):
         self.member = NULL
@@ -138,8 +127,6 @@ cdef class ClassesKernel(Kernel):
         self.kept, self.n, self.width, self.power = list(members), len(members), classes, power
         self.margins, self.sides, self.shifts = Scratch(), Scratch(), Scratch()
         self.offsets = NULL
-        self.numbers = np.arange(classes, dtype=np.int32)
-        self.all_ = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.numbers)
         free(self.member)
         self.member = <void**> malloc(max(self.n, 1) * sizeof(void*))
         if self.member == NULL:
@@ -197,23 +184,22 @@ cdef class ClassesKernel(Kernel):
             events, begin, end, own, followed, self.frozen_predictions
         )
 
-    cdef void couple(self, double* sums, const int* some, Py_ssize_t n) noexcept nogil:
-        """Replace the evidence against n classes, 1 + sum of exp(-z), by their log-probabilities."""
+    cdef void couple(self, double* sums) noexcept nogil:
+        """Replace the evidence against classes, 1 + sum of exp(-z), by their log-probabilities."""
         cdef double t = exp(self.power[0]) if self.width > 2 and self.offsets == NULL else 1.0
-        cdef double share = self.unknown()
-        cdef double total = 0.0, least = sums[some[0]]
-        cdef Py_ssize_t i
-        for i in range(1, n):
-            least = min(least, sums[some[i]])
+        cdef double share = self.unknown(), total = 0.0, least = sums[0]
+        cdef Py_ssize_t k, n = self.width
+        for k in range(1, n):
+            least = min(least, sums[k])
         least = log(least)
-        for i in range(n):
-            sums[some[i]] = t * (least - log(sums[some[i]]))
-            total += exp(sums[some[i]])
+        for k in range(n):
+            sums[k] = t * (least - log(sums[k]))
+            total += exp(sums[k])
         total = log(total)
-        for i in range(n):
-            sums[some[i]] -= total
+        for k in range(n):
+            sums[k] -= total
             if share > 0.0:
-                sums[some[i]] = log((1.0 - share) * exp(sums[some[i]]) + share / n)
+                sums[k] = log((1.0 - share) * exp(sums[k]) + share / n)
 
     cdef double unknown(self) noexcept nogil:
         """Return the share that is spread evenly over classes; 0 for two classes, or with offsets."""
@@ -222,43 +208,41 @@ cdef class ClassesKernel(Kernel):
         return EVEN_SHARE_EVENTS * self.width / (self.power[2] + self.width)
 
     cdef void temper(
-        self, const double* scores, const int* some, Py_ssize_t n, Py_ssize_t label, double h,
-        double share,
+        self, const double* scores, Py_ssize_t label, double h, double share
     ) noexcept nogil:
         """Newton step of log t on the log loss of an event of weight h.
 
         It is weighted by the probability that the even share does not explain it.
         """
-        cdef double mean = 0.0, square = 0.0, of_label = 0.0, p, z, step
-        cdef Py_ssize_t i
-        for i in range(n):
-            p = (exp(scores[some[i]]) - share / n) / (1.0 - share)
+        cdef double mean = 0.0, square = 0.0, of_label = 0.0, g = 0.0, p, z, step
+        cdef Py_ssize_t k
+        self.power[2] += h
+        for k in range(self.width):
+            p = (exp(scores[k]) - share / self.width) / (1.0 - share)
             if p > LEAST_PROBABILITY:
                 z = log(p)
                 mean += p * z
                 square += p * z * z
-                if some[i] == label:
+                if k == label:
                     of_label = z
-                    h *= (1.0 - share) * p * exp(-scores[some[i]])
-            elif some[i] == label:
+                    g = h * (1.0 - share) * p * exp(-scores[k])
+            elif k == label:
                 return
-        self.power[1] = max(1.0, SCALE_MEMORY * self.power[1] + h * (square - mean * mean))
-        step = h * (of_label - mean) / self.power[1]
+        self.power[1] = max(1.0, SCALE_MEMORY * self.power[1] + g * (square - mean * mean))
+        step = g * (of_label - mean) / self.power[1]
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
 
     cdef void temper_all(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores, double share
     ) noexcept nogil:
-        """Update the power by events of which all classes were compared."""
+        """Update the power by events."""
         cdef Py_ssize_t e
         for e in range(begin, end if self.width > 2 and self.offsets == NULL else begin):
             if events.count(e) > 0.0:
                 self.temper(
-                    scores + e * self.width, self.all_, self.width, <Py_ssize_t> events.labels[e],
-                    events.count(e), share,
+                    scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e), share
                 )
-                self.power[2] += events.count(e)
 
 
 cdef class RestKernel(ClassesKernel):
@@ -288,7 +272,7 @@ cdef class RestKernel(ClassesKernel):
             z = (<Member> self.member[i]).odds(own[i * n], self.shift(i, e))
             z = z if (<Member> self.member[i]).high >= 0 else -z
             scores[i] = 1.0 + exp(-z)
-        self.couple(scores, self.all_, self.width)
+        self.couple(scores)
         return 0
 
     cdef int ask(
@@ -339,44 +323,28 @@ cdef class RestKernel(ClassesKernel):
 
 
 cdef class PairsKernel(ClassesKernel):
-    """A learner for each pair of up to 30 classes, low < high, member high (high - 1) / 2 + low.
+    """A learner for each pair of classes, low < high, member high (high - 1) / 2 + low.
 
     Those of the true class learn, one event after the other. A margin that is NaN has not been
     computed. ``measured``, if given, measures the features for all of them: an event is read and
-    counted once. ``softmax``, if given, is a kernel of all classes that learns the same events.
+    counted once. ``softmax``, if given, is a kernel of all classes that learns the same events, and
+    ``stacking`` combines its scores with those of the pairs.
 
-    Beyond 30 classes only the most frequent have pairs: ``slots`` (2, K) holds the slot of each
-    class, or -1, and for how many events it has had that. The softmax chooses the classes to compare
-    for an event; their pairs divide the probability that it gives to these classes together.
-    ``stacking`` combines that result with the softmax alone. ``replace(class, slot)`` gives a slot
-    to a class that has become frequent.
+    Notes are also the scores (n, 2, K) of the pairs and of the softmax, less the offsets.
     """
 
     cdef Kernel softmax
     cdef Measured measured
     cdef ConditionalLogit stacking
-    cdef object replace, chosen
-    cdef long long[:, ::1] slots
-    cdef double[::1] seen          # events of each class
-    cdef Scratch logs, inputs
-    cdef int* some                 # (slots,) of classes that are compared
-    cdef Py_ssize_t n_slots
-    cdef bint many                 # more classes than slots
+    cdef Scratch inputs, logs, scores
 
     def __init__(
-        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel softmax=None,
-        Measured measured=None, ConditionalLogit stacking=None, slots=None, seen=None, replace=None,
+        self, list members not None, Py_ssize_t classes, double[::1] power, Measured measured=None,
+        Kernel softmax=None, ConditionalLogit stacking=None,
     ):
         ClassesKernel.__init__(self, members, classes, power)
-        self.softmax, self.measured, self.stacking, self.replace = softmax, measured, stacking, replace
-        self.n_slots, self.many = classes, False
-        self.logs, self.inputs = Scratch(), Scratch()
-        if softmax is not None:
-            self.slots, self.seen = slots, seen
-            self.n_slots = int((np.asarray(slots)[0] >= 0).sum())
-            self.many = self.n_slots < classes
-        self.chosen = np.empty(max(self.n_slots, 1), np.int32)
-        self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.chosen)
+        self.measured, self.softmax, self.stacking = measured, softmax, stacking
+        self.inputs, self.logs, self.scores = Scratch(), Scratch(), Scratch()
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -385,102 +353,51 @@ cdef class PairsKernel(ClassesKernel):
     ) except -1 nogil:
         cdef Py_ssize_t e, n = end - begin, K = self.width
         cdef double* own = self.clear(n)
-        cdef double* soft = self.score_softmax(events, begin, end)
-        cdef double* inputs = NULL
         self.offsets = events.offsets
         try:
             if self.n == 1:
                 self.score_member(0, events, begin, end, own, self.followed)
-            if self.many:
-                inputs = self.inputs.take((2 * n + 1) * K)
             for e in range(begin, end):
-                if not self.many:
-                    self.hold(events, e)
-                    self.combine(events, e, n, own + e - begin, margins + e * K)
-                else:
-                    self.mix(
-                        events, e, n, own + e - begin, soft + (e - begin) * K,
-                        inputs + 2 * (e - begin) * K,
-                    )
-                    self.stacking.score(inputs + 2 * (e - begin) * K, K, margins + e * K)
+                self.hold(events, e)
+                self.combine(events, e, n, own + e - begin, margins + e * K)
         finally:
             events.offsets = self.offsets
         self.let_go()
+        if self.softmax is not None:
+            self.stack(events, begin, end, margins)
         self.keep_notes(events, begin, end)
         return 0
 
     cdef int combine(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* scores
     ) except -1 nogil:
-        self.meet(events, e, n, own, scores, self.all_, self.width)
-        self.couple(scores, self.all_, self.width)
+        self.meet(events, e, n, own, scores)
+        self.couple(scores)
         return 0
 
-    cdef double* score_softmax(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end
-    ) except? NULL nogil:
-        """Log-probabilities (n, K) of the softmax, where there is one and it is needed."""
-        cdef double* soft
-        if self.softmax is None or not (self.many or self.followed):
-            return NULL
-        soft = self.logs.take((end - begin) * self.width)
+    cdef int stack(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        """Combine the scores of the pairs with those of the softmax."""
+        cdef Py_ssize_t e, k, K = self.width
+        cdef double* inputs = self.inputs.take(2 * (end - begin) * K)
+        cdef double* soft = self.logs.take((end - begin) * K)
+        cdef const double* offset = NULL
+        cdef double shift
         self.softmax.drop_notes()
         self.softmax.followed = self.followed
-        self.softmax.score(events, begin, end, soft - begin * self.width)
-        return soft
-
-    cdef int mix(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft,
-        double* inputs,
-    ) except -1 nogil:
-        """Compute log-probabilities (2, K): by pairs of the likeliest classes, and by softmax."""
-        cdef Py_ssize_t k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
-        cdef double* sums
-        cdef double together
-        for k in range(K):
-            inputs[k] = inputs[K + k] = soft[k]
-        if n_some < 2:
-            return 0
-        self.hold(events, e)
-        sums = self.sides.take(self.n_slots + 1) + 1
-        self.meet(events, e, n, own, sums, self.some, n_some)
-        self.couple(sums, self.some, n_some)
-        together = self.together(soft, n_some)
-        for k in range(K):
-            if self.is_among(self.slots[0, k], n_some):
-                inputs[k] = together + sums[self.slots[0, k]]
+        self.softmax.score(events, begin, end, soft - begin * K)
+        for e in range(begin, end):
+            if self.offsets != NULL:
+                offset = self.offsets + e * K
+            for k in range(K):
+                shift = 0.0 if offset == NULL else offset[k]
+                inputs[k] = margins[e * K + k] - shift
+                inputs[K + k] = soft[k] - shift
+            self.stacking.score(inputs, K, margins + e * K, offset)
+            inputs += 2 * K
+            soft += K
         return 0
-
-    cdef double together(self, const double* soft, Py_ssize_t n_some) noexcept nogil:
-        """Return the softmax's log-probability of the compared classes together."""
-        cdef double total = 0.0
-        cdef Py_ssize_t k
-        for k in range(self.width):
-            if self.is_among(self.slots[0, k], n_some):
-                total += exp(soft[k])
-        return log(total)
-
-    cdef Py_ssize_t choose(self, const double* soft, double events) noexcept nogil:
-        """Choose the likeliest classes whose pairs have enough events; return their number."""
-        cdef Py_ssize_t i, k, n = 0
-        cdef double least, best = -INFINITY
-        cdef double[MAX_COMPARED] found
-        for k in range(self.width):
-            best = max(best, soft[k])
-        least = best - MAX_BEHIND
-        for k in range(self.width):
-            if self.slots[0, k] < 0 or self.slots[1, k] < events or soft[k] < least:
-                continue
-            if n < MAX_COMPARED:
-                n += 1
-            elif soft[k] <= found[n - 1]:
-                continue
-            i = n - 1
-            while i > 0 and found[i - 1] < soft[k]:
-                found[i], self.some[i] = found[i - 1], self.some[i - 1]
-                i -= 1
-            found[i], self.some[i] = soft[k], <int> self.slots[0, k]
-        return n
 
     cdef inline void hold(self, Events events, Py_ssize_t e) noexcept nogil:
         """Read an event for all pairs, if they measure features together."""
@@ -500,42 +417,40 @@ cdef class PairsKernel(ClassesKernel):
         return own
 
     cdef int meet(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums,
-        const int* some, Py_ssize_t n_some,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums
     ) except -1 nogil:
-        """Compute 1 + the evidence against each of some classes, from the pairs that matter."""
-        cdef Py_ssize_t best = some[0], a, b
-        self.find_best(events, e, n, own, some, n_some, &best)
-        for a in range(n_some):
-            sums[some[a]] = 1.0
-        for a in range(n_some):
-            if some[a] != best:
-                self.add(events, e, n, own, best, some[a], sums)
-        for a in range(1, n_some):
-            if some[a] == best or not self.close(own, n, best, some[a]):
+        """Compute 1 + the evidence against each class, from the pairs that matter."""
+        cdef Py_ssize_t best = 0, a, b
+        self.find_best(events, e, n, own, &best)
+        for a in range(self.width):
+            sums[a] = 1.0
+        for a in range(self.width):
+            if a != best:
+                self.add(events, e, n, own, best, a, sums)
+        for a in range(1, self.width):
+            if a == best or not self.close(own, n, best, a):
                 continue
             for b in range(a):
-                if some[b] != best and self.close(own, n, best, some[b]):
-                    self.add(events, e, n, own, some[a], some[b], sums)
+                if b != best and self.close(own, n, best, b):
+                    self.add(events, e, n, own, a, b, sums)
         return 0
 
     cdef int find_best(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
-        Py_ssize_t n_some, Py_ssize_t* best,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t* best
     ) except -1 nogil:
         """Find the best class: compare each with the best so far."""
-        cdef Py_ssize_t a, guess
+        cdef Py_ssize_t k, guess
         cdef double z = 0.0
-        if self.measured is not None and self.width >= GUESS_CLASSES and not self.many:
+        if self.measured is not None and self.width >= GUESS_CLASSES:
             guess = self.measured.nearest()
             if guess < self.width and self.stays(events, e, n, own, guess):
                 best[0] = guess
                 return 0
-        best[0] = some[0]
-        for a in range(1, n_some):
-            self.ask(events, e, n, own, some[a], best[0], &z)
+        best[0] = 0
+        for k in range(1, self.width):
+            self.ask(events, e, n, own, k, best[0], &z)
             if z > 0.0:
-                best[0] = some[a]
+                best[0] = k
         return 0
 
     cdef bint stays(
@@ -594,164 +509,67 @@ cdef class PairsKernel(ClassesKernel):
     ) except -1 nogil:
         cdef Py_ssize_t e, n = end - begin
         cdef const double* truth = events.labels
-        cdef double* own
-        cdef double* soft = NULL
         cdef bint noted = self.has_notes(events, begin, end)
+        cdef double* own
         self.followed, self.offsets = True, events.offsets
-        if noted:
+        if not noted and self.softmax is not None:
+            self.score(events, begin, end, self.scores.take(n * self.width) - begin * self.width)
+            noted = n == 1
             own = self.margins.take(self.n * n + 1)
-            if self.softmax is not None:
-                soft = self.logs.take(n * self.width)
         else:
-            own = self.clear(n)
-            soft = self.score_softmax(events, begin, end)
+            own = self.margins.take(self.n * n + 1) if noted else self.clear(n)
         try:
-            if self.many:
-                self.learn_likely(events, begin, end, own, soft, noted)
-            else:
-                self.learn_all(events, begin, end, own, soft, margins, noted)
+            for e in range(begin, end):
+                if noted and n == 1 and self.measured is not None:
+                    self.measured.hold_again()
+                else:
+                    self.hold(events, e)
+                self.ask_true(events, e, n, own + e - begin)
+            self.weigh(events, begin, end, margins)
+            for e in range(begin, end):
+                if events.count(e) > 0.0:
+                    self.rescale_true(events, e, n, own + e - begin)
+            for e in range(begin, end):
+                if events.count(e) > 0.0:
+                    self.teach(events, e, n, own + e - begin)
         finally:
             events.labels, events.offsets = truth, self.offsets
             self.let_go()
         if self.softmax is not None:
-            self.softmax.learn(events, begin, end, soft - begin * self.width)
+            self.softmax.learn(events, begin, end, self.logs.data - begin * self.width)
             self.softmax.drop_notes()
-            self.grant(events, begin, end)
-        return 0
-
-    cdef int learn_all(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* own, const double* soft,
-        const double* margins, bint noted,
-    ) except -1 nogil:
-        """Let all pairs of each event's class learn it."""
-        cdef Py_ssize_t e, k, n = end - begin, K = self.width
-        cdef double share = self.unknown(), h  # as it was when they were predicted
-        cdef double* inputs
-        for e in range(begin, end):
-            if noted and n == 1 and self.measured is not None:
-                self.measured.hold_again()
-            else:
-                self.hold(events, e)
-            self.ask_true(events, e, n, own + e - begin, self.all_, K)
-        self.temper_all(events, begin, end, margins, share)
-        for e in range(begin, end):
-            h = events.count(e)
-            if h > 0.0 and self.stacking is not None:
-                inputs = self.inputs.take(3 * K)
-                for k in range(K):
-                    inputs[k], inputs[K + k] = margins[e * K + k], soft[(e - begin) * K + k]
-                self.stacking.score(inputs, K, inputs + 2 * K)
-                self.stacking.learn(inputs, K, inputs + 2 * K, <Py_ssize_t> events.labels[e], h)
-        for e in range(begin, end):
-            if events.count(e) > 0.0:
-                self.rescale_true(
-                    events, e, n, own + e - begin, <Py_ssize_t> events.labels[e], self.all_, K
-                )
-        for e in range(begin, end):
-            if events.count(e) > 0.0:
-                self.teach(events, e, n, own + e - begin, <Py_ssize_t> events.labels[e], self.all_, K)
-        return 0
-
-    cdef int learn_likely(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* own, const double* soft,
-        bint noted,
-    ) except -1 nogil:
-        """Let the pairs of each event's class with other likely ones learn it.
-
-        The choice depends on the features only, so that it does not bias the pairs.
-        """
-        cdef Py_ssize_t e, at, n = end - begin, K = self.width
-        cdef double share = self.unknown()
-        cdef double* inputs = self.inputs.take((2 * n + 1) * K)
-        for e in range(begin if not noted else end, end):
-            at = e - begin
-            self.mix(events, e, n, own + at, soft + at * K, inputs + 2 * at * K)
-        for e in range(begin, end):
-            at = e - begin
-            if events.count(e) > 0.0:
-                self.weigh(
-                    soft + at * K, inputs + 2 * at * K, inputs + 2 * n * K,
-                    <Py_ssize_t> events.labels[e], events.count(e), share,
-                )
-        for e in range(begin, end):
-            at = e - begin
-            if events.count(e) > 0.0:
-                self.teach_likely(events, e, n, own + at, soft + at * K)
         return 0
 
     cdef void weigh(
-        self, const double* soft, const double* inputs, double* scores, Py_ssize_t label, double h,
-        double share,
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) noexcept nogil:
         """Learn the power of the pairs' probabilities, and the weights of the stacking model."""
-        cdef Py_ssize_t k, slot = <Py_ssize_t> self.slots[0, label]
-        cdef Py_ssize_t n_some = self.choose(soft, MIN_EVENTS)
-        cdef double together
-        self.power[2] += h
-        if n_some > 1 and self.is_among(slot, n_some):
-            together = self.together(soft, n_some)
-            for k in range(self.width):
-                if self.slots[0, k] >= 0:
-                    scores[self.slots[0, k]] = inputs[k] - together
-            self.temper(scores, self.some, n_some, slot, h, share)
-        self.stacking.score(inputs, self.width, scores)
-        self.stacking.learn(inputs, self.width, scores, label, h)
-
-    cdef int teach_likely(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft
-    ) except -1 nogil:
-        cdef Py_ssize_t i, k, slot = <Py_ssize_t> self.slots[0, <Py_ssize_t> events.labels[e]]
-        cdef Py_ssize_t n_some = self.choose(soft, 0.0)
-        if n_some < 2 or not self.is_among(slot, n_some):
-            return 0
-        self.hold(events, e)
-        for i in range(n_some):
-            if self.some[i] == slot:
-                continue
-            k = self.place(slot, self.some[i])
-            self.score_member(k, events, e, e + 1, own + k * n, True)
-            if not isfinite(own[k * n]):
-                return 0
-        self.rescale_true(events, e, n, own, slot, self.some, n_some)
-        self.teach(events, e, 1, own, slot, self.some, n_some, n)
-        return 0
-
-    cdef inline bint is_among(self, Py_ssize_t slot, Py_ssize_t n_some) noexcept nogil:
-        cdef Py_ssize_t i
-        for i in range(n_some):
-            if self.some[i] == slot:
-                return True
-        return False
-
-    cdef int grant(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
-        """Count the events of classes with pairs; give a slot to a class that became frequent."""
-        cdef Py_ssize_t e, k, label, rarest
+        cdef Py_ssize_t e, K = self.width
+        cdef double share = self.unknown()  # as it was when they were predicted
+        cdef const double* inputs = NULL
+        if self.softmax is not None:
+            inputs = self.inputs.data
         for e in range(begin, end):
-            if not events.count(e) > 0.0:
-                continue
-            label = <Py_ssize_t> events.labels[e]
-            if self.slots[0, label] >= 0:
-                self.slots[1, label] += 1
-                continue
-            rarest = -1
-            for k in range(self.width):
-                # The pair of the first two slots holds the units of the features.
-                if self.slots[0, k] >= 2 and (rarest < 0 or self.seen[k] < self.seen[rarest]):
-                    rarest = k
-            if rarest >= 0 and self.seen[label] >= MIN_EVENTS + 2.0 * self.seen[rarest]:
-                with gil:
-                    self.replace(label, rarest)
-        return 0
+            if events.count(e) > 0.0:
+                if K > 2 and self.offsets == NULL:
+                    self.temper(
+                        margins + e * K if inputs == NULL else inputs, <Py_ssize_t> events.labels[e],
+                        events.count(e), share,
+                    )
+                if inputs != NULL:
+                    self.stacking.learn(
+                        inputs, K, margins + e * K, <Py_ssize_t> events.labels[e], events.count(e)
+                    )
+            if inputs != NULL:
+                inputs += 2 * K
 
     cdef int ask_true(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
-        Py_ssize_t n_some,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own
     ) except -1 nogil:
         """Compute the margins of an event's class against others, before anything changes."""
-        cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
+        cdef Py_ssize_t k, label = <Py_ssize_t> events.labels[e]
         cdef double z = 0.0
-        for i in range(n_some):
-            k = some[i]
+        for k in range(self.width):
             if k == label:
                 continue
             self.ask(events, e, n, own, label, k, &z)
@@ -765,47 +583,42 @@ cdef class PairsKernel(ClassesKernel):
         return 0
 
     cdef void rescale_true(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own, Py_ssize_t label,
-        const int* some, Py_ssize_t n_some,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own
     ) noexcept nogil:
-        cdef Py_ssize_t i, k
-        for k in range(n_some):
-            if some[k] != label:
-                i = self.place(label, some[k])
+        """Learn the factors of the pairs of an event's class."""
+        cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
+        for k in range(self.width):
+            if k != label:
+                i = self.place(label, k)
                 (<Member> self.member[i]).rescale(
-                    own[i * n], self.shift(i, e), 1.0 if label > some[k] else -1.0, events.count(e)
+                    own[i * n], self.shift(i, e), 1.0 if label > k else -1.0, events.count(e)
                 )
 
     cdef int teach(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t label,
-        const int* some, Py_ssize_t n_some, Py_ssize_t stride=0,
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own
     ) except -1 nogil:
-        """Update the pairs of a class by an event; labels are their sides.
-
-        Their margins are ``stride`` apart, or ``n``, the number of events of the round.
-        """
+        """Update the pairs of an event's class; labels are their sides."""
         cdef const double* truth = events.labels
         cdef double* side = self.sides.take(1)
-        cdef Py_ssize_t i, k
-        stride = stride if stride > 0 else n
+        cdef Py_ssize_t i, k, label = <Py_ssize_t> truth[e]
         if n > 1:  # members may have learned another event of the round
             self.hold(events, e)
-            for k in range(n_some):
-                if some[k] != label:
-                    i = self.place(label, some[k])
-                    self.score_member(i, events, e, e + 1, own + i * stride, True)
+            for k in range(self.width):
+                if k != label:
+                    i = self.place(label, k)
+                    self.score_member(i, events, e, e + 1, own + i * n, True)
         if self.measured is not None and self.measured.count(events.row(e)):
-            for k in range(n_some):  # the units have changed since
-                if some[k] != label:
-                    (<Member> self.member[self.place(label, some[k])]).kernel.drop_notes()
+            for k in range(self.width):  # the units have changed since
+                if k != label:
+                    (<Member> self.member[self.place(label, k)]).kernel.drop_notes()
         events.labels = side - e
-        for k in range(n_some):
-            if some[k] == label:
+        for k in range(self.width):
+            if k == label:
                 continue
-            i = self.place(label, some[k])
-            side[0] = 1.0 if label > some[k] else -1.0
+            i = self.place(label, k)
+            side[0] = 1.0 if label > k else -1.0
             self.set_shifts(i, events, e, e + 1)
-            (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * stride - e)
+            (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * n - e)
             (<Member> self.member[i]).kernel.drop_notes()
         events.labels = truth
         if self.measured is not None:

@@ -67,3 +67,5 @@ cdef class Functions:
 
 
 cdef double surprise(double sum_, double square) noexcept nogil
+cdef double rank(const double* knots, double value) noexcept nogil
+cdef void count_value(Sketch* s, double value, bint held) noexcept nogil

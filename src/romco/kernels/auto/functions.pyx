@@ -127,25 +127,11 @@ cdef class Functions:
     cdef void count(self, Row x) noexcept nogil:
         """Count the values of a row."""
         cdef Py_ssize_t e, k
-        cdef Sketch* s
         for e in range(x.n):
             k = self.place_of(x, e)
             if not k:
                 continue
-            s = self.sketch(k)
-            s.count += 1.0
-            if s.wait > 1.0:
-                s.wait -= 1.0
-                continue
-            if self.held and s.kept >= KNOTS:
-                continue
-            if not 0.0 <= s.kept < KNOTS:  # a file may lie
-                s.kept = 0.0
-            s.buffer[<Py_ssize_t> s.kept] = x.value[e]
-            s.kept += 1.0
-            s.wait = s.pace
-            if s.kept >= KNOTS and not self.held:
-                make_knots(s, s.buffer)
+            count_value(self.sketch(k), x.value[e], self.held)
 
     cdef void score(self, double residual) noexcept nogil:
         """Add the residual of the row that was last read to the sums of all waves and products."""
@@ -238,6 +224,23 @@ cdef double rank(const double* knots, double value) noexcept nogil:
     if first == KNOTS:
         return 1.0
     return (first - 0.5 + (value - knots[first - 1]) / (knots[first] - knots[first - 1])) / KNOTS
+
+
+cdef void count_value(Sketch* s, double value, bint held) noexcept nogil:
+    """Count a value of a feature; while ``held`` knots stay as they are."""
+    s.count += 1.0
+    if s.wait > 1.0:
+        s.wait -= 1.0
+        return
+    if held and s.kept >= KNOTS:
+        return
+    if not 0.0 <= s.kept < KNOTS:  # a file may lie
+        s.kept = 0.0
+    s.buffer[<Py_ssize_t> s.kept] = value
+    s.kept += 1.0
+    s.wait = s.pace
+    if s.kept >= KNOTS and not held:
+        make_knots(s, s.buffer)
 
 
 def merge_sketches(double[:, ::1] start not None, list shards not None, Py_ssize_t first):

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.centres import Centres
+from romco.kernels.auto.discriminant import Discriminant
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.contract import Kernel
@@ -20,7 +20,7 @@ class SoftmaxKernel(Kernel):
         seen: NDArray[np.float64],
         clock: NDArray[np.float64],
         scales: Scales,
-        centres: Centres,
+        discriminant: Discriminant,
         stacking: ConditionalLogit,
     ) -> None: ...
     def inputs(self, events: Events) -> NDArray[np.float64]: ...

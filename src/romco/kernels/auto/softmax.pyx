@@ -1,18 +1,20 @@
 """romco-auto for very many classes: all of them at once, O(K) for each entry of an event.
 
-Six inputs score every class, and a stacking model turns them into a probability:
+Seven inputs score every class, and a stacking model turns them into a probability:
 
-    softmax   one vector per class, on the multinomial logistic loss
-    margin    one vector per class, on the squared hinge loss of the class against the rest (AROW)
-    together  the same by a shared and a personal vector of the task; it forgets slowly
-    centres   linear discriminant of few features
-    usual     how often the task has had the class so far
-    common    how often all tasks have
+    softmax    one vector per class, on the multinomial logistic loss
+    margin     one vector per class, on the squared hinge loss of the class against the rest (AROW)
+    together   the same by a shared and a personal vector of the task; it forgets slowly
+    linear     discriminant with the task's own class means and one covariance
+    quadratic  the same with a covariance of each class
+    usual      how often the task has had the class so far
+    common     how often all tasks have
 
 The first three are Gaussians of diagonal covariance over the weights of each class, with
-intercepts. Features have units of their own (scales). A class less likely than MIN_PROBABILITY, or
+intercepts. Their features are decorrelated columns (`discriminant`) and, beside these, rare features in
+units of their own (`scales`). Waves have no personal weights. A class less likely than MIN_PROBABILITY, or
 beyond the margin, is not updated. Offsets o_k are added to the scores of the stacking model and of
-softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last three inputs are then left
+softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last four inputs are then left
 out: they do not learn what an offset leaves. Numbers of all classes lie side by side; K numbers each,
 of a feature
 
@@ -24,8 +26,8 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport INFINITY, NAN, exp, isfinite, log
 from libc.string cimport memset
-from romco.kernels.auto.centres cimport Centres
 from romco.kernels.auto.class_lanes cimport accumulate, update
+from romco.kernels.auto.discriminant cimport COLUMNS, Discriminant, Vectors, stored
 from romco.kernels.auto.gaussians cimport Step, arow, moderate
 from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
@@ -36,13 +38,13 @@ from romco.kernels.core.pairs cimport Pairs
 cnp.import_array()
 
 cdef enum:
-    SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, INPUTS
+    SOFTMAX, MARGIN, TOGETHER, LINEAR, QUADRATIC, USUAL, COMMON, INPUTS
     VECTORS = 3                                # inputs with a vector per class
-    BUFFERS = 17                                 # of K numbers: z, m, v, a, b, scores, hinge
+    BUFFERS = 18                               # of K numbers: z, m, v, a, b, scores, hinge
 
 cdef double AROW_R = 0.3            # AROW's r
 cdef double AROW_R_JOINT = 1.0      # the same where both vectors learn together
-cdef double OWN_PRIOR = 0.3         # prior variance of a task's part in together
+cdef double OWN_PRIOR = 1.0         # prior variance of a task's part in together
 cdef double FORGETTING = 3e-4       # share of its variance that forgetting restores
 cdef double MIN_PROBABILITY = 1e-6  # probability below which a class is not updated
 cdef double MAX_SCORE = 50.0        # log-odds or margins at which scores are clipped
@@ -57,7 +59,7 @@ cdef class SoftmaxKernel(Kernel):
     cdef double[:, :, ::1] own_level
     cdef double[::1] seen, clock
     cdef Scales scales
-    cdef Centres centres
+    cdef Discriminant discriminant
     cdef ConditionalLogit stacking
     cdef object buffers, places
     cdef double* z                 # (INPUTS, K) inputs of the stacking model
@@ -73,13 +75,14 @@ cdef class SoftmaxKernel(Kernel):
 
     def __init__(
         self, Py_ssize_t classes, Pairs shared, Pairs personal, level, own_level, counts, seen,
-        clock, Scales scales, Centres centres, ConditionalLogit stacking,
+        clock, Scales scales, Discriminant discriminant, ConditionalLogit stacking,
     ):
         cdef Py_ssize_t K = classes
         self.room = len(seen)
         self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
         self.counts, self.seen, self.clock = counts, seen, clock
-        self.scales, self.centres, self.stacking, self.width = scales, centres, stacking, K
+        self.scales, self.discriminant, self.stacking = scales, discriminant, stacking
+        self.width = K
         self.buffers, self.places = np.zeros((BUFFERS, K)), np.zeros(K, np.int32)
         self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.buffers)
         self.m = self.z + INPUTS * K
@@ -112,17 +115,20 @@ cdef class SoftmaxKernel(Kernel):
             self.hinge[k] = 2.0 * (self.hinge[k] / total - 1.0 / K)
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
-        """Compute the inputs (6, K) of the stacking model."""
+        """Compute the inputs (7, K) of the stacking model, of the row that was last composed."""
         cdef Py_ssize_t i, K = self.width
         cdef const double* all_
         cdef const double* own
-        cdef double value
+        cdef double value, own_x2 = 0.0
         cdef int c
-        self.begin(task, x.x2 * unit * unit)
+        for i in range(x.n):
+            if self.is_personal(x.index[i]):
+                own_x2 += x.value[i] * x.value[i]
+        self.begin(task, x.x2 * unit * unit, own_x2 * unit * unit)
         for i in range(x.n):
             value = x.value[i] * unit
             all_ = stored(self.shared, 0, x.index[i])
-            own = stored(self.personal, task, x.index[i])
+            own = stored(self.personal, task, x.index[i]) if self.is_personal(x.index[i]) else NULL
             if all_ != NULL:
                 for c in range(VECTORS):
                     accumulate(
@@ -134,13 +140,23 @@ cdef class SoftmaxKernel(Kernel):
                     self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + self.room, value, K
                 )
         self.set_inputs(task)
-        if self.offset == NULL and self.scales.all_within(x, self.centres.room()):
-            self.centres.score(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
+        if self.offset == NULL:
+            self.discriminant.score(
+                task, &self.counts[task, 0], &self.seen[0], K, self.z + LINEAR * K,
+                self.z + QUADRATIC * K,
+            )
         else:
-            for i in range(K):
-                self.z[CENTRES * K + i] = 0.0
+            memset(self.z + LINEAR * K, 0, 2 * K * sizeof(double))
 
-    cdef void begin(self, long long task, double x2) noexcept nogil:
+    cdef inline bint is_personal(self, Py_ssize_t j) noexcept nogil:
+        """Return whether tasks have weights of their own of a column or feature."""
+        return j >= COLUMNS or self.discriminant.column_of(j).order == 0.0
+
+    cdef Scaled look(self, Row x) noexcept nogil:
+        """A row of columns and features as it would be if it were counted."""
+        return self.discriminant.compose(x, self.scales.look(x), self.scales)
+
+    cdef void begin(self, long long task, double x2, double own_x2) noexcept nogil:
         """Start with means and variances of the intercepts, and the prior variance of the features."""
         cdef Py_ssize_t k, K = self.width
         cdef int c
@@ -150,7 +166,7 @@ cdef class SoftmaxKernel(Kernel):
                 self.v[c * K + k] = 1.0 + x2 - self.level[2 * c + 1, k]
         for k in range(K):
             self.m[TOGETHER * K + k] += self.own_level[task, 0, k]
-            self.v[TOGETHER * K + k] += OWN_PRIOR * (1.0 + x2) - self.own_level[task, 1, k]
+            self.v[TOGETHER * K + k] += OWN_PRIOR * (1.0 + own_x2) - self.own_level[task, 1, k]
 
     cdef void set_inputs(self, long long task) noexcept nogil:
         cdef Py_ssize_t k, K = self.width
@@ -179,7 +195,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit = unit_of(&self.clock[0])
         cdef Scaled row
         for e in range(begin, end):
-            row = self.scales.look(events.row(e))
+            row = self.look(events.row(e))
             self.take_offset(events, e)
             self.read(row, events.tasks[e], unit)
             self.stacking.score(self.z, self.width, margins + e * self.width, self.offset)
@@ -212,10 +228,14 @@ cdef class SoftmaxKernel(Kernel):
         """Learn an event that counts as h of them."""
         cdef double unit, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
+        cdef Py_ssize_t n = self.scales.n_entries(x) + self.discriminant.n_columns
+        cdef Vectors vectors
         cdef Scaled row
-        self.shared.reserve(0, self.scales.n_entries(x))  # before anything changes: there may be no room
-        self.personal.reserve(task, self.scales.n_entries(x))
+        self.shared.reserve(0, n)  # before anything changes: there may be no room
+        self.personal.reserve(task, n)
+        self.discriminant.groups.reserve(task, 1)
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
+        row = self.discriminant.compose(x, row, self.scales)
         if first:  # the first event defines the unit
             count_size(&self.clock[0], row.x2, h)
         unit = unit_of(&self.clock[0])
@@ -229,12 +249,17 @@ cdef class SoftmaxKernel(Kernel):
             row, task, TOGETHER, self.plan_margin(TOGETHER, label, AROW_R_JOINT / h), h * FORGETTING,
             unit,
         )
-        if self.scales.all_within(row, self.centres.room()):
-            self.centres.learn(row, label, self.seen[label], h)
+        self.discriminant.learn(task, label, self.counts[task, label], self.seen[label], h)
+        self.discriminant.count(x)
         self.counts[task, label] += h
         self.seen[label] += h
         if not first:
             count_size(&self.clock[0], row.x2, h)
+        vectors.shared, vectors.personal = <void*> self.shared, <void*> self.personal
+        vectors.level, vectors.own_level = &self.level[0, 0], &self.own_level[0, 0, 0]
+        vectors.n_shared, vectors.classes, vectors.room = VECTORS, self.width, self.room
+        vectors.unit, vectors.own_prior = unit, OWN_PRIOR
+        self.discriminant.settle(self.scales, &self.seen[0], label, vectors)
         return 0
 
     cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
@@ -294,51 +319,40 @@ cdef class SoftmaxKernel(Kernel):
                 continue
             w = self.shared.touch(0, x.index[i]) + 2 * input * self.room
             update(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
-            if input == TOGETHER:
+            if input == TOGETHER and self.is_personal(x.index[i]):
                 w = self.personal.touch(task, x.index[i])
                 update(w, w + self.room, self.a, self.b, OWN_PRIOR, rate, value, self.some, n)
 
     # --- explanations ------------------------------------------------------------------------
 
     def inputs(self, Events events not None):
-        """Return the inputs (n, 6, K) of the stacking model."""
+        """Return the inputs (n, 7, K) of the stacking model."""
         self.check_idle()
         self.drop_notes()
         cdef Py_ssize_t e
         inputs = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
             self.take_offset(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
+            self.read(self.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
             inputs[e] = self.buffers[:INPUTS]
         return inputs
 
     def entries(self, Events events not None):
-        """Return the non-zero entries of the first event.
+        """Return the entries of the first event, as vectors have them.
 
-        Features (k,), their values in units (k,), one over the size of events, and the variances
-        (3, K) of the scores of the vectors.
+        Columns or features, numbered from COLUMNS on, (k,), their values (k,), one over the size of
+        events, and the variances (3, K) of the scores of the vectors.
         """
         self.check_idle()
         self.drop_notes()
-        cdef Scaled x = self.scales.look(events.row(0))
+        cdef Scaled x = self.look(events.row(0))
         self.take_offset(events, 0)
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
         variances = self.buffers[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
-        return (
-            self.scales.indices[: x.n].copy(), self.scales.values[0, : x.n].copy(), unit_of(&self.clock[0]),
-            variances,
-        )
+        index, values = self.discriminant.entries(x.n)
+        return index, values, unit_of(&self.clock[0]), variances
 
 
 cdef inline double within(double z) noexcept nogil:
     """Clip a score: a step by an event of huge weight could be of any size."""
     return max(-MAX_SCORE, min(MAX_SCORE, z))
-
-
-cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:
-    """The numbers of a pair, or NULL where it never occurred."""
-    cdef Py_ssize_t pair
-    if pairs.dense:
-        return pairs.value + (task * pairs.n_features + feature) * pairs.width
-    pair = pairs.find(task, feature)
-    return pairs.value + pair * pairs.width if pair >= 0 else NULL

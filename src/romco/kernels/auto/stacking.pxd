@@ -22,8 +22,8 @@ cdef class StackingModel:
 
 
 cdef class ConditionalLogit:
-    cdef double prior, renewal
-    cdef double[::1] weight
+    cdef double renewal
+    cdef double[::1] weight, prior
     cdef double[:, ::1] covariance
 
     cdef void score(

@@ -15,6 +15,6 @@ class ConditionalLogit:
         self,
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
-        prior: float,
+        prior: NDArray[np.float64],
         renewal: float,
     ) -> None: ...

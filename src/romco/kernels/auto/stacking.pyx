@@ -70,10 +70,10 @@ cdef class StackingModel:
 cdef class ConditionalLogit:
     """Views of ``weight`` (n,) and ``covariance`` (n, n).
 
-    Each event adds ``renewal`` to a variance below ``prior``: which input is best may change.
+    Each event adds ``renewal`` to a variance below its ``prior`` (n,): which input is best may change.
     """
 
-    def __init__(self, weight, covariance, double prior, double renewal):
+    def __init__(self, weight, covariance, prior, double renewal):
         if len(weight) > MAX_INPUTS:
             raise ValueError(f"at most {MAX_INPUTS} inputs; got {len(weight)}")
         self.weight, self.covariance = weight, covariance
@@ -129,8 +129,8 @@ cdef class ConditionalLogit:
             for j in range(n):
                 self.weight[i] += h * self.covariance[i, j] * (z[j * classes + label] - mean[j])
         for i in range(n):
-            if self.covariance[i, i] < self.prior:
-                self.covariance[i, i] = min(self.prior, self.covariance[i, i] + h * self.renewal)
+            if self.covariance[i, i] < self.prior[i]:
+                self.covariance[i, i] = min(self.prior[i], self.covariance[i, i] + h * self.renewal)
 
     cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil:
         """S <- (S^-1 + r r')^-1, for r that is 0 before its number ``first``."""

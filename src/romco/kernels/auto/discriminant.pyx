@@ -1,0 +1,484 @@
+"""Columns of numbers for many classes: made normal, curved, decorrelated, and a discriminant on them.
+
+Features that are present in a tenth of the events become *columns*: up to 128. The line of a number
+is its normal score, the normal quantile of its rank among the past values; its waves of order 2 to 4
+follow while there is room (`functions`). Other lines are values in units (`scales`). Where more
+features are frequent, as in text, there are no columns.
+
+Decorrelated columns are z = R'^-1 (u - c), where c is the mean of the columns u and R'R their
+covariance within classes. In them a diagonal covariance of weights is nearly as good as a full one. c and
+R are found anew whenever the events have doubled; weights w then become R_new R_old^-1 w, and intercepts
+take up the rest, so that they predict the same.
+
+The discriminant has the sums of the lines by class and by task and class. Means of a task's classes
+are shrunk to those of the classes, and log-densities are those of Student's t:
+
+    mu_ik = (sum_ik + MEAN_PRIOR_EVENTS mu_k) / (n_ik + MEAN_PRIOR_EVENTS)
+    s = 1 + 1 / (n_ik + MEAN_PRIOR_EVENTS) + 1 / (n_k + CLASS_PRIOR_EVENTS)
+    log p(x | i, k) = -(f + n) / 2 log(1 + D / (f s)) - n / 2 log s - 1/2 log |C|
+
+D is the squared distance of x from mu_ik in the covariance C, and f the events that C is of. *Linear*
+has one C for all classes. *Quadratic* has one of each class, shrunk to the common one by as many
+events as there are lines, and one more. An event costs O(K n^2) for n lines.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p
+from libc.string cimport memcpy, memset
+from statistics import NormalDist
+from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
+from romco.kernels.auto.scales cimport Scaled, Scales, found
+from romco.kernels.core.dense cimport axpy, dot_product
+from romco.kernels.core.events cimport Row, column
+from romco.kernels.core.pairs cimport Pairs
+from romco.kernels.core.triangles cimport cholesky
+
+from romco.kernels.auto.functions import SKETCH_FIELDS
+
+cnp.import_array()
+
+cdef double FREQUENT = 0.1             # share of the events that have a feature that becomes a column
+cdef double SURE_EVENTS = 256.0        # from which on it is known which features are frequent
+cdef double FIRST_RENEWAL = 8.0        # events at which columns are first chosen,
+cdef double RENEWAL_GROWTH = 2.0       # then whenever events have grown so much
+cdef double SOLUTION_GROWTH = 1.1      # of the events between two solutions of the common covariance,
+cdef double CLASS_GROWTH = 1.25        # and of a class's events between two of its own
+cdef double PRIOR_EVENTS = 5.0         # events of variance 1 in each covariance
+cdef double COLUMN_PRIOR_EVENTS = 1.0  # such events more for each column, where columns are decorrelated
+cdef double RIDGE = 0.1                # added to each variance
+cdef double MEAN_PRIOR_EVENTS = 3.0    # by which a task's class mean is shrunk to that of the class,
+cdef double CLASS_PRIOR_EVENTS = 0.1   # and that to the origin
+cdef double NEARLY_ALWAYS = 0.9        # share of the events from which on an absent number is missing
+cdef double MAX_VALUE = 8.0            # of a line that is not a number
+cdef double MIN_LOG_ODDS = -30.0       # log-odds against the best class at which scores are cut
+cdef double ROUNDING = 1e-12           # least share of a variance that is left
+cdef int STEPS = 2 * KNOTS             # of the table of normal quantiles
+
+COLUMN_FIELDS = ("feature", "order", *SKETCH_FIELDS)
+PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det")
+MOST_COLUMNS = COLUMNS
+WAVE_ORDERS = tuple(range(2, WAVES + 1))
+
+cdef double[65] QUANTILES              # normal quantiles of 1/64, 1/64, 2/64, ..., 63/64, 63/64
+for _step in range(65):
+    QUANTILES[_step] = NormalDist().inv_cdf(min(max(_step, 1), 63) / 64.0)
+
+
+cdef inline double normal_score(double r) noexcept nogil:
+    """Return the normal quantile of a rank from 0 to 1, linear between sixty-fourths."""
+    cdef double at = r * STEPS
+    cdef Py_ssize_t low = <Py_ssize_t> at
+    if low >= STEPS:
+        return QUANTILES[STEPS]
+    return QUANTILES[low] + (at - low) * (QUANTILES[low + 1] - QUANTILES[low])
+
+
+cdef inline void substitute(
+    const double* R, Py_ssize_t ld, double* a, Py_ssize_t n
+) noexcept nogil:
+    """a <- R'^-1 a, for an upper factor R (n, n)."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if R[i * ld + i] == 0.0:  # a file may lie
+            a[i] = 0.0
+            continue
+        a[i] /= R[i * ld + i]
+        axpy(n - i - 1, -a[i], R + i * ld + i + 1, a + i + 1)
+
+
+cdef class Discriminant:
+    """Views of the learner's arrays; ``n_features`` is d."""
+
+    def __init__(
+        self, Py_ssize_t n_features, columns, progress, sums, scatter, centre, factor, line_factor,
+        class_scatter, class_factor, solved, Pairs groups,
+    ):
+        self.columns, self.progress_array, self.sums = columns, progress, sums
+        self.scatter, self.centre, self.factor = scatter, centre, factor
+        self.line_factor = line_factor
+        self.class_scatter, self.class_factor, self.solved = class_scatter, class_factor, solved
+        self.groups, self.n_features = groups, n_features
+        self.progress = <Progress*> &self.progress_array[0]
+        cdef Py_ssize_t C = len(columns)
+        self.rooms = (
+            np.zeros(n_features + COLUMNS, np.int32), np.zeros(n_features + C, np.int32),
+            np.zeros(n_features + C + 3 * C), np.zeros((2 * C, C)),
+        )
+        self.place = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
+        self.line = self.place + n_features
+        self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[1])
+        self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[2])
+        self.u = self.value + n_features + C
+        self.ranks, self.off = self.u + C, self.u + 2 * C
+        self.matrix = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[3])
+        self.find_columns()
+
+    cdef void find_columns(self) noexcept nogil:
+        """Find which features have columns."""
+        cdef Py_ssize_t c, j
+        memset(self.place, 0, self.n_features * sizeof(int))
+        self.n_columns = self.n_lines = 0
+        for c in range(self.columns.shape[0]):
+            j = <Py_ssize_t> self.column_of(c).feature - 1
+            if not 0 <= j < self.n_features:
+                break
+            if self.column_of(c).order == 0.0:
+                self.place[j] = <int> c + 1
+                self.line[self.n_lines] = <int> c
+                self.n_lines += 1
+            self.n_columns += 1
+
+    # --- rows --------------------------------------------------------------------------------
+
+    cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil:
+        """Return a row of decorrelated columns, and of other features numbered from COLUMNS on."""
+        cdef Py_ssize_t c, k, n = self.n_columns
+        cdef double x2
+        self.read_columns(x, row, scales)
+        for c in range(n):
+            self.index[c], self.value[c] = <int> c, self.u[c] - self.centre[c]
+        substitute(&self.factor[0, 0], self.factor.shape[1], self.value, n)
+        for k in range(row.n):
+            if not self.place[row.index[k]]:
+                self.index[n], self.value[n] = <int> (COLUMNS + row.index[k]), row.value[k]
+                n += 1
+        x2 = dot_product(n, self.value, self.value)
+        return found(n, self.index, self.value, x2 if isfinite(row.x2) else INFINITY)
+
+    cdef void read_columns(self, Row x, Scaled row, Scales scales) noexcept nogil:
+        """Values u of the columns of a row.
+
+        A number that is absent is 0, or missing if nearly all events have it: then its columns are 0.
+        """
+        cdef Py_ssize_t c, k, p
+        cdef const ColumnState* state
+        for c in range(self.n_columns):
+            self.u[c], self.ranks[c] = 0.0, -1.0
+        if self.n_columns == 0:
+            return
+        for k in range(row.n):
+            p = self.place[row.index[k]]
+            if p:
+                self.u[p - 1] = min(max(row.value[k], -MAX_VALUE), MAX_VALUE)
+        for k in range(x.n):
+            p = self.place[column(x, k)]
+            if p:
+                self.set_rank(p - 1, x.value[k])
+        for c in range(self.n_columns):
+            state = self.column_of(c)
+            k = <Py_ssize_t> state.feature - 1
+            if state.order != 0.0:
+                p = self.place[k]
+                if p and self.ranks[p - 1] >= 0.0:
+                    self.u[c] = M_SQRT2 * cos(M_PI * state.order * self.ranks[p - 1]) / state.order
+            elif self.ranks[c] < 0.0 and scales.count_of(k) < NEARLY_ALWAYS * scales.events():
+                self.set_rank(c, 0.0)
+
+    cdef inline void set_rank(self, Py_ssize_t c, double value) noexcept nogil:
+        """Set the rank and the normal score of a line, if it is that of a number."""
+        cdef const ColumnState* state = self.column_of(c)
+        if state.sketch.is_number != 0.0:
+            self.ranks[c] = rank(state.sketch.knots, value)
+            self.u[c] = normal_score(self.ranks[c])
+
+    # --- prediction --------------------------------------------------------------------------
+
+    cdef void score(
+        self, long long task, const double* counts, const double* seen, Py_ssize_t classes,
+        double* linear, double* quadratic,
+    ) noexcept nogil:
+        """Log-densities (K,) of the row that was last composed, 0 for the best class."""
+        cdef Py_ssize_t k, n = self.n_lines, room = self.line_factor.shape[0]
+        cdef double far, spread, events, log_det, best = -INFINITY, other = -INFINITY
+        memset(linear, 0, classes * sizeof(double))
+        memset(quadratic, 0, classes * sizeof(double))
+        if n == 0 or n > room or self.progress.solution == 0.0:
+            return
+        for k in range(classes):
+            spread = 1.0 + 1.0 / (counts[k] + MEAN_PRIOR_EVENTS) + 1.0 / (seen[k] + CLASS_PRIOR_EVENTS)
+            self.set_offset(task, k, counts[k], seen[k])
+            memcpy(self.matrix, self.off, n * sizeof(double))
+            substitute(&self.line_factor[0, 0], room, self.off, n)
+            far = dot_product(n, self.off, self.off) / spread
+            events = self.progress.events + PRIOR_EVENTS
+            linear[k] = -0.5 * (events + n) * log1p(far / events) - 0.5 * n * log(spread)
+            log_det = self.progress.log_det
+            if self.solved[k, 0] > 0.0:
+                substitute(&self.class_factor[k, 0, 0], room, self.matrix, n)
+                far = dot_product(n, self.matrix, self.matrix) / spread
+                log_det = self.solved[k, 1]
+            events = self.solved[k, 0] + n + 1.0
+            quadratic[k] = -0.5 * (events + n) * log1p(far / events) - 0.5 * n * log(spread) \
+                - 0.5 * log_det
+            best, other = max(best, linear[k]), max(other, quadratic[k])
+        for k in range(classes):
+            linear[k] = max(linear[k] - best, MIN_LOG_ODDS)
+            quadratic[k] = max(quadratic[k] - other, MIN_LOG_ODDS)
+
+    cdef void set_offset(
+        self, long long task, Py_ssize_t k, double count, double seen
+    ) noexcept nogil:
+        """``off`` = the lines of the row that was last composed, less the mean of a task's class."""
+        cdef const double* own = stored(self.groups, task, k) if count > 0.0 else NULL
+        cdef double share = 1.0 / (count + MEAN_PRIOR_EVENTS)
+        cdef double common = MEAN_PRIOR_EVENTS * share / (seen + CLASS_PRIOR_EVENTS)
+        cdef Py_ssize_t i
+        for i in range(self.n_lines):
+            self.off[i] = self.u[self.line[i]] - common * self.sums[k, self.line[i]]
+        if own != NULL:
+            axpy(self.n_lines, -share, own, self.off)
+
+    # --- learning ----------------------------------------------------------------------------
+
+    cdef void learn(
+        self, long long task, Py_ssize_t label, double count, double seen, double h
+    ) noexcept nogil:
+        """Learn the row that was last composed, of a class with so many events of the task and in all.
+
+        Call ``groups.reserve`` first.
+        """
+        cdef Py_ssize_t c, i, n = self.n_lines, room = self.line_factor.shape[0]
+        cdef double share = h * (count + MEAN_PRIOR_EVENTS) / (count + MEAN_PRIOR_EVENTS + h)
+        cdef double* own
+        if self.n_columns == 0:
+            return
+        for c in range(self.n_columns):
+            self.matrix[c] = self.u[c] - self.sums[label, c] / (seen + CLASS_PRIOR_EVENTS)
+        if n <= room:
+            self.set_offset(task, label, count, seen)
+            for i in range(n):
+                self.matrix[self.line[i]] = self.off[i]
+        if seen > 0.0:
+            for c in range(self.n_columns):
+                axpy(self.n_columns, share * self.matrix[c], self.matrix, &self.scatter[c, 0])
+            for i in range(n if n <= room else 0):
+                axpy(n, share * self.off[i], self.off, &self.class_scatter[label, i, 0])
+            self.progress.events += h
+        axpy(self.n_columns, h, self.u, &self.sums[label, 0])
+        if n <= room:
+            own = self.groups.touch(task, label)
+            for i in range(n):
+                own[i] += h * self.u[self.line[i]]
+
+    cdef void count(self, Row x) noexcept nogil:
+        """Count the values of a row's lines."""
+        cdef Py_ssize_t k, p
+        for k in range(x.n if self.n_columns else 0):
+            p = self.place[column(x, k)]
+            if p and (x.index != NULL or x.value[k] != 0.0):  # a zero of a dense row is absent
+                count_value(&self.column_of(p - 1).sketch, x.value[k], False)
+
+    cdef bint settle(
+        self, Scales scales, const double* seen, Py_ssize_t label, Vectors vectors
+    ) noexcept nogil:
+        """Choose columns, decorrelate them and solve, where it is time; true if rows have changed."""
+        cdef double events = scales.events()
+        cdef bint renewed = False
+        if self.columns.shape[0] == 0 or self.progress.closed != 0.0:
+            return False
+        if events >= max(self.progress.renewal, FIRST_RENEWAL):
+            self.choose(scales, seen)
+            self.decorrelate(seen, vectors)
+            self.progress.renewal = RENEWAL_GROWTH * events
+            renewed = True
+        if self.n_lines == 0 or self.n_lines > self.line_factor.shape[0]:
+            return renewed
+        if renewed or events >= self.progress.solution:
+            self.solve()
+            self.progress.solution = SOLUTION_GROWTH * events
+        if seen[label] >= CLASS_GROWTH * self.solved[label, 0]:
+            self.solve_class(label, seen[label])
+        return renewed
+
+    cdef void choose(self, Scales scales, const double* seen) noexcept nogil:
+        """Let frequent features join, then waves of numbers; close where there are too many."""
+        cdef Py_ssize_t c, j, n = self.n_columns
+        cdef double events = scales.events()
+        cdef int order
+        for j in range(self.n_features):
+            if self.place[j] or scales.count_of(j) < FREQUENT * events:
+                continue
+            if self.n_lines == COLUMNS:
+                if events >= SURE_EVENTS:
+                    self.close()
+                return
+            if self.n_columns == self.columns.shape[0]:
+                return
+            self.join(j, 0, seen)
+        for order in range(2, WAVES + 1):
+            for c in range(n):
+                if self.n_columns < self.columns.shape[0] and self.lacks_wave(c, order):
+                    self.join(<Py_ssize_t> self.column_of(c).feature - 1, order, seen)
+
+    cdef bint lacks_wave(self, Py_ssize_t c, int order) noexcept nogil:
+        """Return whether a column is the line of a number that has no wave of an order."""
+        cdef const ColumnState* line = self.column_of(c)
+        cdef Py_ssize_t k
+        if line.order != 0.0 or line.sketch.is_number == 0.0:
+            return False
+        for k in range(self.n_columns):
+            if self.column_of(k).feature == line.feature and self.column_of(k).order == order:
+                return False
+        return True
+
+    cdef void join(self, Py_ssize_t feature, int order, const double* seen) noexcept nogil:
+        """Add a column; its variance is the prior one so far."""
+        cdef Py_ssize_t k, c = self.n_columns, n = self.n_lines
+        cdef ColumnState* state = self.column_of(c)
+        memset(state, 0, sizeof(ColumnState))
+        state.feature, state.order = feature + 1.0, order
+        self.scatter[c, c] = self.progress.events / (order * order if order else 1)
+        self.n_columns += 1
+        if order:
+            return
+        self.place[feature], self.line[n] = <int> c + 1, <int> c
+        self.n_lines += 1
+        for k in range(self.solved.shape[0]):
+            self.solved[k, 0] = 0.0
+            if n < self.line_factor.shape[0]:
+                self.class_scatter[k, n, n] = seen[k]
+
+    cdef void close(self) noexcept nogil:
+        """Let there be no columns for good."""
+        self.progress.closed = 1.0
+        self.columns[:, :] = 0.0
+        self.find_columns()
+
+    cdef void decorrelate(self, const double* seen, Vectors vectors) noexcept nogil:
+        """Find c and R anew, and express all weights in the new columns."""
+        cdef Py_ssize_t i, j, n = self.n_columns, C = self.columns.shape[0]
+        cdef double* R = self.matrix
+        cdef double* M = self.matrix + C * C
+        cdef double prior = COLUMN_PRIOR_EVENTS * n + PRIOR_EVENTS
+        cdef double share = 1.0 / (self.progress.events + prior), total = 1.0
+        if n == 0:
+            return
+        for i in range(n):
+            for j in range(n):
+                R[i * C + j] = share * self.scatter[i, j]
+            R[i * C + i] += share * prior + RIDGE
+        cholesky(n, R, C, R, C, 0.0, self.off)
+        for i in range(n):  # rows of R_new R_old^-1
+            memset(R + i * C, 0, i * sizeof(double))
+            memcpy(M + i * C, R + i * C, n * sizeof(double))
+            substitute(&self.factor[0, 0], C, M + i * C, n)
+        for j in range(vectors.classes):
+            total += seen[j]
+        for i in range(n):  # the way of the centre, in old columns
+            self.u[i] = -self.centre[i]
+            self.centre[i] = 0.0
+            for j in range(vectors.classes):
+                self.centre[i] += self.sums[j, i] / total
+            self.u[i] += self.centre[i]
+        substitute(&self.factor[0, 0], C, self.u, n)
+        for i in range(n):
+            self.u[i] *= vectors.unit
+            memcpy(&self.factor[i, 0], R + i * C, n * sizeof(double))
+        for i in range(vectors.n_shared):
+            self.rotate(
+                <Pairs> vectors.shared, 0, 2 * i * vectors.room, vectors, 1.0,
+                vectors.level + 2 * i * vectors.room, M,
+            )
+        for i in range((<Pairs> vectors.personal).n_tasks):
+            self.rotate(
+                <Pairs> vectors.personal, i, 0, vectors, vectors.own_prior,
+                vectors.own_level + 2 * i * vectors.room, M,
+            )
+
+    cdef void rotate(
+        self, Pairs pairs, long long task, Py_ssize_t at, Vectors vectors, double prior,
+        double* level, const double* M,
+    ) noexcept nogil:
+        """Multiply a task's weights of the columns, numbers ``at`` of each pair, by an upper matrix.
+
+        Its intercepts go the way ``u`` of the centre. Precisions beyond the prior are divided by the
+        squares of the diagonal.
+        """
+        cdef Py_ssize_t i, j, k, K = vectors.classes, C = self.columns.shape[0]
+        cdef double* own
+        cdef double* other
+        cdef double square, left
+        if not pairs.dense and pairs.table[task].bits == 0:
+            return
+        for i in range(self.n_columns):
+            own = stored(pairs, task, i)
+            if own == NULL:
+                continue
+            own += at
+            square = max(M[i * C + i] * M[i * C + i], ROUNDING)
+            axpy(K, self.u[i], own, level)
+            for k in range(K):
+                own[k] *= M[i * C + i]
+                if own[vectors.room + k] > 0.0:
+                    left = max(prior - own[vectors.room + k], ROUNDING * prior)
+                    left = 1.0 / (1.0 / prior + (1.0 / left - 1.0 / prior) / square)
+                    own[vectors.room + k] = max(0.0, prior - left)
+            for j in range(i + 1, self.n_columns):
+                other = stored(pairs, task, j) if M[i * C + j] != 0.0 else NULL
+                if other != NULL:
+                    axpy(K, M[i * C + j], other + at, own)
+
+    cdef void covariance_of_lines(self) noexcept nogil:
+        """``matrix`` (n, n) = the common covariance of the lines."""
+        cdef Py_ssize_t i, j, n = self.n_lines
+        cdef double share = 1.0 / (self.progress.events + PRIOR_EVENTS)
+        for i in range(n):
+            for j in range(n):
+                self.matrix[i * n + j] = share * self.scatter[self.line[i], self.line[j]]
+            self.matrix[i * n + i] += share * PRIOR_EVENTS + RIDGE
+
+    cdef void solve(self) noexcept nogil:
+        """Factor the common covariance of the lines."""
+        self.covariance_of_lines()
+        self.progress.log_det = self.factorise(&self.line_factor[0, 0])
+
+    cdef void solve_class(self, Py_ssize_t k, double seen) noexcept nogil:
+        """Factor the covariance of a class, shrunk to the common one."""
+        cdef Py_ssize_t i, j, n = self.n_lines
+        cdef double prior = n + 1.0
+        self.covariance_of_lines()
+        for i in range(n):
+            for j in range(n):
+                self.matrix[i * n + j] = (
+                    self.class_scatter[k, i, j] + prior * self.matrix[i * n + j]
+                ) / (seen + prior)
+        self.solved[k, 0], self.solved[k, 1] = seen, self.factorise(&self.class_factor[k, 0, 0])
+
+    cdef double factorise(self, double* R) noexcept nogil:
+        """R (n, n) = the Cholesky factor of ``matrix``; return the log-determinant."""
+        cdef Py_ssize_t i, n = self.n_lines
+        cdef double log_det = 0.0
+        cholesky(n, self.matrix, n, R, self.line_factor.shape[0], 0.0, self.off)
+        for i in range(n):
+            log_det += 2.0 * log(self.off[i]) if self.off[i] > 0.0 else 0.0
+        return log_det
+
+    # --- forgetting --------------------------------------------------------------------------
+
+    def forget(self, Py_ssize_t task, const double[::1] counts, const double[::1] seen):
+        """Subtract a task's events, ``counts`` (K,) of ``seen`` (K,), from the sums of the classes."""
+        cdef Py_ssize_t c, i, k
+        cdef const double* own
+        for k in range(counts.shape[0]):
+            if not 0.0 < counts[k] <= seen[k]:
+                continue
+            own = stored(self.groups, task, k) if self.n_lines <= self.line_factor.shape[0] else NULL
+            for c in range(self.n_columns):
+                if self.column_of(c).order != 0.0 or own == NULL:  # a task has no sums of its own
+                    self.sums[k, c] *= 1.0 - counts[k] / seen[k]
+            for i in range(self.n_lines if own != NULL else 0):
+                self.sums[k, self.line[i]] -= own[i]
+        self.groups.clear(task)
+
+    # --- explanations ------------------------------------------------------------------------
+
+    def entries(self, Py_ssize_t n):
+        """Return indices (n,) and values (n,) of the row that was last composed."""
+        return self.rooms[1][:n].copy(), self.rooms[2][:n].copy()
+
+    def columns_read(self):
+        """Return features (c,) and values (c,) of the columns of the row that was last composed."""
+        first = self.n_features + self.columns.shape[0]
+        features = np.asarray(self.columns)[: self.n_columns, 0].astype(np.int64) - 1
+        return features, self.rooms[2][first : first + self.n_columns].copy()
