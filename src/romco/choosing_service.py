@@ -179,6 +179,8 @@ class ServedChooser:
     The same changes in the same order give the same bits, as for a served model.
     """
 
+    target = "reward"
+
     def __init__(self, chooser: Chooser, scores: ChoiceScores, sequence: int) -> None:
         self.model, self.scores, self.sequence = chooser, scores, sequence
 

@@ -1,5 +1,7 @@
 """A personal layer on top of any model."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,62 @@ def test_costs_next_to_nothing_without_personal_structure(seed, n, d, m):
     assert rmse(number[later], layer.predict(X[later], task[later])) < limit
 
 
+class Bases:
+    """A good base, and others that are of no use or misleading."""
+
+    def __init__(self, good, mean, spread):
+        self.good, self.mean, self.spread = good, mean, spread
+
+    def noise(self, X):
+        """Return what depends on the row, but has nothing to do with the answer."""
+        return self.mean + 3.0 * self.spread * np.sin(1e4 * X[:, 0] + 1e3 * X[:, 1])
+
+    def overconfident(self, X):
+        return self.mean + 5.0 * (self.good(X) - self.mean)
+
+    def constant(self, X):
+        return np.full(len(X), self.mean + 3.0 * self.spread)
+
+    def turned(self, X):
+        return 2.0 * self.mean - self.good(X)
+
+
+def live_and_frozen(predict, learn, X, y, task, measure, n=1500):
+    """Return the loss of predictions of rows that are learned next, and of rows that never are."""
+    seen = []
+    for begin, end in pairwise([*range(20), *range(20, n + 1, 20)]):
+        part = slice(begin, end)
+        seen.append(predict(X[part], task[part]))
+        learn(X[part], y[part], task[part])
+    return measure(y[:n], np.concatenate(seen)), measure(y[n:], predict(X[n:], task[n:]))
+
+
+@pytest.mark.parametrize("kind", ["good", "noise", "overconfident", "constant", "turned"])
+@pytest.mark.parametrize("number", [False, True])
+def test_no_base_harms(kind, number):
+    """At most 1 % worse than the better of the base and romco alone, live and frozen."""
+    X, task, y, numbers = simulated(6, n=1500, personal=0.7)
+    task = np.array(task)
+    old, now = slice(1500), slice(1500, None)
+    if number:
+        y, measure, target = numbers, rmse, "number"
+        good = LinearRegression().fit(X[old], y[old]).predict
+        bases = Bases(good, y[old].mean(), y[old].std())
+    else:
+        measure, target = log_loss, "two classes"
+        good = LogisticRegression().fit(X[old], y[old]).decision_function
+        bases = Bases(good, 0.0, 1.0)
+    base, X, y, task = getattr(bases, kind), X[now], y[now], task[now]
+    model = romco.Model(features=romco.Columns(5), target=target)
+    layer = romco.PersonalLayer(base, target=target, classes=None if number else [False, True])
+    alone = live_and_frozen(model.margins, model.learn, X, y, task, measure)
+    with_base = live_and_frozen(layer.decision_function, layer.partial_fit, X, y, task, measure)
+    scores = base(X)
+    by_itself = measure(y[:1500], scores[:1500]), measure(y[1500:], scores[1500:])
+    assert with_base[0] < 1.01 * min(alone[0], by_itself[0])
+    assert with_base[1] < 1.01 * min(alone[1], by_itself[1])
+
+
 @pytest.mark.parametrize("columns", [None, [0, 1, 2], []])
 def test_learns_what_is_personal(columns):
     X, task, y, number = simulated(0, personal=1.0)
@@ -99,6 +157,37 @@ def test_a_function_is_a_base():
         romco.PersonalLayer(three, target="two classes")
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_frames_get_a_column_for_each_score(library, classes):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=300)
+    X = frames.DataFrame({"size": values, "town": ["Rome", "Bonn", "Oslo"] * 100})
+    y, task = np.digitize(values, [0.0, 1.0][: classes - 1]), ["ann", "bob"] * 150
+    scores = np.log(np.eye(classes) * 0.8 + 0.1)
+
+    def base(X):
+        known = scores[np.digitize(np.asarray(X["size"]), [0.0, 1.0][: classes - 1])]
+        return known if classes > 2 else known[:, 1] - known[:, 0]
+
+    target = "classes" if classes > 2 else "two classes"
+    layer = romco.PersonalLayer(base, target=target, classes=list(range(classes)))
+    layer.partial_fit(X, y, task=task)
+    assert (layer.predict(X, task) == y).mean() > 0.95
+    features = layer.fitted_model().features
+    names = [features.name(j) for j in range(features.width)]
+    assert sum(name.startswith("score of the base") for name in names) == {2: 1, 3: 3}[classes]
+
+
+def test_a_column_of_the_name_of_the_scores_is_refused():
+    pd = pytest.importorskip("pandas")
+    layer = romco.PersonalLayer(lambda X: np.zeros(len(X)), target="number")
+    with pytest.raises(ValueError, match="rename yours"):
+        layer.partial_fit(pd.DataFrame({"score of the base": [1.0]}), [1.0], task=["ann"])
+    assert layer.model is None
+
+
 @pytest.mark.parametrize("kind", ["classes", "number", "frame"])
 def test_saved_without_its_base(tmp_path, kind):
     X, task, y, number = simulated(3, personal=1.0)
@@ -126,15 +215,15 @@ def test_bad_rows_change_nothing():
     X, task, y, _ = simulated(4)
     base = LogisticRegression().fit(X, y)
     layer = romco.PersonalLayer(base).partial_fit(X[:100], y[:100], task=task[:100])
-    before = layer.decision_function(X, task), layer.layer_share
+    before = layer.decision_function(X, task), layer.shares
     with pytest.raises(ValueError, match="has 3 entries"):
         layer.partial_fit(X[:5], y[:3], task=task[:5])
     wrong = romco.PersonalLayer(lambda X: np.full(len(X), np.nan), target="two classes")
-    with pytest.raises(ValueError, match="the offset is nan"):
+    with pytest.raises(ValueError, match="score of the base is not finite"):
         wrong.partial_fit(X[:5], y[:5].astype(int), task=task[:5])
     assert wrong.model is None
     np.testing.assert_array_equal(layer.decision_function(X, task), before[0])
-    assert layer.layer_share == before[1]
+    assert layer.shares == before[1]
 
 
 def test_boosters_are_bases():
@@ -175,9 +264,9 @@ def test_rows_of_weight_zero_do_not_weigh_the_layer():
     X, task, y, _ = simulated(0, personal=2.0)
     base = LogisticRegression().fit(X, y)
     layer = romco.PersonalLayer(base).partial_fit(X, y, task=task)
-    share = layer.layer_share
+    shares = layer.shares
     layer.partial_fit(X, ~y, task=task, sample_weight=np.zeros(len(y)))
-    assert layer.layer_share == share
+    assert layer.shares == shares
     none = np.zeros(5)
     before = romco.PersonalLayer(base).partial_fit(X[:5], y[:5], task=task[:5], sample_weight=none)
     scores = before.decision_function(X[:5], task[:5])

@@ -245,6 +245,10 @@ LONE = {"c": 1.0, "d": "u"}
         ("auto", lambda m: m.learn([], ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("auto", lambda m: m.learn([LONE] * 3, ["x", "z"], ["t1"] * 2, weight=[0.0, 1.0])),
         ("known names", lambda m: m.predict([{"a": 1.0}], ["t9"], id=[[]])),
+        (
+            "personal layer of numbers",
+            lambda m: m.partial_fit([[1.0, 0.5, 0.5]], [10**400], ["t1"]),
+        ),
         ("river", lambda m: [m.learn_one({"a": 1.0}, y, "t1") for y in (1, 2)] and m),
     ],
 )

@@ -37,10 +37,11 @@ def requests(n, seed, target="two classes", newcomers=()):
         if person in newcomers and k < n // 2:
             person = "guest0"
         x = {f"f{random.randrange(30)}": random.gauss(0.0, 1.0) for _ in range(4)}
-        x |= {f"only {person}": 1.0} if random.random() < 0.2 else {}
         total = sum(x.values())
+        if random.random() < 0.2:
+            x |= {f"only {person}": 1.0, "town": f"of {person}"}
         if target == "history":
-            x = {"skill": f"s{random.randrange(4)}"}
+            x = {"skill": f"of {person}" if "town" in x else f"s{random.randrange(4)}"}
         y = {
             "two classes": "yes" if total > 0.0 else "no",
             "classes": f"c{random.randrange(3)}" if total > 0 else f"of {person}",
@@ -223,6 +224,29 @@ def test_a_person_of_whom_only_predictions_wait_can_be_forgotten(tmp_path):
             assert service.store.pending_events == 0
             for path in folder.rglob("*"):
                 assert path.is_dir() or b"zoe" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_name_of_a_person_is_left_in_any_file(tmp_path, target):
+    """Of features, categories and classes that nobody else had, when forgetting is answered."""
+    some = requests(250, 9, target)
+    found = [("predict", "guest3", PredictRequest(id="last", task="guest3", x={"f1": 1.0}))]
+    with opened(tmp_path / "a", TARGETS[target]) as service:
+        one_by_one(service, some[:100])
+        service.checkpoint().result(60.0)
+        one_by_one(service, some[100:200] + found)
+        assert any(b"guest3" in path.read_bytes() for path in (tmp_path / "a").glob("romco*"))
+        service.checkpoint().result(60.0)
+        assert any(b"of guest3" in path.read_bytes() for path in (tmp_path / "a").glob("model*"))
+        service.forget("guest3").result(60.0)
+        for path in (tmp_path / "a").rglob("*"):
+            assert path.is_dir() or b"guest3" not in path.read_bytes(), path
+            assert path.is_dir() or path.suffix != ".romco" or b"of guest" in path.read_bytes()
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        one_by_one(service, some[200:], without=["guest3"])
+        with opened(tmp_path / "b") as again:
+            one_by_one(again, some[200:], without=["guest3"])
+            assert_same(service, again)
 
 
 def test_over_http(serving):

@@ -1,4 +1,4 @@
-"""A personal layer on top of any model: its scores are offsets, the rest is learned online."""
+"""A personal layer on top of any model: its scores are columns, the rest is learned online."""
 
 import json
 from collections.abc import Sequence
@@ -15,19 +15,24 @@ from romco.typing import Floats
 
 Target = Literal["two classes", "classes", "number"]
 
-LAYER_PRIOR = 0.05  # probability, before any event, that the layer predicts better than the base
-YOUNG_ROWS = 100  # rows after which the layer has half of its posterior weight
-SWITCH_RATE = 1e-3  # probability per event that the better of both is drawn anew from the prior
+EXPERTS = ("base", "alone", "joint")  # predictors that are mixed
+PRIOR_SHARES = np.array([0.7, 0.15, 0.15])  # probabilities, before any event, that each is best
+LEARNING_RATE = 0.25  # of exponential weights: less than 1, for the best so far may be so by chance
+SWITCH_RATE = 1e-3  # probability per event that the best is drawn anew from the prior
+MAX_GAIN = 10.0  # largest log-likelihood ratio of one event
 MAX_LOG_ODDS = 30.0  # of a base that is certain
+SCORE_COLUMN = "score of the base"  # name in frames
+ALONE = "alone "  # before the names of arrays of the model without the base
 
 
 class PersonalLayer:
     """Online corrections of each task, on top of a model that was fitted before.
 
-    The base is not changed. Its scores are offsets: the layer learns the residual, for each task
-    and for all. A prediction is a mixture of base and layer by their past likelihoods, so its
-    loss is close to the base's where tasks do not differ. Learn other rows than the base was
-    fitted to: on its own rows a flexible base leaves no residual.
+    The base is not changed. Its scores are columns of a model that learns online what they are
+    worth, and what is each task's own. A second model learns without them. A prediction is a
+    mixture of the base and both models by their past likelihoods: its loss is close to the least
+    of them, even where the base is useless. Learn other rows than the base was fitted to: there
+    its scores seem better than they are.
 
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
@@ -84,41 +89,49 @@ class PersonalLayer:
                 raise ValueError(f"expected {self.target}, got {list(self.classes_)}")
         self.columns = [columns] if isinstance(columns, str) else columns
         self.columns = None if self.columns is None else list(self.columns)
-        self.model: Model | None = None
-        self.layer_share = LAYER_PRIOR  # probability that the layer predicts better
-        self._error = 0.0  # mean squared error of the base, of so many rows
+        self.model: Model | None = None  # with the scores of the base as columns
+        self.alone: Model | None = None  # without them
+        self._shares = PRIOR_SHARES.copy()
+        self._errors = np.zeros(len(EXPERTS))  # mean squared errors, of so many rows
         self._rows = 0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Weights of "base", "alone" (without the base) and "joint" (with it) in predictions."""
+        return dict(zip(EXPERTS, self._shares.tolist(), strict=True))
 
     def partial_fit(self, X: Any, y: Any, task: Any, sample_weight: Any = None) -> Self:
         """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
-        offset, rows = self._offset(X), self._select(X)
-        y, task = np.asarray(y).reshape(-1), tasks_of(task, len(offset))
-        y = y.astype(np.float64) if self.target == "number" else y
-        model = self.model or self._new_model(rows)
-        margins = model.learn(rows, y, task, weight=sample_weight, offset=offset)
-        self.model = model
+        scores, rows = self._base_scores(X), self._select(X)
+        y, task = np.asarray(y).reshape(-1), tasks_of(task, len(scores))
+        joint_rows = _with_scores(rows, scores, self.classes_)
+        model = self.model or self._new_model(joint_rows)
+        alone = self.alone or self._new_model(rows)
+        if self.target == "number":
+            y, _ = model.engine.target.read(y)
+        joint = model.learn(joint_rows, y, task, weight=sample_weight)
+        without = alone.learn(rows, y, task, weight=sample_weight)
+        self.model, self.alone = model, alone
         counts = slice(None) if sample_weight is None else np.asarray(sample_weight) > 0.0
-        self._weigh(margins[counts], offset[counts], y[counts])
+        experts = np.stack([scores, without, joint], axis=1)
+        self._weigh(experts[counts], y[counts])
         return self
 
     def decision_function(self, X: Any, task: Any) -> Floats:
         """Return log-odds (n,) of ``classes_[1]``, log-probabilities (n, K), or numbers."""
-        offset = self._offset(X)
-        if self.model is None or not self._rows:
-            return offset
-        layer = self.model.margins(self._select(X), tasks_of(task, len(offset)), offset=offset)
-        share = self.layer_share * self._rows / (self._rows + YOUNG_ROWS)
+        scores = self._base_scores(X)
+        if self.model is None or self.alone is None or not self._rows:
+            return scores
+        rows, task = self._select(X), tasks_of(task, len(scores))
+        joint = self.model.margins(_with_scores(rows, scores, self.classes_), task)
+        experts = np.stack([scores, self.alone.margins(rows, task), joint], axis=1)
         if self.target == "number":
-            return (1.0 - share) * offset + share * layer
+            return np.asarray(experts @ self._shares)
+        shares = np.log(self._shares)
         if self.target == "classes":
-            return np.asarray(np.logaddexp(np.log1p(-share) + offset, np.log(share) + layer))
-        yes, no = (
-            np.logaddexp(
-                np.log1p(-share) - np.logaddexp(0.0, -sign * offset),
-                np.log(share) - np.logaddexp(0.0, -sign * layer),
-            )
-            for sign in (1.0, -1.0)
-        )
+            return _log_mixture(experts, shares[:, None])
+        yes = _log_mixture(-np.logaddexp(0.0, -experts), shares)
+        no = _log_mixture(-np.logaddexp(0.0, experts), shares)
         return np.asarray(yes - no)
 
     def predict(self, X: Any, task: Any) -> NDArray[Any]:
@@ -145,25 +158,39 @@ class PersonalLayer:
     file_kind = "personal layer"
 
     def fitted_model(self) -> Model:
-        """Return the model of the residual."""
+        """Return the model that has the scores of the base as columns."""
         if self.model is None:
             raise ValueError("this layer has learned nothing yet: call partial_fit first")
         return self.model
 
-    def file_settings(self) -> dict[str, Any]:
-        """Return all but the base and the model, for :func:`romco.save`."""
-        mixture = [self.layer_share, self._error, self._rows]
-        return {"target": self.target, "columns": self.columns, "sums": mixture}
+    def state(self) -> dict[str, Any]:
+        """Return all but the base, for :func:`romco.save`."""
+        state = self.fitted_model().state()
+        assert self.alone is not None  # it is made together with the other
+        alone = self.alone.state()
+        arrays = {ALONE + name: array for name, array in alone.pop("arrays").items()}
+        sums = [self._shares.tolist(), self._errors.tolist(), self._rows]
+        settings = {"target": self.target, "columns": self.columns, "sums": sums}
+        whole_state = {"arrays": state["arrays"] | arrays, "alone": alone, "estimator": settings}
+        return state | whole_state
 
     @classmethod
-    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
-        """Return the layer of these settings and this model, without its base."""
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the layer that gave a state, without its base."""
+        settings, arrays = state["estimator"], state["arrays"]
+        own = {name: array for name, array in arrays.items() if not name.startswith(ALONE)}
+        others = {name[len(ALONE) :]: arrays[name] for name in arrays.keys() - own.keys()}
+        model = Model.from_state(state | {"arrays": own})
+        alone = Model.from_state(state["alone"] | {"arrays": others})
         classes = model.classes or None
         made = cls(None, target=settings["target"], classes=classes, columns=settings["columns"])
-        share, error, rows = settings["sums"]
-        made.layer_share = min(positive("share", share), 1.0)
-        made._error, made._rows = not_negative("error", error), whole("rows", rows, least=0)
-        made.model = model
+        shares, errors, rows = settings["sums"]
+        made._shares = np.array([positive("share", share) for share in shares])
+        made._errors = np.array([not_negative("error", error) for error in errors])
+        made._rows = whole("rows", rows, least=0)
+        if len(made._shares) != len(EXPERTS) or len(made._errors) != len(EXPERTS):
+            raise ValueError(f"expected {len(EXPERTS)} shares and errors")
+        made.model, made.alone = model, alone
         return made
 
     def _new_model(self, rows: Any) -> Model:
@@ -171,10 +198,12 @@ class PersonalLayer:
         classes = None if self.classes_ is None else self.classes_.tolist()
         return Model(features=features, target=self.target, classes=classes)
 
-    def _offset(self, X: Any) -> Floats:
+    def _base_scores(self, X: Any) -> Floats:
         if self.base is None:
             raise ValueError("this layer was loaded without its base: set layer.base first")
         scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64)
+        if np.isnan(scores).any() or (self.target == "number" and np.isinf(scores).any()):
+            raise ValueError("a score of the base is not finite: it needs one for each row")
         if self.target == "classes":
             assert self.classes_ is not None
             if scores.shape != (len(scores), len(self.classes_)):
@@ -196,25 +225,57 @@ class PersonalLayer:
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
         return X if self.columns is None else X[:, self.columns]
 
-    def _weigh(self, layer: Floats, base: Floats, y: NDArray[Any]) -> None:
-        """Update the layer's posterior weight by Bayes' rule, then a fixed share of the prior."""
+    def _weigh(self, experts: Floats, y: NDArray[Any]) -> None:
+        """Update the shares by exponential weights, then a fixed share of the prior."""
         if self.classes_ is None:
-            errors = np.square(base - y)
-            totals = self._error * self._rows + np.cumsum(errors)
-            mean = totals / (self._rows + np.arange(1, len(y) + 1))
-            gains = 0.5 * (errors - np.square(layer - y)) / np.maximum(mean, np.finfo(float).tiny)
-            self._error = float(mean[-1]) if len(y) else self._error
+            squares = np.square(experts - y[:, None])
+            if not self._rows:  # a number is unknown before the first
+                squares[:1] = squares[:1, :1]
+            totals = self._errors * self._rows + np.cumsum(squares, axis=0)
+            means = totals / (self._rows + np.arange(1, len(y) + 1))[:, None]
+            least = np.maximum(means.min(axis=1, keepdims=True), np.finfo(float).tiny)
+            losses = 0.5 * squares / least
+            self._errors = means[-1] if len(y) else self._errors
         elif self.target == "classes":
-            true = np.arange(len(y)), (y[:, None] == self.classes_).argmax(axis=1)
-            gains = layer[true] - base[true]
+            true = (y[:, None] == self.classes_).argmax(axis=1)
+            losses = -experts[np.arange(len(y)), :, true]
         else:
             side = np.where(y == self.classes_[1], 1.0, -1.0)
-            gains = np.logaddexp(0.0, -side * base) - np.logaddexp(0.0, -side * layer)
-        share = self.layer_share
-        for likelihood in np.exp(np.clip(gains, -10.0, 10.0)).tolist():
-            share = share * likelihood / (share * likelihood + 1.0 - share)
-            share += SWITCH_RATE * (LAYER_PRIOR - share)
-        self.layer_share, self._rows = share, self._rows + len(y)
+            losses = np.logaddexp(0.0, -side[:, None] * experts)
+        gains = np.maximum(losses.min(axis=1, keepdims=True) - losses, -MAX_GAIN)
+        for likelihoods in np.exp(LEARNING_RATE * gains):
+            self._shares = self._shares * likelihoods
+            self._shares /= self._shares.sum()
+            self._shares += SWITCH_RATE * (PRIOR_SHARES - self._shares)
+        self._rows += len(y)
+
+
+def _with_scores(rows: Any, scores: Floats, classes: NDArray[Any] | None) -> Any:
+    """Return rows with the scores of the base as last columns."""
+    if not hasattr(rows, "columns"):
+        columns = scores.reshape(len(scores), -1)
+        if hasattr(rows, "tocsr"):
+            from scipy.sparse import csr_array, hstack
+
+            return csr_array(hstack([rows, columns]))
+        return np.column_stack([rows, columns])
+    if scores.ndim == 1:
+        added = {SCORE_COLUMN: scores}
+    else:
+        assert classes is not None
+        names = [f"{SCORE_COLUMN}: {label}" for label in classes]
+        added = dict(zip(names, scores.T, strict=True))
+    taken = [name for name in added if name in rows.columns]
+    if taken:
+        raise ValueError(f"the layer makes a column {taken[0]!r}: rename yours")
+    if hasattr(rows, "with_columns"):  # Polars
+        return rows.with_columns(**added)
+    return rows.assign(**added)
+
+
+def _log_mixture(likelihoods: Floats, shares: Floats) -> Floats:
+    """Return the logarithm of a mixture over axis 1 of what has these log-likelihoods."""
+    return np.asarray(np.logaddexp.reduce(shares + likelihoods, axis=1))
 
 
 def _target_of(base: Any) -> Target:

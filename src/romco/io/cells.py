@@ -6,6 +6,7 @@ Each function is the reference of the compiled encoder; see :mod:`romco.io.schem
 import datetime
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -70,13 +71,17 @@ def read_name(column: str, cells: Mapping[str, object]) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if is_missing(value):  # empty text, too
+        if column in cells:
+            raise BadCell(column, "is missing")
         there = ", ".join(map(repr, list(cells)[:20]))
-        raise BadCell(column, "is missing" if column in cells else f"is missing among {there}")
+        raise BadCell(column, f"is missing among {there}")
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, Real | Decimal):
         number = _finite(column, value)
-        return str(int(cast(float, value))) if number.is_integer() else str(value)
+        if number.is_integer():
+            return str(int(cast(float, value)))
+        return str(value)
     raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
 
 
@@ -111,7 +116,10 @@ def encode_free(column: str, value: Any, features: Values) -> None:
             encode_free(f"{column}.{key}", inner, features)
     elif isinstance(value, list | tuple | np.ndarray):
         for place, inner in enumerate(value):
-            encode_free(column if isinstance(inner, str) else f"{column}.{place}", inner, features)
+            name = column
+            if not isinstance(inner, str):
+                name = f"{column}.{place}"
+            encode_free(name, inner, features)
     else:
         raise BadCell(column, f"{type(value).__name__} is no feature; leave the column out")
 
@@ -148,7 +156,9 @@ def encode_date(column: str, value: Any, features: Values, hours: bool = True) -
     if is_missing(value):
         return
     value = plain_value(value)
-    parts = parse_date(value) if isinstance(value, str) else None
+    parts = None
+    if isinstance(value, str):
+        parts = parse_date(value)
     if parts is None:
         return encode_category(column, value, features)
     day, hour = parts
@@ -187,22 +197,15 @@ def encode_text(column: str, value: Any, features: Values) -> None:
     >>> {word: round(weight, 3) for word, weight in features.items()}
     {'says:hi': 0.846, 'says:there': 0.534}
     """
-    counts: Values = {}
-    encode_counts(column, value, counts)
-    weights = {word: math.log1p(count) for word, count in counts.items()}
-    length = math.sqrt(sum(weight * weight for weight in weights.values()))
-    for word, weight in weights.items():
-        _add(features, word, weight / length)
-
-
-def encode_counts(column: str, value: Any, features: Values) -> None:
-    """Add how often each word occurs, as models did before words had weights."""
     if is_missing(value):
         return
     if not isinstance(value, str):
         raise BadCell(column, f"must be text, not {type(value).__name__}")
-    for word in _WORD.findall(_clean(column, value).lower()):
-        _add(features, f"{column}:{word}", 1.0)
+    counts = Counter(_WORD.findall(_clean(column, value).lower()))
+    weights = {word: math.log1p(count) for word, count in counts.items()}
+    length = math.sqrt(sum(weight * weight for weight in weights.values()))
+    for word, weight in weights.items():
+        _add(features, f"{column}:{word}", weight / length)
 
 
 def ignore(column: str, value: Any, features: Values) -> None:
@@ -215,7 +218,6 @@ ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
         "number": encode_number,
         "category": encode_category,
         "text": encode_text,
-        "counts": encode_counts,
         "date": encode_date,
         "day": partial(encode_date, hours=False),  # midnight, as frames write a day, is no hour
         "ignored": ignore,
@@ -233,8 +235,10 @@ def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
 
 def parse_number(text: str) -> float | None:
     """Return the number that text spells, if it does."""
+    if "_" in text:
+        return None
     try:
-        return None if "_" in text else float(text)
+        return float(text)
     except ValueError:
         return None
 
@@ -248,9 +252,12 @@ def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
     if hour > 23 or minute > 59 or second > 60:
         return None
     try:
-        return datetime.date(year, month, day), None if match.group(4) is None else hour
+        date = datetime.date(year, month, day)
     except ValueError:
         return None
+    if match.group(4) is None:
+        return date, None
+    return date, hour
 
 
 def plain_value(value: Any) -> Any:
@@ -261,7 +268,9 @@ def plain_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, np.datetime64):
         return str(value)
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def number_of(value: Any) -> float | None:
@@ -270,11 +279,17 @@ def number_of(value: Any) -> float | None:
         return value
     if isinstance(value, str):
         number = parse_number(value)
-        return BOOLEANS.get(value.strip().lower()) if number is None else number
+        if number is None:
+            return BOOLEANS.get(value.strip().lower())
+        return number
+    if not isinstance(value, Real | Decimal):
+        return None
     try:
-        return float(value) if isinstance(value, Real | Decimal) else None
+        return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        if value > 0:  # type: ignore[operator]
+            return math.inf
+        return -math.inf
 
 
 def _finite(column: str, value: object) -> float:
@@ -305,5 +320,9 @@ def _add(features: Values, name: str, value: float) -> None:
 
 
 def _short(value: object) -> str:
-    text = repr(value.strip() if isinstance(value, str) else value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if isinstance(value, str):
+        value = value.strip()
+    text = repr(value)
+    if len(text) <= 60:
+        return text
+    return text[:57] + "..."

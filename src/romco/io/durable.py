@@ -108,7 +108,10 @@ def _guarded(parts: Iterable[Part]) -> Iterator[Part]:
 
 def _replace(path: Path, parts: Iterable[Part], like: Path, keep_last: bool) -> None:
     old = _regular(like)
-    temporary, file = _made(path, 0o666 if old is None else 0o600)  # the umask applies to new files
+    mode = 0o600
+    if old is None:
+        mode = 0o666  # the umask applies to new files
+    temporary, file = _made(path, mode)
     try:
         with file:
             if old is not None:
@@ -157,14 +160,17 @@ def _regular(path: Path) -> os.stat_result | None:
         found = os.lstat(path)
     except FileNotFoundError:
         return None
-    return found if stat.S_ISREG(found.st_mode) else None
+    if stat.S_ISREG(found.st_mode):
+        return found
+    return None
 
 
 def _permit(file: FileIO, old: os.stat_result) -> None:
     """The owner, group and permissions of the old file; what cannot be kept is not opened wider."""
     if os.name == "nt":
         return
-    mode, new = stat.S_IMODE(old.st_mode), os.fstat(file.fileno())
+    mode = stat.S_IMODE(old.st_mode)
+    new = os.fstat(file.fileno())
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
             os.fchown(file.fileno(), old.st_uid, old.st_gid)
@@ -193,9 +199,10 @@ def _write_all(file: FileIO, data: Part | bytearray) -> None:
 
 def _keep_last(path: Path) -> None:
     """Keep the file at ``path`` as .bak; neither name disappears meanwhile."""
-    last, spare = path.with_name(path.name + ".bak"), _fresh(path)
     if not os.path.lexists(path):
         return
+    last = path.with_name(path.name + ".bak")
+    spare = _fresh(path)
     try:
         os.link(path, spare, follow_symlinks=False)
     except OSError:  # a file system without links
@@ -219,13 +226,16 @@ def _remove_stale(path: Path) -> None:
     """Remove temporary files whose writers are gone: nobody holds their lock."""
     ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{16}\.partial")
     with suppress(OSError):  # a folder that cannot be listed keeps what it has
-        for name in filter(ours.fullmatch, (found.name for found in path.parent.iterdir())):
-            with suppress(OSError):
-                _remove_if_stale(path.with_name(name))
+        for found in path.parent.iterdir():
+            if ours.fullmatch(found.name):
+                with suppress(OSError):
+                    _remove_if_stale(found)
 
 
 def _remove_if_stale(temporary: Path) -> None:
-    flags = os.O_NONBLOCK | os.O_NOFOLLOW if fcntl else 0  # what was planted is not waited for
+    flags = 0
+    if fcntl:
+        flags = os.O_NONBLOCK | os.O_NOFOLLOW  # what was planted is not waited for
     with FileIO(temporary, "r", opener=lambda name, mode: os.open(name, mode | flags)) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and _lock(file):
             os.unlink(temporary)

@@ -33,7 +33,8 @@ def encode_rows(
         try:
             ends.append(encoder.add_row(row, roles, features))
         except BadCell as bad:
-            column, hint = schema.columns.get(bad.column), ""
+            hint = ""
+            column = schema.columns.get(bad.column)
             if column is not None and column.reason != "set":
                 kind = _KIND_HINT.format(name=bad.column, kind="category")
                 hint = f", as in earlier events: leave the cell out, or {kind}"
@@ -75,10 +76,12 @@ class CellEncoder:
         A number whose name is among ``names`` is a feature, whatever the schema. Kinds of new
         columns are inferred from the first ``sample`` rows, None: from all.
         """
-        listed, kinds = isinstance(rows, list | tuple), category_columns(rows)
+        listed = isinstance(rows, list | tuple)
+        kinds = category_columns(rows)
         if not listed and not learning and self.schema is not None:
             self._report_missing(name for name, _ in column_types(rows))
-        rows = rows if listed else rows_of(rows)
+        if not listed:
+            rows = rows_of(rows)
         if learning and self.required:
             self._check_required(rows)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
@@ -87,13 +90,32 @@ class CellEncoder:
         schema = self.schema or Schema(complete=not plain)
         if learning and not plain:
             schema = self._extended(schema, rows, names, kinds, sample)
-        numbers = names if schema.complete and not learning else None
+        numbers = None
+        if schema.complete and not learning:
+            numbers = names
         encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
         encoded = encode_rows(rows, schema, encoder)
         self._report(encoder.skipped)
         if learning and not plain:
             self._adopt(schema, rows)
         return encoded
+
+    def forget(self, gone: Iterable[Any], left: Iterable[Any], given: Iterable[Any]) -> None:
+        """Forget columns of features that are gone, unless features that are left have them.
+
+        Columns that were ``given`` stay, and those whose kind was set.
+        """
+        self._lexicon = Lexicon()
+        if self.schema is None:
+            return
+        schema = self.schema.copy()
+        inferred = {name for name, column in schema.columns.items() if column.reason != "set"}
+        inferred -= set(given)
+        used = {column for name in left for column in _columns_of(name, inferred)}
+        for name in gone:
+            for column in _columns_of(name, inferred) - used:
+                schema.columns.pop(column, None)
+        self.schema = schema
 
     def _check_required(self, rows: Any) -> None:
         """Raise ValueError where no row has a column that is required."""
@@ -131,48 +153,56 @@ class CellEncoder:
         sample: int | None,
     ) -> Schema:
         """Return the schema with the columns of rows that it does not have yet."""
-        known, roles, used = schema.columns, schema.roles, schema.features
         # Others are refused later; to ask for a Mapping takes long.
         rows = [row for row in rows if type(row) is dict or isinstance(row, Mapping)]
-        found = dict.fromkeys(chain.from_iterable(rows)) if used is None else used
+        found = set(schema.features or ())
+        if schema.features is None:
+            found.update(*rows)
         new = {
-            name
-            for name in found
-            if name not in known and name not in roles and isinstance(name, str)
+            name for name in found - schema.columns.keys() - schema.roles if isinstance(name, str)
         }
         if not new:
             return schema
-        numbers = {name: "number" for name in new if name in names}
-        cells = [{name: row[name] for name in row if name in new} for row in rows[:sample]]
+        cells = []
+        for row in rows[:sample]:
+            cells.append({name: row[name] for name in row if name in new})
         schema = schema.copy()
+        numbers = {name: "number" for name in new if name in names}
         schema.extend(Sample(rows=cells, kinds=kinds), numbers)
         return schema
 
     def _adopt(self, schema: Schema, rows: Any) -> None:
         """Keep the schema of rows that were learned; warn of what may not be meant."""
-        known, self.schema = self.schema, schema
-        new = [name for name in schema.columns if known is None or name not in known.columns]
-        for name in new if known is not schema else ():
-            column = schema.columns[name]
+        new = dict(schema.columns)
+        if self.schema is not None:
+            for name in self.schema.columns:
+                new.pop(name, None)
+        self.schema = schema
+        for column in new.values():
             if column.warning and column.meaning in MEANINGS_WARNED_OF:
                 warnings.warn(column.warning, UserWarning, stacklevel=2)
-        for name, value in rows[0].items() if len(rows) == 1 else ():
-            words = value.count(" ") + 1 if isinstance(value, str) else 0
-            if words < MIN_TEXT_WORDS or name not in self._by_one_event:
+        if len(rows) != 1:
+            return
+        for name, value in rows[0].items():
+            if name not in self._by_one_event or not isinstance(value, str):
+                continue
+            if value.count(" ") + 1 < MIN_TEXT_WORDS:
                 continue
             self._by_one_event.discard(name)
             text = f"column {name!r} is a category by its first event, but {value[:60]!r} is text"
             hint = _KIND_HINT.format(name=name, kind="text")
             warnings.warn(f"{text}: {hint}", UserWarning, stacklevel=2)
-        if len(rows) == 1:
-            self._by_one_event.update(n for n in new if schema.columns[n].kind == "category")
+        for name, column in new.items():
+            if column.kind == "category":
+                self._by_one_event.add(name)
 
     def _report_missing(self, columns: Iterable[Any]) -> None:
         """Warn of columns that were learned and are not in a frame, each once."""
         assert self.schema is not None
         there = frozenset(columns)
-        missing = [name for name in self.schema.used if name not in there] if there else []
-        new = self._not_yet_reported(missing)
+        if not there:
+            return
+        new = self._not_yet_reported(name for name in self.schema.used if name not in there)
         if new:
             text = f"the frame has no column {quoted(new)}, which the model has learned"
             warnings.warn(f"{text}: it is taken as empty", UserWarning, stacklevel=2)
@@ -192,3 +222,12 @@ class CellEncoder:
             unknown = ", ".join(self.schema.unknown(new))
             text = f"the model has not learned column {unknown}: it is not used"
             warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _columns_of(name: Any, columns: Container[str]) -> set[str]:
+    """Return the columns that a feature may come from: its name, or what is before = : or a dot."""
+    if not isinstance(name, str):
+        return set()
+    ends = [k for k, mark in enumerate(name) if mark in "=:."]
+    starts = [name, *(name[:end] for end in ends)]
+    return {start for start in starts if start in columns}

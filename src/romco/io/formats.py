@@ -5,15 +5,15 @@ format's, its object a :class:`Format`.
 """
 
 import base64
+import codecs
 import csv
 import gzip
 import io
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
@@ -21,8 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import numpy as np
+
 from romco.io.cells import BadCell, read_name, read_task
 from romco.io.durable import Closing
+from romco.io.frames import duplicates, quoted
 from romco.kernels.io.delimited import Delimited
 from romco.plugins import Registry
 
@@ -46,7 +49,9 @@ class BadRow(ValueError):  # noqa: N818
 
     def __init__(self, file: str, line: int, column: str | None, reason: str) -> None:
         self.file, self.line, self.column, self.reason = file, line, column, reason
-        place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
+        place = f"{file}, line {line}"
+        if column is not None:
+            place += f", column {column!r}"
         super().__init__(f"{place}: {reason}; mend the row, or skip bad rows (--skip-bad)")
 
     def __reduce__(self) -> "tuple[type[BadRow], tuple[str, int, str | None, str]]":
@@ -96,9 +101,10 @@ class OpenFile(Closing):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
     def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:
-        self.name = "stdin" if source == "-" else str(getattr(source, "name", source))
-        kind = format_of(self.name, format)
-        self.format = FORMATS[kind]
+        self.name = str(getattr(source, "name", source))
+        if source == "-":
+            self.name = "stdin"
+        self.format = FORMATS[format_of(self.name, format)]
         self.raw: BinaryIO | None = None  # bytes as they are on disk, where it was opened here
         if source == "-":
             self.stream = sys.stdin.buffer
@@ -137,20 +143,25 @@ class TaskFilter:
 
     def owns_row(self, row: Row | BadRow | None) -> bool:
         """Return whether a row is wanted."""
-        try:
-            return self._owns(read_task(self.columns, row[1]) if isinstance(row, tuple) else None)
-        except ValueError:
-            return self._owns(None)
+        task = None
+        if isinstance(row, tuple):
+            with suppress(ValueError):
+                task = read_task(self.columns, row[1])
+        return self._owns(task)
 
     def select(self, rows: Rows) -> Rows:
         """Yield None in place of rows that are not wanted."""
-        yield from (row if self.owns_row(row) else None for row in rows)
+        for row in rows:
+            if self.owns_row(row):
+                yield row
+            else:
+                yield None
 
     def _owns_value(self, cell: Any) -> bool:
-        try:
-            return self._owns(read_name("", {"": cell}))
-        except ValueError:
-            return self._owns(None)
+        task = None
+        with suppress(ValueError):
+            task = read_name("", {"": cell})
+        return self._owns(task)
 
 
 class Sample(NamedTuple):
@@ -166,7 +177,9 @@ class Sample(NamedTuple):
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
-        return f"line {self.lines[row]}" if self.lines else f"row {row}"
+        if self.lines:
+            return f"line {self.lines[row]}"
+        return f"row {row}"
 
 
 def read_sample(
@@ -185,7 +198,9 @@ def read_sample(
         kinds: Mapping[str, str] = {}
         try:
             if file.live:  # its whole lines so far
-                held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
+                held = b""
+                if isinstance(stream, io.BufferedReader):
+                    held = stream.peek()
                 stream = io.BytesIO(held[: held.rfind(b"\n") + 1])
             begin = stream.tell()
             if kind.delimiter is not None:
@@ -194,7 +209,9 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                chosen = rows if tasks is None else filter(tasks.owns_row, rows)
+                chosen: Iterator[Row | BadRow | None] = rows
+                if tasks is not None:
+                    chosen = filter(tasks.owns_row, rows)
                 found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
             if kind.kinds is not None:
                 kinds = kind.kinds(stream)
@@ -203,6 +220,8 @@ def read_sample(
         finally:
             if begin is not None and not file.live:
                 stream.seek(begin)
+    if sign == kind.delimiter:
+        sign = None
     return Sample(
         rows=[cells for _, cells in found],
         lines=[line for line, _ in found],
@@ -210,7 +229,7 @@ def read_sample(
         typed=kind.delimiter is None,
         fixed=kind.task is not None,
         kinds=kinds,
-        separator=None if sign == kind.delimiter else sign,
+        separator=sign,
     )
 
 
@@ -245,15 +264,17 @@ class DelimitedText:
         self._data, self._at, self._last, self._size = b"", 0, False, CHUNK_BYTES
         while not (self._last or _LINE_END.search(self._data) or len(self._data) >= MAX_ROW_BYTES):
             self._fetch()
-        self._data = self._data.removeprefix(b"\xef\xbb\xbf")
+        self._data = self._data.removeprefix(codecs.BOM_UTF8)
         first = _LINE_END.split(self._data, 1)[0]
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
         self.splitter = Delimited(self.separator.encode())
         (rows,), bad, _ = self._read(self.splitter.split_rows, 1)
         if bad is not None:
             raise BadFile(f"{name}: the header cannot be read ({bad.reason})")
-        cells = rows[0][1] if rows and rows[0][0] == 1 else []  # not after an empty line
-        self.header = check_header([_decoded(cell).strip() for cell in cells], name, wanted)
+        header = []
+        if rows and rows[0][0] == 1:  # not after an empty line
+            header = [_decoded(cell).strip() for cell in rows[0][1]]
+        self.header = check_header(header, name, wanted)
 
     def rows(self) -> Rows:
         """Yield rows as mappings of text; a column without a name is left out."""
@@ -281,16 +302,21 @@ class DelimitedText:
         return found, bad, self.splitter.passed, more
 
     def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
+        bad_row = None
         while True:
             *found, self._at, bad = step(self._data, self._at, self._last, most)
             more = not (self._last and self._at >= len(self._data))
             if self.splitter.passed or bad is not None or not more:
                 self._size = CHUNK_BYTES
-                return found, None if bad is None else self._bad(*bad), more
+                if bad is not None:
+                    bad_row = self._bad(*bad)
+                return found, bad_row, more
             if len(self._data) - self._at > MAX_ROW_BYTES:
-                self.splitter.passed, reason = 1, self._skip_long_row()
-                own = self.splitter.owns is None or self.splitter.owns(None)
-                return found, self._bad(self.splitter.line, reason) if own else None, True
+                reason = self._skip_long_row()
+                self.splitter.passed = 1
+                if self.splitter.owns is None or self.splitter.owns(None):
+                    bad_row = self._bad(self.splitter.line, reason)
+                return found, bad_row, True
             self._fetch()
 
     def _bad(self, line: int, error: str | Exception) -> BadRow:
@@ -356,9 +382,9 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
     if not any(header):
         raise BadFile(f"{name} is empty: its first line must name the columns")
     named = [column for column in header if column]
-    twice = _duplicates(named)
+    twice = duplicates(named)
     if twice:
-        raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
+        raise BadFile(f"{name}: column names occur twice: {quoted(sorted(twice))}; rename")
     _check_columns(name, named, wanted)
     return header
 
@@ -382,14 +408,23 @@ def json_rows(
     [(1, {'user': 'ann', 'age': 7})]
     """
     decoder = json.JSONDecoder(object_pairs_hook=_object)  # to make one takes as long as a row
-    find = None if tasks is None else _task_finder(*tasks.columns)
+    if tasks is None:
+        for line, text in _lines(stream, name):
+            yield _json_row(decoder, name, line, text)
+        return
+    find = _task_finder(*tasks.columns)
     for line, text in _lines(stream, name):
-        cell = None if find is None or isinstance(text, BadRow) else find(text)
-        if tasks is not None and cell is not None and not tasks.owns(json.loads(cell)):
+        cell = None
+        if isinstance(text, str):
+            cell = find(text)
+        if cell is not None and not tasks.owns(json.loads(cell)):
             yield None
             continue
         row = _json_row(decoder, name, line, text)
-        yield row if tasks is None or cell is not None or tasks.owns_row(row) else None
+        if cell is not None or tasks.owns_row(row):
+            yield row
+        else:
+            yield None
 
 
 def _json_row(decoder: json.JSONDecoder, name: str, line: int, text: str | BadRow) -> Row | BadRow:
@@ -414,14 +449,19 @@ def _task_finder(column: str) -> Callable[[str], str | None]:
     ('"ann"', None)
     """
     name = json.dumps(column, ensure_ascii=False)
-    escape = r"\u00" if column.isascii() else r"\u"  # another spelling of its letters
+    escape = r"\u"  # another spelling of its letters
+    if column.isascii():
+        escape = r"\u00"
     value = r'("[^"\\]*"|-?[0-9][0-9.eE+-]*|true|false)'
     pair = re.compile(rf"{re.escape(name)}\s*:\s*{value}\s*[,}}]")
 
     def find(text: str) -> str | None:
-        clear = text.count(name) == 1 and escape not in text
-        match = pair.search(text) if clear else None
-        return None if match is None else match[1]
+        if text.count(name) != 1 or escape in text:
+            return None
+        match = pair.search(text)
+        if match is None:
+            return None
+        return match[1]
 
     return find
 
@@ -455,11 +495,9 @@ def parquet_rows(
         stream.seek(0)
         table = pq.ParquetFile(stream, read_dictionary=texts)  # a long text is held once
         columns = table.schema_arrow.names
-        twice = _duplicates(columns)
+        twice = duplicates(columns)
         if twice:
-            raise BadFile(
-                f"{name}: columns of the same name: {', '.join(map(repr, twice))}; rename"
-            )
+            raise BadFile(f"{name}: columns of the same name: {quoted(sorted(twice))}; rename")
         _check_columns(name, columns, wanted)
         for batch in table.iter_batches(batch_size=_parquet_batch_rows(table.metadata, name)):
             own = [True] * len(batch)
@@ -469,7 +507,11 @@ def parquet_rows(
             cells = _batch_rows(batch)
             for wants in own:
                 line += 1
-                yield (line, next(cells)) if wants else None
+                row = next(cells) if wants else None
+                if wants and row is None:
+                    yield BadRow(name, line, None, f"longer than {MAX_ROW_BYTES // 2**20} MB")
+                else:
+                    yield None if row is None else (line, row)
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
@@ -477,13 +519,7 @@ def parquet_rows(
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
-    tests = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-    )
-    return any(test(kind) for test in tests)
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _parquet_batch_rows(metadata: Any, name: str) -> int:
@@ -503,18 +539,26 @@ def _parquet_batch_rows(metadata: Any, name: str) -> int:
     return rows
 
 
-def _batch_rows(batch: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield rows of a batch as mappings; few at a time where they hold long texts."""
+def _batch_rows(batch: Any) -> Iterator[Mapping[str, Any] | None]:
+    """Yield rows of a batch as mappings, few at a time where texts are long; None if too long."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    longest = 0
+    texts = []
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    step = max(1, min(len(batch), MAX_ROW_BYTES // max(1, longest)))
-    for begin in range(0, len(batch), step):
-        yield from batch.slice(begin, step).to_pylist()
+            texts.append((pc.binary_length(column.dictionary), column.indices))
+    longest = sum(pc.max(lengths).as_py() or 0 for lengths, _ in texts)
+    if longest <= MAX_ROW_BYTES:
+        step = max(1, min(len(batch), MAX_ROW_BYTES // max(1, longest)))
+        for begin in range(0, len(batch), step):
+            yield from batch.slice(begin, step).to_pylist()
+        return
+    sizes = np.zeros(len(batch), dtype=np.int64)
+    for lengths, places in texts:
+        sizes += pc.fill_null(lengths.take(places), 0).to_numpy(zero_copy_only=False)
+    for at, size in enumerate(sizes):
+        yield batch.slice(at, 1).to_pylist()[0] if size <= MAX_ROW_BYTES else None
 
 
 def parquet_kinds(stream: BinaryIO) -> dict[str, str]:
@@ -544,16 +588,11 @@ FORMATS: Registry[Format] = Registry(
 )
 
 
-def _duplicates(names: Sequence[str]) -> list[str]:
-    return sorted(name for name, times in Counter(names).items() if times > 1)
-
-
 def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
     known = frozenset(columns)
     unknown = [column for column in wanted if column not in known]
     if unknown:
-        there = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
-        raise BadFile(f"{name}: no column {', '.join(map(repr, unknown))}; there are {there}")
+        raise BadFile(f"{name}: no column {quoted(unknown)}; there are {quoted(columns)}")
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
@@ -564,8 +603,10 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
                 raw = stream.readline(MAX_ROW_BYTES)
             yield line, BadRow(name, line, None, long)
             continue
+        if line == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
-            text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+            text = raw.decode()
         except UnicodeDecodeError as error:
             why = f"not UTF-8 text (byte {error.start + 1} of the line): save the file as UTF-8"
             yield line, BadRow(name, line, None, why)
@@ -577,8 +618,8 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        twice = _duplicates([name for name, _ in pairs])
-        raise ValueError(f"names occur twice: {', '.join(map(repr, twice))}")
+        twice = duplicates(name for name, _ in pairs)
+        raise ValueError(f"names occur twice: {quoted(sorted(twice))}")
     names = "".join(row)
     if not names.isascii():
         names.encode()  # half a surrogate pair is no text
@@ -588,11 +629,16 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
     row: dict[str, object] = {}
     for place, word in enumerate(words):
-        column, _, value = word.rpartition(":") if place else ("label", ":", word)
+        column, value = "label", word
+        if place > 0:
+            column, _, value = word.rpartition(":")
         if column in row or not (column in ("label", "qid") or column.isdecimal()):
             return BadRow(name, line, column or None, f"{word!r} is not a new index:value")
+        if column == "qid":
+            row[column] = value
+            continue
         try:
-            row[column] = value if column == "qid" else float(value)
+            row[column] = float(value)
         except ValueError:
             return BadRow(name, line, column, f"{value!r} is not a number")
     return line, row

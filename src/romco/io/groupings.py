@@ -1,6 +1,7 @@
 """Groupings: columns that name the task of each row, and further levels of it."""
 
 from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from romco.io.cells import is_missing, plain_value
@@ -15,10 +16,14 @@ def split_groupings(task: str | Sequence[str] | None) -> tuple[str | None, tuple
     >>> split_groupings(["lecturer", "student"])
     ('lecturer', ('student',))
     """
-    names = (task,) if task is None or isinstance(task, str) else tuple(task)
-    if len(set(names)) < len(names) or (None in names[1:]):
+    if task is None or isinstance(task, str):
+        return task, ()
+    names = tuple(task)
+    if len(set(names)) < len(names) or None in names[1:]:
         raise ValueError(f"groupings must be different columns; got {list(names)}")
-    return (names[0], names[1:]) if names else (None, ())
+    if not names:
+        return None, ()
+    return names[0], names[1:]
 
 
 def take_groupings(
@@ -34,26 +39,33 @@ def take_groupings(
     ([{'age': 7, 'school': 'A'}], ['A/1'], ('school/class', ('school',)))
     """
     found = rows_of(rows)
-    columns = set().union(*map(set, found[:SAMPLE_ROWS])) if len(found) else set()
+    columns = set(chain.from_iterable(found[:SAMPLE_ROWS]))
     parts = expand_groupings(names, columns)
     task, *groupings = parts
-    used = {column for split in parts.values() for column in split}
-    made, tasks = [], []
+    used = set(chain.from_iterable(parts.values()))
+    made = []
+    tasks = []
     for at, row in enumerate(found):
-        levels = {
-            name: [plain_value(row.get(column)) for column in split]
-            for name, split in parts.items()
-        }
-        texts = {
-            name: None if any(map(is_missing, cells)) else "/".join(map(str, cells))
-            for name, cells in levels.items()
-        }
-        if texts[task] is None:
+        levels = {name: _level(row, split) for name, split in parts.items()}
+        own = levels[task]
+        if own is None:
             raise ValueError(f"row {at}: no value of {task!r}, which is its task")
-        tasks.append(levels[task][0] if len(parts[task]) == 1 else texts[task])
+        if len(parts[task]) == 1:
+            own = plain_value(row[task])  # as it is: it need not be text
+        tasks.append(own)
         rest = {column: cell for column, cell in row.items() if column not in used}
-        made.append(rest | {name: texts[name] for name in groupings})
+        for name in groupings:
+            rest[name] = levels[name]
+        made.append(rest)
     return made, tasks, (task, tuple(groupings))
+
+
+def _level(row: Mapping[Any, Any], columns: Sequence[str]) -> str | None:
+    """Return the text of a row's level of a grouping; None where a part of it is missing."""
+    cells = [plain_value(row.get(column)) for column in columns]
+    if any(map(is_missing, cells)):
+        return None
+    return "/".join(map(str, cells))
 
 
 def expand_groupings(
@@ -66,8 +78,11 @@ def expand_groupings(
     """
     parts: dict[str, tuple[str, ...]] = {}
     for name in names:
-        split = (name,) if name in columns else tuple(name.split("/"))
-        parts |= {"/".join(split[:k]): split[:k] for k in range(len(split), 0, -1)}
+        split = tuple(name.split("/"))
+        if name in columns:
+            split = (name,)
+        for k in range(len(split), 0, -1):
+            parts["/".join(split[:k])] = split[:k]
     return parts
 
 
@@ -82,4 +97,7 @@ def names_columns(rows: Any, task: Any) -> bool:
         columns = rows[0]
     if columns is None:
         return False
-    return all(name in columns or all(part in columns for part in name.split("/")) for name in task)
+    for name in task:
+        if name not in columns and not all(part in columns for part in name.split("/")):
+            return False
+    return True

@@ -4,7 +4,6 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,32 +48,30 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     present = [plain_value(value) for value in values if not is_missing(value)]
     if not present:
         return Column("free", "empty", f"no value in {len(values):,} rows")
-    if any(
-        issubclass(kind, Mapping | list | tuple | np.ndarray) for kind in set(map(type, present))
-    ):
-        return Column("free", "nested", "each part is a feature of its own")
-    spelled = [number_of(value) for value in present]
-    cells = zip(present, spelled, strict=True)
-    numbers = [
-        number
-        for value, number in cells
-        if number is not None and not (typed and isinstance(value, str))
-    ]
+    for kind in set(map(type, present)):
+        if issubclass(kind, Mapping | list | tuple | np.ndarray):
+            return Column("free", "nested", "each part is a feature of its own")
+    spelled = list(map(number_of, present))
+    numbers = []
+    for value, number in zip(present, spelled, strict=True):
+        if number is not None and not (typed and isinstance(value, str)):
+            numbers.append(number)
     if len(numbers) == len(present):
         return _infer_number(name, numbers)
     texts = [str(value).strip() for value in present]
-    commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
+    commas = list(filter(_DECIMAL_COMMA.fullmatch, texts))
     if 2 * len(commas) > len(texts):  # no numbers to us: each would be a category
         warning = (
             f"column {name!r} has numbers with a decimal comma, as {commas[0]!r}, and is ignored: "
             f"write them with a point; --categorical {name} takes each as a category"
         )
         return Column("ignored", "decimal comma", f"such as {commas[0]}: ignored", warning)
-    dates = [date for date in map(parse_date, texts) if date is not None]
+    dates = list(filter(None, map(parse_date, texts)))
     if len(dates) >= 0.9 * len(texts):
-        kind = _date_kind(values)
-        parts = "month, weekday" + (", hour" if kind == "date" else "")
-        return Column(kind, "date", f"such as {texts[0]}: {parts}")
+        parts = "month, weekday"
+        if _has_hours(values):
+            return Column("date", "date", f"such as {texts[0]}: {parts}, hour")
+        return Column("day", "date", f"such as {texts[0]}: {parts}")
     if None not in spelled and not all(number.is_integer() for number in spelled if number):
         warning = (
             f"column {name!r} has numbers as text, as {texts[0]!r}, and is read as a category: "
@@ -84,16 +81,16 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     return _infer_text(name, texts, numbers)
 
 
-def _date_kind(values: Iterable[Any]) -> str:
-    """Return "day" where no cell has a time of day; frames write a day as midnight."""
+def _has_hours(values: Iterable[Any]) -> bool:
+    """Return whether a cell has a time of day; frames write a day as midnight."""
     for value in values:
         if isinstance(value, datetime.datetime | np.datetime64):
             text = plain_value(value)
             if parse_date(text) is not None and not re.search(r"T00:00:00(?:\.0*)?$", text):
-                return "date"
+                return True
         elif isinstance(value, str) and (parse_date(value) or (0, None))[1] is not None:
-            return "date"
-    return "day"
+            return True
+    return False
 
 
 def with_stray_text(
@@ -102,11 +99,10 @@ def with_stray_text(
     """Return a column of numbers and some text with a warning that names the first such cell."""
     if column.meaning != "number or category":
         return column
-    texts = [
-        (place, value)
-        for place, value in zip(places, values, strict=True)
-        if not is_missing(value) and number_of(plain_value(value)) is None
-    ]
+    texts = []
+    for place, value in zip(places, values, strict=True):
+        if not is_missing(value) and number_of(plain_value(value)) is None:
+            texts.append((place, value))
     place, value = texts[0]
     warning = (
         f"column {name!r} has numbers, but {str(value)[:60]!r} in {sample.place(place)} is none "
@@ -144,7 +140,8 @@ def column_as_asked(name: str, kind: str, values: Sequence[Any], reason: str) ->
     """Return the column as the user wants it; with a warning where values speak against it."""
     if kind not in ("category", "date"):
         return Column(kind, kind, reason)
-    column, warning = infer_column(name, values), None
+    warning = None
+    column = infer_column(name, values)
     if kind == "category" and column.meaning in ("text", "date", "id-like"):
         different = len({str(plain_value(value)).strip() for value in values})
         warning = (
@@ -157,25 +154,33 @@ def column_as_asked(name: str, kind: str, values: Sequence[Any], reason: str) ->
 
 
 def _infer_number(name: str, numbers: list[float]) -> Column:
-    low, high, n = min(numbers), max(numbers), len(numbers)
-    different, whole = len(set(numbers)), all(number.is_integer() for number in numbers)
-    if n >= MIN_ROWS_CONSTANT and low == high:
+    low = min(numbers)
+    high = max(numbers)
+    n = len(numbers)
+    usual = Column("number", "number", f"{low:g} to {high:g}")
+    if n < MIN_ROWS_CONSTANT:
+        return usual
+    if low == high:
         return Column("number", "constant", f"always {low:g} in {n:,} rows")
-    if n >= MIN_ROWS_CONSTANT and whole and all(b - a == 1 for a, b in pairwise(numbers)):
+    if not all(map(float.is_integer, numbers)):
+        return usual
+    if (np.diff(numbers) == 1.0).all():
         return _id_like(name, "counts the rows", "numeric")
-    if n >= MIN_ROWS_CONSTANT and whole and _ID_NAME.fullmatch(name) and different > 0.9 * n:
+    different = len(set(numbers))
+    if _ID_NAME.fullmatch(name) and different > 0.9 * n:
         return _id_like(name, f"{different:,} different in {n:,} rows", "numeric")
-    return Column("number", "number", f"{low:g} to {high:g}")
+    return usual
 
 
 def _infer_text(name: str, texts: list[str], numbers: list[float]) -> Column:
-    n, different = len(texts), len(set(texts))
-    words = sum(len(text.split()) for text in texts) / n
+    n = len(texts)
+    different = len(set(texts))
+    words = len(" ".join(texts).split()) / n
     spread = f"{different:,} different in {n:,} rows"
     long = words >= 3 and n >= MIN_ROWS_CONSTANT and different > 0.9 * n
     if (words >= MIN_TEXT_WORDS and different > 0.5 * n) or long:
         return Column("text", "text", f"{words:.0f} words each, {spread}")
-    codes = len(set(numbers)) <= MAX_CODES and all(number.is_integer() for number in numbers)
+    codes = len(set(numbers)) <= MAX_CODES and all(map(float.is_integer, numbers))
     if len(numbers) >= MIN_NUMBER_SHARE * n and not codes and not _ID_NAME.fullmatch(name):
         return Column("free", "number or category", f"{len(numbers):,} numbers in {n:,} rows")
     if n >= MIN_ROWS_ID_TEXT and different > 0.95 * n:

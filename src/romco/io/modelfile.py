@@ -42,19 +42,21 @@ MAGIC = b"romco\r\n\x1a"
 FORMAT = 2
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
 # Parts of a state that may be long: not in the header.
-JSON_PARTS = ("tasks", "features", "notes", "session", "history")
+JSON_PARTS = ("tasks", "features", "notes", "session", "history", "alone")
 
 # Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
 TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
 DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
-CHOOSER = "chooser"  # kind of a romco.Chooser, which is imported when a file of it is loaded
-# Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
+# Kinds of objects, and where each is: it is imported when a file of its kind is loaded.
+WITH_OWN_STATE = {
+    "chooser": "romco.choosing:Chooser",
+    "personal layer": "romco.adapters.personal:PersonalLayer",
+}
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
     "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
     "river": "romco.adapters.river:ROMCOClassifier",
     "river number": "romco.adapters.river:ROMCORegressor",
-    "personal layer": "romco.adapters.personal:PersonalLayer",
 }
 
 
@@ -83,7 +85,7 @@ class Estimator(Protocol):
 
 @runtime_checkable
 class OwnState(Protocol):
-    """An object with a state of its own, such as a chooser."""
+    """An object with a state of its own, such as a chooser or a personal layer."""
 
     @property
     def file_kind(self) -> str:
@@ -106,8 +108,10 @@ def save(model: "Model | Learner | Chooser | Estimator", path: str | Path) -> No
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 2)
     """
-    if isinstance(model, Model | Learner):
-        save_state(model.state(), path, "model" if isinstance(model, Model) else "learner")
+    if isinstance(model, Model):
+        save_state(model.state(), path)
+    elif isinstance(model, Learner):
+        save_state(model.state(), path, "learner")
     elif isinstance(model, OwnState):
         save_state(model.state(), path, model.file_kind)
     elif isinstance(model, Estimator):
@@ -145,13 +149,18 @@ def load(path: str | Path, limit: int | None = None) -> Any:
             return Model.from_state(state)
         if kind == "learner":
             return restore(state)
-        if kind == CHOOSER:
-            return import_module("romco.choosing").Chooser.from_state(state)
+        if kind in WITH_OWN_STATE:
+            return _imported(WITH_OWN_STATE[kind]).from_state(state)
         if kind in ESTIMATORS:
-            module, _, name = ESTIMATORS[kind].partition(":")
-            estimator: type[Estimator] = vars(import_module(module))[name]
+            estimator: type[Estimator] = _imported(ESTIMATORS[kind])
             return estimator.from_file_settings(state["estimator"], Model.from_state(state))
         raise ValueError(f"unknown kind {kind!r}")
+
+
+def _imported(place: str) -> Any:
+    """Return a class from ``module:name``."""
+    module, _, name = place.partition(":")
+    return vars(import_module(module))[name]
 
 
 def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
@@ -179,12 +188,11 @@ def peek(path: str | Path) -> dict[str, Any]:
 
 
 def _encode(kind: str, state: dict[str, Any]) -> Iterator[bytes | memoryview]:
-    summary, state = _summary(state), dict(state)
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        for name, array in state.pop("arrays").items()
-    }
-    header: dict[str, Any] = {"library": __version__, "kind": kind, "summary": summary}
+    header: dict[str, Any] = {"library": __version__, "kind": kind, "summary": _summary(state)}
+    state = dict(state)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, array in state.pop("arrays").items():
+        arrays[name] = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if kind != "learner":
         text = _json({part: state.pop(part) for part in JSON_PARTS if part in state})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
@@ -217,16 +225,23 @@ def _content(array: NDArray[Any]) -> memoryview:
 def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sizes of a learner, or of a model with its names, for people."""
     if "labels" not in state:
-        sizes = state["n_tasks"], state["n_features"]
-        return {"learner": state["learner"], "tasks": sizes[0], "features": sizes[1]}
-    features, target = state["features"], target_from_json(state["labels"])
+        return {
+            "learner": state["learner"],
+            "tasks": state["n_tasks"],
+            "features": state["n_features"],
+        }
+    features = state["features"]
+    target = target_from_json(state["labels"])
+    positive = target.positive
+    if positive is not None:
+        positive = str(positive)
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
         "classes": [str(label) for label in target.classes],
-        "positive": None if target.positive is None else str(target.positive),
+        "positive": positive,
     }
 
 
@@ -256,7 +271,8 @@ def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
         blocks = dict(_blocks(file, path, header))
         if file.read(1):
             raise bad(path, "there is something after its end")
-        kind, state = header["kind"], {**header["state"], "arrays": blocks}
+        kind = header["kind"]
+        state = {**header["state"], "arrays": blocks}
         if kind != "learner":
             long = _parsed(blocks.pop("json").tobytes())
             state |= {part: long[part] for part in JSON_PARTS if part in long}
@@ -279,7 +295,9 @@ def refusing(path: Path) -> Iterator[None]:
 def bad(path: Path, why: str) -> ModelFileError:
     """Return the error of a refused file, with the reason and the backup."""
     spare = path.with_name(path.name + ".bak")
-    hint = f"; the one before it is {spare.name}" if spare.exists() else ""
+    hint = ""
+    if spare.exists():
+        hint = f"; the one before it is {spare.name}"
     return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
 
 
@@ -301,8 +319,8 @@ def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, 
         raise bad(path, "it is cut short, or the length of its header is wrong")
     if TEXT_FACTOR * length > limit:
         raise _too_large(path, TEXT_FACTOR * length, limit)
-    text, digest = file.read(length), file.read(32)
-    if hashlib.sha256(start + text).digest() != digest:
+    text = file.read(length)
+    if hashlib.sha256(start + text).digest() != file.read(32):
         raise bad(path, "its header is damaged")
     header = _parsed(text)
     if not isinstance(header, dict) or not isinstance(header.get("state"), dict):
@@ -313,7 +331,9 @@ def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, 
 def _limits(file: BinaryIO, limit: int | None) -> tuple[int, int]:
     """Return the size of a file, and the bytes of memory that it may take."""
     size = os.fstat(file.fileno()).st_size
-    return size, DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size if limit is None else limit
+    if limit is None:
+        limit = DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size
+    return size, limit
 
 
 def check_room(path: Path, header: Mapping[str, Any], limit: int) -> None:
@@ -324,12 +344,17 @@ def check_room(path: Path, header: Mapping[str, Any], limit: int) -> None:
         if dtype not in DTYPES or not isinstance(name, str) or not is_shape(shape):
             raise bad(path, f"block {name!r} is a {dtype} array of shape {shape}")
         room = prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize
-        arrays, text = (arrays, text + room) if name == "json" else (arrays + room, text)
+        if name == "json":
+            text += room
+        else:
+            arrays += room
     inner = header["state"].get("learner")
-    sizes = inner if isinstance(inner, dict) else header["state"]
-    d, m = (int(sizes[name]) for name in ("n_features", "n_tasks"))
+    sizes = inner
+    if not isinstance(inner, dict):
+        sizes = header["state"]
     needed = ARRAY_FACTOR * arrays + TEXT_FACTOR * text
-    needed += FEATURE_BYTES * max(d, 0) + TASK_BYTES * max(m, 0)
+    needed += FEATURE_BYTES * max(int(sizes["n_features"]), 0)
+    needed += TASK_BYTES * max(int(sizes["n_tasks"]), 0)
     if needed > limit:
         raise _too_large(path, needed, limit)
 
@@ -346,7 +371,8 @@ def is_shape(shape: Any) -> bool:
 def _blocks(
     file: BinaryIO, path: Path, header: Mapping[str, Any]
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    left, seen = os.fstat(file.fileno()).st_size - file.tell(), set[str]()
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    seen = set[str]()
     for block in header["blocks"]:
         name, dtype, shape = block["name"], block["dtype"], tuple(block["shape"])
         if name in seen:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,6 +39,7 @@ from romco.kernels.io.delimited import LABEL, TASK, UNUSED
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
+from romco.rounds import select
 
 BLOCK_EVENTS = 1000  # read, then learned or predicted, at a time
 MAPPING_ROWS = 16  # mappings that are encoded between two looks at the size of a block
@@ -62,23 +63,19 @@ class Block:
 
     def at(self, places: NDArray[np.intp]) -> Block:
         """Return the events at some places."""
-        tasks, labels, lines = (
-            [values[k] for k in places] for values in (self.tasks, self.labels, self.lines)
+        return Block(
+            tasks=[self.tasks[k] for k in places],
+            labels=[self.labels[k] for k in places],
+            lines=[self.lines[k] for k in places],
+            features=self.features.at(places),
+            weights=select(self.weights, places),
+            offsets=select(self.offsets, places),
+            moments=self.moments and [self.moments[k] for k in places],
         )
-        weights, offsets = (
-            None if one is None else one[places] for one in (self.weights, self.offsets)
-        )
-        moments = None if self.moments is None else [self.moments[k] for k in places]
-        features = self.features.at(places)
-        return Block(tasks, labels, lines, features, weights, offsets, moments)
 
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""
-        part = slice(begin, end)
-        features = self.features.rows(begin, end)
-        others = (self.weights, self.offsets, self.moments)
-        more: Any = (None if one is None else one[part] for one in others)
-        return Block(self.tasks[part], self.labels[part], self.lines[part], features, *more)
+        return self.at(np.arange(begin, end))
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,13 @@ class Source:
 
         Columns that the model does not know yet are added.
         """
-        if self.schema is not None or known is None:
-            return self if self.schema is not None else replace(self, schema=self._infer())
+        if self.schema is not None:
+            return self
+        if known is None:
+            return replace(self, schema=self._infer())
         for column, kind in (self.kinds or {}).items():
             had = known.kinds.get(column)
-            if had not in (None, kind) and (had, kind) not in (("counts", "text"), ("day", "date")):
+            if had not in (None, kind) and (had, kind) != ("day", "date"):
                 raise ValueError(f"column {column!r} was learned as {had}, not as {kind}")
         schema = self._with_roles(known)
         schema.weight = self.weight
@@ -121,7 +120,7 @@ class Source:
     def resolve_to_predict(self, known: Schema | None) -> Source:
         """Return the source with the model's schema; columns it does not know are not used."""
         if self.schema is not None or known is None:
-            return self if self.schema is not None else replace(self, schema=self._infer())
+            return self.resolve()
         schema = self._with_roles(known)
         if known.weight is not None and known.weight != self.weight:
             schema.add(known.weight, Column("ignored", "weight", "of learning"))
@@ -129,9 +128,11 @@ class Source:
         schema.sample = self._sample(schema).rows
         for column, kind in (self.kinds or {}).items():
             schema.add(column, Column(kind, kind, "as asked"))
-        for column in schema.sample_columns if known.complete else ():
-            if column not in schema.columns and column not in schema.roles:
-                schema.add(column, Column("ignored", "unknown", "never learned"))
+        if known.complete:
+            named = schema.roles | schema.columns.keys()
+            for column in schema.sample_columns:
+                if column not in named:
+                    schema.add(column, Column("ignored", "unknown", "never learned"))
         return replace(self, schema=schema)
 
     def open(
@@ -156,24 +157,29 @@ class Source:
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
-        learned, there = known.used, frozenset(self.schema.sample_columns)
+        learned = known.used
+        there = self.schema.sample_columns
         gone = [column for column in learned if column not in there]
         if learned and len(gone) == len(learned):
             raise ValueError(
                 f"{self.path} has none of the columns that were learned ({quoted(learned)}), "
-                f"only {quoted(self.schema.sample_columns)}: every answer would be the same"
+                f"only {quoted(there)}: every answer would be the same"
             )
-        new = known.unknown(c for c in self.schema.sample_columns if c not in self.schema.roles)
-        parts = [f"not there: {quoted(gone)}"] if gone else []
-        parts += [f"never learned, so not used: {', '.join(new[:20])}"] if new else []
-        where = f"{self.path}: columns are not as they were learned; "
-        return where + "; ".join(parts) if parts else None
+        new = known.unknown(column for column in there if column not in self.schema.roles)
+        parts = []
+        if gone:
+            parts.append(f"not there: {quoted(gone)}")
+        if new:
+            parts.append(f"never learned, so not used: {', '.join(new[:20])}")
+        if not parts:
+            return None
+        return f"{self.path}: columns are not as they were learned; " + "; ".join(parts)
 
     def _infer(self) -> Schema:
-        task = [*([self.task] if self.task else ()), *self.groupings]
+        task = list(filter(None, (self.task, *self.groupings)))
         if any("/" in name for name in task):
             first = read_sample(self.path, self.format, [], 1).rows
-            columns = {name for row in first for name in row}
+            columns = set(chain.from_iterable(first))
             task = list(expand_groupings(task, columns))
             if any("/" in name and name not in columns for name in task[1:]):
                 raise ValueError(
@@ -242,13 +248,15 @@ class Reader(Closing):
     ) -> None:
         self.skipped = 0  # bad rows so far
         self.passed = 0  # rows so far: bad ones and those of tasks that are not owned, too
-        self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
+        if not isinstance(source, OpenFile):
+            source = OpenFile(source, format)
+        self.file = source
         self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
         self._chosen = chosen
-        read = owns if chosen is None else chosen
         self._ahead: Future[_Read] | None = None
         self._thread = ThreadPoolExecutor(1, "romco-ahead")  # starts with the first block
         try:
+            read = chosen or owns
             if read is not None and schema.one_task:
                 own = read(ONLY_TASK)
                 self._rows = _rows_of(self.file, schema, labelled, lambda _: own, together)
@@ -316,7 +324,9 @@ class Reader(Closing):
         if not self._regular or self.file.raw is None or self.file.raw.closed:
             return None
         size = os.fstat(self.file.raw.fileno()).st_size
-        return min(1.0, self.file.raw.tell() / size) if size else None
+        if not size:
+            return None
+        return min(1.0, self.file.raw.tell() / size)
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
@@ -348,8 +358,11 @@ class Reader(Closing):
                 one.extend(other)  # type: ignore[attr-defined]
             if self._chosen is not None:
                 n = len(part.lines) + (bad is not None)
-            self._ended, passed = not more, passed + n
-            left = most - (passed if self._filters else len(rows.lines))
+            self._ended = not more
+            passed += n
+            if not self._filters:
+                n = len(part.lines)
+            left -= n
             if bad is not None and self._skip_bad:
                 skipped += 1
             else:
@@ -357,14 +370,18 @@ class Reader(Closing):
         values, names = encoder.take()
         starts = np.array([0, *rows.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
-        moments = None if self._together is None else rows.moments
-        block = Block(rows.tasks, rows.labels, rows.lines, features, moments=moments)
-        block, numbers = _without(block, self._schema.number_roles)
-        weights = None if self._schema.weight is None else numbers.pop(0)
-        offsets = numbers[0] if numbers else None
+        features, numbers = _without(features, self._schema.number_roles)
+        weights = offsets = moments = None
+        if self._schema.weight is not None:
+            weights = numbers.pop(0)
         if isinstance(self._schema.offset, Mapping):
             offsets = np.column_stack(numbers)
-        return replace(block, weights=weights, offsets=offsets), trouble, skipped, passed
+        elif numbers:
+            offsets = numbers[0]
+        if self._together is not None:
+            moments = rows.moments
+        block = Block(rows.tasks, rows.labels, rows.lines, features, weights, offsets, moments)
+        return block, trouble, skipped, passed
 
 
 def _rows_of(
@@ -375,26 +392,30 @@ def _rows_of(
     if kind.task and schema.task not in (None, kind.task):
         wrong = f"is {kind.task!r}, not {schema.task!r}"
         raise ValueError(f"{file.name}: the task of this format {wrong}")
-    moment = [] if together is None else [together]
-    for role in [*schema.number_roles, *moment] if kind.task else ():
-        raise ValueError(f"{file.name}: this format has no column {role!r}")
-    task = schema.task or kind.task
-    parts = () if schema.one_task or task is None else schema.task_columns or (task,)
     label = schema.label or kind.label
-    columns = schema, parts, label, labelled, together
-    if not parts and not schema.one_task:
+    parts = schema.task_columns
+    if kind.task:
+        parts = (kind.task,)
+    if schema.one_task:
+        parts = ()
+    elif not parts:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    numbers = schema.number_roles
-    needed = [*parts, label if labelled else None, *numbers, *(schema.features or ()), *moment]
-    # What a format fixes by itself is checked row by row, not as a column.
-    wanted = [] if kind.task else [name for name in needed if name is not None]
+    wanted = [*schema.number_roles, *filter(None, [together])]
+    if kind.task and wanted:
+        raise ValueError(f"{file.name}: this format has no column {wanted[0]!r}")
+    if not kind.task:  # else its columns are checked row by row
+        wanted += [*parts, *(schema.features or ())]
+        if labelled and label is not None:
+            wanted.append(label)
+    columns = schema, parts, label, labelled, together
     if kind.delimiter is not None and len(parts) < 2 and together is None:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
     if owns is not None and kind.filters and len(parts) == 1:
         rows = kind.read(file.stream, file.name, wanted, TaskFilter(parts, owns))
     else:
         rows = kind.read(file.stream, file.name, wanted)
-        rows = rows if owns is None else TaskFilter(parts, owns).select(rows)
+        if owns is not None:
+            rows = TaskFilter(parts, owns).select(rows)
     return _MappingRows(rows, file.name, columns)
 
 
@@ -437,8 +458,10 @@ class _TableRows:
 
     def _role(self, column: str) -> int:
         schema = self._schema
-        if column in (*self._task, self._label):
-            return TASK if column in self._task else LABEL
+        if column in self._task:
+            return TASK
+        if column == self._label:
+            return LABEL
         if column in schema.number_roles:
             return self.encoder.column(column, "number")
         if not column or (schema.features is not None and column not in schema.features):
@@ -462,8 +485,10 @@ class _MappingRows:
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """As :meth:`_TableRows.read`."""
         part, passed = EncodedRows([], [], [], [], []), 0
-        few = live or self.encoder.size > MAX_BLOCK_ENTRIES // 2
-        for row in islice(self._rows, 1 if few else min(most, MAPPING_ROWS)):
+        most = min(most, MAPPING_ROWS)
+        if live or self.encoder.size > MAX_BLOCK_ENTRIES // 2:
+            most = 1
+        for row in islice(self._rows, most):
             passed += 1
             if isinstance(row, BadRow):
                 return part, row, passed, True
@@ -473,7 +498,9 @@ class _MappingRows:
             try:
                 task = read_task(self._task, cells) or ONLY_TASK
                 label = self._read_label(cells)
-                moment = [] if self._together is None else [read_name(self._together, cells)]
+                moment = []
+                if self._together is not None:
+                    moment = [read_name(self._together, cells)]
                 end = self.encoder.add_row(cells, self._roles, self._features)
             except BadCell as bad:
                 return part, BadRow(self._name, line, bad.column, bad.reason), passed, True
@@ -492,14 +519,16 @@ class _MappingRows:
         return read_name(label, cells)
 
 
-def _without(block: Block, columns: list[str]) -> tuple[Block, list[NDArray[np.float64]]]:
-    """Return a block without columns of numbers, and these; NaN where a row has none."""
-    values, names, starts, lexicon = block.features
+def _without(rows: Encoded, columns: list[str]) -> tuple[Encoded, list[NDArray[np.float64]]]:
+    """Return rows without columns of numbers, and these; NaN where a row has none."""
+    values, names, starts, lexicon = rows
     taken = []
     for column in columns:
         found = np.flatnonzero(names == lexicon.number(column))
-        taken.append(np.full(len(block), np.nan))
-        taken[-1][np.searchsorted(starts, found, side="right") - 1] = values[found]
-        values, names = np.delete(values, found), np.delete(names, found)
+        numbers = np.full(len(starts) - 1, np.nan)
+        numbers[np.searchsorted(starts, found, side="right") - 1] = values[found]
+        taken.append(numbers)
+        values = np.delete(values, found)
+        names = np.delete(names, found)
         starts = starts - np.searchsorted(found, starts)
-    return replace(block, features=Encoded(values, names, starts, lexicon)), taken
+    return Encoded(values, names, starts, lexicon), taken

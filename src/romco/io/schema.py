@@ -80,13 +80,17 @@ class Schema:
         self.separator: str | None = None  # of the file's columns, where it is unusual; not stored
         self.warnings: tuple[str, ...] = ()  # what is suspicious in the sample; not stored
         for name, column in (columns or {}).items():
-            self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
+            if isinstance(column, str):
+                column = Column(column, column, "set")
+            self.add(name, column)
         named: dict[str, str] = {}
-        offsets = [("offset", name) for name in self.offset_columns]
-        for role, name in [*((role, getattr(self, role)) for role in ROLES[:3]), *offsets]:
-            if name in named:
-                raise ValueError(f"column {name!r} cannot be both the {named[name]} and the {role}")
-            named |= {} if name is None else {name: role}
+        roles = [("task", task), ("label", label), ("weight", weight)]
+        roles += [("offset", name) for name in self.offset_columns]
+        for role, own in roles:
+            if own in named:
+                raise ValueError(f"column {own!r} cannot be both the {named[own]} and the {role}")
+            if own is not None:
+                named[own] = role
 
     @classmethod
     def infer(
@@ -116,14 +120,15 @@ class Schema:
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
         """
-        sample = Sample(rows=[])
         where = ""
         roles: dict[str, Any] = {"label": label, "weight": weight, "offset": offset}
-        roles["task"] = None if one_task else task
+        if not one_task:
+            roles["task"] = task
         if isinstance(source, str | Path) or hasattr(source, "read"):
             asked = cls(**roles)
-            columns = *asked.task_columns, label or "", *asked.number_roles
-            wanted = list(filter(None, (*columns, *(features or ()), *(kinds or ()))))
+            wanted = [*asked.task_columns, *asked.number_roles, *(features or ()), *(kinds or ())]
+            if label:
+                wanted.append(label)
             sample = read_sample(source, format, wanted, sample_rows, asked.filter(chosen))
             where = f"{sample.name}: "
         else:
@@ -143,8 +148,9 @@ class Schema:
 
     def filter(self, chosen: Owns | None) -> TaskFilter | None:
         """Return the filter of rows whose task is chosen; None if all are."""
-        columns = self.task_columns
-        return TaskFilter(columns, chosen) if chosen is not None and columns else None
+        if chosen is None or not self.task_columns:
+            return None
+        return TaskFilter(self.task_columns, chosen)
 
     def extend(self, sample: "Sample", kinds: Mapping[str, str] | None = None) -> None:
         """Add the columns of a sample that are not known yet.
@@ -199,24 +205,34 @@ class Schema:
     def task_columns(self) -> tuple[str, ...]:
         """Columns of a file that the task is made of: two where "school/class" is nested."""
         parent, _, own = (self.task or "").rpartition("/")
-        nested = parent in self.groupings
-        return (parent, own) if nested else () if self.task is None else (self.task,)
+        if parent in self.groupings:
+            return (parent, own)
+        if self.task is None:
+            return ()
+        return (self.task,)
 
     @property
     def number_roles(self) -> list[str]:
         """Columns of numbers that are no features: weight and offsets."""
-        return [*([] if self.weight is None else [self.weight]), *self.offset_columns]
+        if self.weight is None:
+            return self.offset_columns
+        return [self.weight, *self.offset_columns]
 
     @property
     def offset_columns(self) -> list[str]:
         """Columns of offsets, of classes one each."""
         offset = self.offset or {}
-        return [offset] if isinstance(offset, str) else list(offset.values())
+        if isinstance(offset, str):
+            return [offset]
+        return list(offset.values())
 
     @property
     def time(self) -> str | None:
         """The column of the event's time, which history features use; None if there is none."""
-        return next((name for name, column in self.columns.items() if column.kind == "time"), None)
+        for name, column in self.columns.items():
+            if column.kind == "time":
+                return name
+        return None
 
     @property
     def sample_columns(self) -> list[str]:
@@ -234,11 +250,12 @@ class Schema:
         Raises BadCell if a cell cannot be read as its column is.
         """
         features: Values = {}
-        roles, columns = self.roles, self.columns
-        for name in row if self.features is None else self.features:
+        roles, kinds, names = self.roles, self.kinds, self.features
+        if names is None:
+            names = tuple(row)
+        for name in names:
             if name not in roles:
-                kind = columns[name].kind if name in columns else "free"
-                ENCODERS[kind](name, row.get(name), features)
+                ENCODERS[kinds.get(name, "free")](name, row.get(name), features)
         return features
 
     def unknown(self, names: Iterable[Any]) -> list[str]:
@@ -249,9 +266,11 @@ class Schema:
         known = list(map(str, islice(self.columns, MAX_COMPARED_COLUMNS)))
         for name in names:
             if name not in self.columns and name not in roles:
+                text = repr(name)
                 close = difflib.get_close_matches(str(name), known, 3)
-                hint = f" (did you mean {quoted(close, ' or ')}?)" if close else ""
-                found.append(f"{name!r}{hint}")
+                if close:
+                    text += f" (did you mean {quoted(close, ' or ')}?)"
+                found.append(text)
         return found
 
     def difference(self, other: "Schema") -> str | None:
@@ -267,33 +286,41 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
-        roles = {part: getattr(self, part) for part in ROLES if self.offset or part != "offset"}
-        listed = None if self.features is None else list(self.features)
-        columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
+        stored: dict[str, Any] = {"task": self.task, "label": self.label, "weight": self.weight}
+        if self.offset:
+            stored["offset"] = self.offset
         if self.groupings:
-            roles["groupings"] = list(self.groupings)
-        rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
-        return {**roles, **rest, "columns": columns}
+            stored["groupings"] = list(self.groupings)
+        listed = None
+        if self.features is not None:
+            listed = list(self.features)
+        stored |= {"one_task": self.one_task, "complete": self.complete, "features": listed}
+        columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
+        return {**stored, "columns": columns}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
-            columns = {
-                _text_of(name): Column(_text_of(kind), _text_of(meaning), "as learned")
-                for name, (kind, meaning) in stored["columns"].items()
-            }
-            roles = {part: _text_of(stored.get(part), None) for part in ROLES[:3]}
-            roles["offset"] = stored.get("offset") or None
-            listed = stored.get("features")
-            if not isinstance(listed, list | None):
-                raise TypeError(f"expected a list of columns, got {listed!r}")
-            features = None if listed is None else [_text_of(name) for name in listed]
-            complete = bool(stored.get("complete"))
-            one_task = bool(stored.get("one_task"))
-            made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
-            made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
-            _ = [_text_of(name) for name in made.offset_columns]  # TypeError where one is no text
+            columns = {}
+            for name, (kind, meaning) in stored["columns"].items():
+                columns[_text_of(name)] = Column(_text_of(kind), _text_of(meaning), "as learned")
+            features = stored.get("features")
+            if not isinstance(features, list | None):
+                raise TypeError(f"expected a list of columns, got {features!r}")
+            made = cls(
+                columns,
+                task=_text_of(stored.get("task"), None),
+                label=_text_of(stored.get("label"), None),
+                weight=_text_of(stored.get("weight"), None),
+                offset=stored.get("offset") or None,
+                features=features,
+                one_task=bool(stored.get("one_task")),
+                complete=bool(stored.get("complete")),
+            )
+            made.groupings = tuple(stored.get("groupings", ()))
+            for name in (*(features or ()), *made.groupings, *made.offset_columns):
+                _text_of(name)  # TypeError where one is no text
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise ValueError(f"no schema: {error}") from None
         return made
@@ -302,13 +329,15 @@ class Schema:
     def from_session(cls, session: Mapping[str, Any]) -> Self | None:
         """Return the schema that a model file keeps; None if none."""
         stored = session.get("schema")
-        return None if stored is None else cls.from_json(stored)
+        if stored is None:
+            return None
+        return cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
         """Keep the schema in what a model file stores; ValueError if it contradicts that."""
         known = Schema.from_session(session)
-        difference = None if known is None else known.difference(self)
-        if difference is not None:
+        difference = known and known.difference(self)
+        if difference:
             raise ValueError(
                 f"{name} was learned with {difference}: use the same columns, or another model file"
             )
@@ -331,18 +360,28 @@ class Schema:
             lines.append("  and " + ", ".join(f"{n:,} {what}" for what, n in counts.items()))
         return "\n".join([self._title(), *lines])
 
+    def _named_roles(self, sign: str) -> list[str]:
+        """Return each role that a column has, the sign, and the column."""
+        named = []
+        for role in ROLES:
+            column = getattr(self, role)
+            if column is not None:
+                named.append(f"{role}{sign}{column!r}")
+        return named
+
     def _title(self) -> str:
-        roles = {part: getattr(self, part) for part in ROLES}
-        named = ", ".join(f"{role} {name!r}" for role, name in roles.items() if name is not None)
-        of = f" ({named})" if named else ""
-        rows = f", as read from the first {len(self.sample):,} rows" if self.sample else ""
-        apart = f", separated by {self.separator!r}" if self.separator else ""
-        return f"columns{of}{rows}{apart}:"
+        title = "columns"
+        roles = ", ".join(self._named_roles(" "))
+        if roles:
+            title += f" ({roles})"
+        if self.sample:
+            title += f", as read from the first {len(self.sample):,} rows"
+        if self.separator:
+            title += f", separated by {self.separator!r}"
+        return f"{title}:"
 
     def __repr__(self) -> str:
-        roles = {part: getattr(self, part) for part in ROLES}
-        parts = [f"{role}={name!r}" for role, name in roles.items() if name is not None]
-        return f"Schema({', '.join([repr(self.kinds), *parts])})"
+        return f"Schema({', '.join([repr(self.kinds), *self._named_roles('=')])})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.to_json() == other.to_json()

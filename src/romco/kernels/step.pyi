@@ -31,6 +31,7 @@ class Step:
         locks: Any,
         base: type,
     ) -> None: ...
+    def replace_features(self, features: Any, reader: Mappings) -> None: ...
     def learn_event(
         self,
         x: Any,

@@ -93,6 +93,10 @@ cdef class Step:
         self.numbers = tasks.number
         self.renew_event()
 
+    def replace_features(self, features, Mappings reader):
+        """Read rows by features that have the same columns under other names."""
+        self.features, self.reader, self.read_by = features, reader, features
+
     cdef renew_event(self):
         """Make the event anew: a kernel may keep the context of the one that it learned last."""
         self.event = Events.__new__(Events)

@@ -51,13 +51,14 @@ class Body:
         if fits and n_classes <= old.answers:
             return self
         if fits and isinstance(old, AddsClasses):
-            return Body(old.with_classes(n_classes), self.counts)
+            more = old.with_classes(n_classes)
+            return Body(more, self.counts.grown(more.n_tasks, more.n_features, more.answers))
         d = next_double(old.n_features, n_features)
         m = next_double(old.n_tasks, n_tasks)
         new = grown(old, d, m, move=move)
         if new.answers > 1 and isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
-        return Body(new, self.counts.grown(m))
+        return Body(new, self.counts.grown(m, d, new.answers))
 
     @property
     def started(self) -> Started | None:

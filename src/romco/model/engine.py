@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.core.counts import EventCounts, Scale
+from romco.kernels.core.counts import NOBODY, SEVERAL, EventCounts, Scale
 from romco.kernels.step import Step, retry_idempotent
 from romco.learners import Learner, known, number_learner, restore
 from romco.learners.base import CompiledLearner
@@ -21,6 +21,7 @@ from romco.model.features import (
     Matrix,
     NamedFeatures,
     Names,
+    Sparse,
     count_rows,
     features_from_json,
     needed_widths,
@@ -40,13 +41,21 @@ from romco.model.rows import (
     read_unlabelled,
     read_weights,
 )
-from romco.model.target import Predictions, Target, TwoClasses, target_from_json, widened
+from romco.model.target import (
+    ManyClasses,
+    Predictions,
+    Target,
+    TwoClasses,
+    target_from_json,
+    widened,
+)
 from romco.model.transaction import learn_batch, learn_in_turn, transaction
 from romco.parameters import choice, truth, whole
 from romco.rounds import Round
 from romco.typing import Floats
 
 MAX_EVENTS = 2**60  # more cannot be counted further
+FEATURE_OWNERS, CLASS_OWNERS = "features.owners", "classes.owners"  # arrays of a state
 
 
 class PendingPredictions(NamedTuple):
@@ -79,7 +88,9 @@ class Engine(Step):
         if history is not None and not isinstance(features, NamedFeatures):
             raise ValueError("history needs columns by name: use features=Names() or Hashed()")
         reader = features.mappings() if isinstance(features, NamedFeatures) else None
-        super().__init__(features, reader, target, tasks, Body(learner), Locks(), CompiledLearner)
+        counts = _new_counts(learner, features, target)
+        body = Body(learner, counts)
+        super().__init__(features, reader, target, tasks, body, Locks(), CompiledLearner)
         self.history = history
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.starts_tasks = new_task == "mean" and isinstance(learner, StartsTasks)
@@ -349,6 +360,9 @@ class Engine(Step):
             actions = [*self.features.actions(names, width), *self.tasks.actions(fresh)]
             with Hold(self.locks.step):
                 retry_idempotent(self._commit_observed, actions, body, rounds)
+                if isinstance(rows, Sparse):
+                    numbers = self.tasks.numbers(ids)
+                    body.counts.own_features(numbers, rows.starts, rows.columns)
 
     def widen_for(self, labels: Iterable[Any]) -> None:
         """Become a model of many classes if there are more than two, with all learned so far.
@@ -373,13 +387,17 @@ class Engine(Step):
             with Hold(self.locks.writing), Hold(self.locks.step):
                 retry_idempotent(self._widen)
 
-    def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
+    def forget(self, task: Any, names: bool = True) -> None:
+        """Forget a task: its name, its weights, its history; KeyError where it is not known.
+
+        Unless it is told otherwise, it forgets ``names`` of features and classes that only this
+        task has had, too.
+        """
         history = self.history
         if self.tasks.find(task) < 0 and (history is None or history.tasks.find(task) < 0):
             raise KeyError(f"no task {task!r} is known")
         with Hold(self.locks.writing), Hold(self.locks.step):
-            retry_idempotent(self._forget, task)
+            retry_idempotent(self._forget, task, names)
 
     def make_room(self, n_features: int, n_tasks: int = 0) -> None:
         """Make room for at least so many features and tasks, before they come."""
@@ -396,7 +414,8 @@ class Engine(Step):
         with Hold(self.locks.step):
             old = self.counts
             since = np.where(old.since < 0, -1, -(-old.since // passes))
-            counted = EventCounts(old.seen // passes, since, old.events // passes)
+            owners = old.feature_owners, old.class_owners
+            counted = EventCounts(old.seen // passes, since, old.events // passes, *owners)
             self.body = Body(self.learner, counted)
 
     def _learn_counted(self, rows: Rows, together: bool) -> Predictions:
@@ -451,16 +470,37 @@ class Engine(Step):
             slots = {name: array for name, array in made.arrays().items() if name == "slots"}
             arrays |= {"classes": np.array([2]), "0.scale": np.array(scale), **slots}
             made.load(arrays)
-            self.body = Body(made, self.counts)
+            counts, unknown = self.counts, [SEVERAL] * made.answers
+            owners = counts.feature_owners, unknown
+            counted = EventCounts(counts.seen, counts.since, counts.events, *owners)
+            self.body = Body(made, counted)
         self.target = widened(self.target)  # last
 
-    def _forget(self, task: Any) -> None:
+    def _forget(self, task: Any, names: bool) -> None:
         number = self.tasks.find(task)
         if self.history is not None:
             self.history.forget(task)
+        if number >= 0 and names:
+            self._forget_names(number)
         if number >= 0:
             self.body.forget(number)
             self.tasks.remove(task)  # last
+
+    def _forget_names(self, task: int) -> None:
+        """Replace the names of features and classes that only one task has had."""
+        counts, features = self.counts, self.features
+        columns = np.flatnonzero(counts.feature_owners == task).tolist()
+        if columns and isinstance(features, Names):
+            gone = frozenset(map(features.name, columns))
+            given: tuple[Any, ...] = ()
+            if self.history is not None:
+                self.history = self.history.without(gone)
+                given = (*self.history.kernel.columns, self.history.kernel.time)
+            features = features.without(columns, given)
+            self.replace_features(features, features.mappings())
+        classes = np.flatnonzero(counts.class_owners == task).tolist()
+        if classes and isinstance(self.target, ManyClasses):
+            self.target.forget(classes)
 
     # State
 
@@ -473,6 +513,8 @@ class Engine(Step):
             stored = {} if past is None else {"history": past.to_json()}
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
             arrays |= {"tasks.seen": counts.seen.copy(), "tasks.since": counts.since.copy()}
+            owners = {FEATURE_OWNERS: counts.feature_owners, CLASS_OWNERS: counts.class_owners}
+            arrays |= {name: array.copy() for name, array in owners.items() if len(array)}
             arrays |= {} if past is None else past.arrays()
             return {
                 "learner": inner,
@@ -507,11 +549,44 @@ class Engine(Step):
                 raise ValueError(f"expected event counts of {learner.n_tasks} tasks")
             if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
                 raise ValueError(f"no task has the event count {counts.min()} or {counts.max()}")
-        made.body = Body(learner, EventCounts(seen.copy(), since.copy(), events))
+        owners, m = made.counts, learner.n_tasks
+        of_features, of_classes = owners.feature_owners, owners.class_owners
+        of_features = _read_owners(arrays.get(FEATURE_OWNERS), of_features, learner.n_features, m)
+        of_classes = _read_owners(arrays.get(CLASS_OWNERS), of_classes, learner.answers, m)
+        counts = EventCounts(seen.copy(), since.copy(), events, of_features, of_classes)
+        made.body = Body(learner, counts)
         width, d = fixed_width(features), learner.n_features
         if len(state["tasks"]) > learner.n_tasks or features.width > d or (width or d) != d:
             raise ValueError("the tasks or features named do not fit the learner's size")
         return made
+
+
+def _new_counts(learner: Learner, features: Features, target: Target) -> EventCounts:
+    """Return counts before any event; names that were given are nobody's own."""
+    m = learner.n_tasks
+    of_features: list[int] = []
+    of_classes: list[int] = []
+    if isinstance(features, Names):
+        of_features = [SEVERAL] * features.width
+        of_features += [NOBODY] * (learner.n_features - features.width)
+    if target.kind == "classes":
+        of_classes = [SEVERAL] * len(target.known) + [NOBODY] * learner.answers
+    zeros, never = np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64)
+    return EventCounts(zeros, never, 0, of_features, of_classes[: learner.answers])
+
+
+def _read_owners(stored: Any, new: NDArray[np.int64], size: int, n_tasks: int) -> NDArray[np.int64]:
+    """Return owners of features or classes from a state; where it has none, nobody knows them.
+
+    ``new`` are those of a model that has learned nothing.
+    """
+    if stored is None:
+        return np.full(len(new), SEVERAL, dtype=np.int64)
+    if stored.shape != (size,) or stored.dtype != np.int64:
+        raise ValueError(f"expected the owners of {size} features or classes")
+    if size and not SEVERAL <= stored.min() <= stored.max() < n_tasks:
+        raise ValueError("a feature or class belongs to a task that is not there")
+    return np.asarray(stored)
 
 
 # Making

@@ -22,7 +22,7 @@ from romco.kernels.io.mappings import (
     NameCache,
     NamedMappings,
 )
-from romco.model.names import Action, Id, from_json, identity, to_json
+from romco.model.names import Action, Id, forgotten_name, from_json, identity, to_json
 from romco.typing import Floats
 
 if TYPE_CHECKING:
@@ -229,6 +229,20 @@ class Names(NamedFeatures):
         known, first = self.width, new[0][1] if new else 0
         names = dict(new[known - first : max(top, known) - first])
         return [(self._column.update, names)] if names else []
+
+    def without(self, columns: Sequence[int], given: Iterable[Any] = ()) -> "Names":
+        """Return the same columns, some of them with names that say nothing.
+
+        Columns of rows that were ``given`` stay in the schema.
+        """
+        names = list(self._listed())
+        gone = [names[column] for column in columns]
+        for column in columns:
+            names[column] = forgotten_name(column, self._column)
+        made = Names(names)
+        made.cells = self.cells
+        made.cells.forget(gone, names, given)
+        return made
 
     def mappings(self, new: New | None = None) -> Mappings:
         return NamedMappings(self._column, new, True, self._cache)

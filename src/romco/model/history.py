@@ -1,6 +1,6 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from romco.io.inference import Column
 from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.history import CODE_COLUMN, EVERYBODY, LABEL_CODES, PREFIX, HistoryFeatures
-from romco.model.names import Action, Id, TaskTable
+from romco.model.names import Action, Id, TaskTable, forgotten_name
 from romco.parameters import whole
 from romco.typing import Floats
 
@@ -109,6 +109,17 @@ class TaskHistory:
         if self.tasks.find(task) >= 0:
             self.kernel.forget(self.tasks.find(task))
             self.tasks.remove(task)
+
+    def without(self, names: Collection[Id]) -> "TaskHistory":
+        """Return the same history, without the names of some categories."""
+        stored = self.to_json()
+        categories = list(stored["categories"])
+        for k, name in enumerate(categories):
+            if name in names:
+                column = name.partition("=")[0]
+                categories[k] = f"{column}={forgotten_name(k, ())}"
+        stored["categories"] = categories
+        return TaskHistory.from_state(stored, self.arrays(), self.kernel.numeric)
 
     def clear(self) -> None:
         """Forget all labels, as before another pass over the same events."""

@@ -475,8 +475,12 @@ class Model:
         return event.margin
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
+        """Forget a task: its name, its weights, its history; KeyError where it is not known.
+
+        Features and classes that only this task has had lose their names, too.
+        """
         self.engine.forget(task)
+        self.features = self.engine.features
 
     # Files and states
 

@@ -2,7 +2,7 @@
 
 import heapq
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from math import isfinite
@@ -101,6 +101,18 @@ def _equals_itself(value: Id) -> bool:
         return bool(value == value)
     except (TypeError, ValueError):
         return False
+
+
+def forgotten_name(number: int, names: Container[Id]) -> str:
+    """Return the name of a feature or class whose own name is forgotten; not one of ``names``.
+
+    >>> forgotten_name(7, ["age"]), forgotten_name(7, ["(forgotten 7)"])
+    ('(forgotten 7)', '((forgotten 7))')
+    """
+    name = f"(forgotten {number})"
+    while name in names:
+        name = f"({name})"
+    return name
 
 
 def to_json(value: Id) -> Any:

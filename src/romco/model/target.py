@@ -4,7 +4,7 @@ A learner's score is a margin on one side of 0 or the other, a log-probability o
 number.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.model.names import Id, as_array, canonical_name, from_json, identity, to_json
+from romco.model.names import (
+    Id,
+    as_array,
+    canonical_name,
+    forgotten_name,
+    from_json,
+    identity,
+    to_json,
+)
 from romco.typing import Floats
 
 Known = dict[Id, float]
@@ -306,6 +314,14 @@ class ManyClasses(Target):
         rest = np.where(hidden[rows], -np.inf, margins[rows])
         total = np.logaddexp.reduce(rest, axis=1, keepdims=True)
         margins[rows] = rest - np.where(total > -np.inf, total, 0.0)
+
+    def forget(self, numbers: Container[float]) -> None:
+        """Give some classes names that say nothing."""
+        known = {}
+        for label, number in self.known.items():
+            gone = number in numbers
+            known[forgotten_name(int(number), self.known) if gone else label] = number
+        self.known = known
 
     def allocate(self, n: int, n_classes: int) -> Floats:
         return np.full((n, max(2, n_classes)), -np.inf)

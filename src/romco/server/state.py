@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import chain, groupby, pairwise, repeat
 from typing import Any
@@ -113,8 +114,6 @@ class ServedModel:
             self.groupings = [schema.task, *schema.groupings]
         columns = chain.from_iterable(expand_groupings(self.groupings).values())
         self._levels = list(dict.fromkeys(columns))  # that a task lists, in this order
-        features = model.features
-        self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._forgotten = 0  # tasks
         self.overview = Overview(model, lambda: (self.sequence, self._forgotten))
@@ -272,6 +271,12 @@ class ServedModel:
                 names.append(name[:MAX_UNKNOWN_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
+    @property
+    def _known_names(self) -> AbstractSet[Any]:
+        """Names of features that have been learned; none where they are not kept."""
+        features = self.model.features
+        return features.known if isinstance(features, Names) else frozenset()
+
     def _predictions(
         self, margins: Any, probabilities: Any, target: Target
     ) -> tuple[list[Any], ...]:
@@ -401,6 +406,7 @@ class ServedModel:
         except ValueError as error:
             return str(error.args[0])
         self._forgotten += 1  # what was read before is not shown again
+        self._encoder = None  # it has names of rows
         return None
 
     def copy(self) -> tuple[int, dict[str, Any], bytes]:

@@ -23,7 +23,7 @@ import sqlite3
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +51,7 @@ FORMAT = 3
 TRIM_ROWS = 200  # rows that one transaction removes at most
 MAX_CHECKPOINTS = 16  # of a log that is kept
 REPLAY_ROWS = 100
+FORGOTTEN_LABEL = "(forgotten)"  # of a prediction
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # "secure_delete" overwrites what is forgotten
 PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", "busy_timeout=2000", "synchronous=FULL")
@@ -443,6 +444,19 @@ class Store(durable.Closing):
         query = "number IN (SELECT number FROM pending WHERE time < ? ORDER BY number LIMIT ?)"
         with self.transaction(sync=False):
             return self._drop_pending(query, oldest, TRIM_ROWS)
+
+    def forget_labels(self, known: Collection[Any]) -> None:
+        """Take labels that are no longer known out of predictions that wait."""
+        names = frozenset(map(name_key, known))
+        with self.transaction():
+            for number, body in self._db.execute("SELECT number, body FROM pending").fetchall():
+                event = decode_pending(body)
+                label = event.prediction.label
+                if label is not None and name_key(label) not in names:
+                    made = msgspec.structs.replace(event.prediction, label=FORGOTTEN_LABEL)
+                    body = encode(msgspec.structs.replace(event, prediction=made))
+                    query = "UPDATE pending SET body = ? WHERE number = ?"
+                    self._db.execute(query, (body, number))
 
     def _drop_pending_ids(self, ids: Sequence[str | None]) -> None:
         if self.pending_events and ids:

@@ -225,8 +225,8 @@ class Shard:
         return self.model.engine.predict_and_observe(rows)
 
     def forget(self, task: Id) -> None:
-        """Forget a task."""
-        self.model.forget(task)
+        """Forget a task; names of features are those of all shards."""
+        self.model.engine.forget(task, names=False)
         self._version = -1
 
     # Reading files

@@ -12,10 +12,11 @@ cdef class Scale:
 
 cdef class EventCounts:
     cdef public long long events
-    cdef readonly object seen, since, started
+    cdef readonly object seen, since, started, feature_owners, class_owners
     cdef readonly Py_ssize_t n_started
     cdef long long[::1] seen_
     cdef unsigned char[::1] started_
+    cdef long long[::1] feature_owners_, class_owners_
 
     # Count the first n events.
     cdef count(self, Events events, Py_ssize_t n)

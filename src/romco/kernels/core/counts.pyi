@@ -5,6 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MEMORY: float
+NOBODY: int
+SEVERAL: int
 
 class Scale:
     log_a: float
@@ -22,6 +24,18 @@ class EventCounts:
     since: NDArray[np.int64]
     started: NDArray[np.bool_]
     n_started: int
-    def __init__(self, seen: NDArray[np.int64], since: NDArray[np.int64], events: int) -> None: ...
-    def grown(self, n_tasks: int) -> EventCounts: ...
+    feature_owners: NDArray[np.int64]
+    class_owners: NDArray[np.int64]
+    def __init__(
+        self,
+        seen: NDArray[np.int64],
+        since: NDArray[np.int64],
+        events: int,
+        feature_owners: Sequence[int] | NDArray[np.int64] = (),
+        class_owners: Sequence[int] | NDArray[np.int64] = (),
+    ) -> None: ...
+    def grown(self, n_tasks: int, n_features: int, n_classes: int) -> EventCounts: ...
+    def own_features(
+        self, tasks: NDArray[np.int64], starts: NDArray[np.int32], columns: NDArray[np.int32]
+    ) -> None: ...
     def forget(self, task: int) -> None: ...

@@ -2,8 +2,13 @@
 
 import numpy as np
 from libc.math cimport exp, tanh
-from romco.kernels.core.events cimport Events
+from romco.kernels.core.events cimport Events, Row, column
 
+cdef enum:
+    NO_TASK = -1
+    SEVERAL_TASKS = -2
+
+NOBODY, SEVERAL = NO_TASK, SEVERAL_TASKS  # owners of a feature or class that are not one task
 MEMORY = 0.999  # weight of an event decays by this much per event
 cdef double kept = MEMORY
 cdef double LARGEST_STEP = 0.5
@@ -66,37 +71,77 @@ cdef class Scale:
 
 
 cdef class EventCounts:
-    """How many events each task has had, and since when it is personal.
+    """How many events each task has had, since when it is personal, and what it alone has had.
 
     ``seen`` (m,) counts events by task, ``since`` (m,) is the event after which a task was found
-    personal, or -1, ``started`` (m,) tells which tasks have events.
+    personal, or -1, ``started`` (m,) tells which tasks have events. ``feature_owners`` (d,) and
+    ``class_owners`` (K,) are the only task that has had a feature or a class, NOBODY or SEVERAL;
+    they are empty where nobody asks.
     """
 
-    def __init__(self, seen, since, long long events):
+    def __init__(self, seen, since, long long events, feature_owners=(), class_owners=()):
         self.seen, self.since, self.events = seen, since, events
+        self.feature_owners = np.array(feature_owners, dtype=np.int64)
+        self.class_owners = np.array(class_owners, dtype=np.int64)
+        self.feature_owners_, self.class_owners_ = self.feature_owners, self.class_owners
         self.started = seen > 0
         self.n_started = np.count_nonzero(self.started)
         self.seen_, self.started_ = self.seen, self.started.view(np.uint8)
 
-    def grown(self, Py_ssize_t n_tasks):
-        """A copy with room for ``n_tasks``."""
-        more = n_tasks - len(self.seen)
-        seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
-        since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
-        return EventCounts(seen, since, self.events)
+    def grown(self, Py_ssize_t n_tasks, Py_ssize_t n_features, Py_ssize_t n_classes):
+        """A copy with room for so many."""
+        owners = [
+            _extended(old, size, NOBODY) if len(old) else old
+            for old, size in ((self.feature_owners, n_features), (self.class_owners, n_classes))
+        ]
+        seen, since = _extended(self.seen, n_tasks, 0), _extended(self.since, n_tasks, -1)
+        return EventCounts(seen, since, self.events, *owners)
 
     def forget(self, Py_ssize_t task):
         """Make a task as if it had never been."""
+        for owners in (self.feature_owners, self.class_owners):
+            owners[owners == task] = SEVERAL  # their names are gone
         self.n_started -= self.started[task]
         self.seen[task], self.since[task], self.started[task] = 0, -1, False
 
+    def own_features(self, tasks, starts, columns):
+        """Let tasks own what they alone have: row i of CSR rows is of task i, -1 is unknown."""
+        cdef const long long[::1] task = tasks
+        cdef const int[::1] start = starts, column = columns
+        cdef Py_ssize_t i, k
+        for i in range(task.shape[0] if self.feature_owners_.shape[0] else 0):
+            for k in range(start[i], start[i + 1]):
+                claim(&self.feature_owners_[column[k]], task[i])
+
     cdef count(self, Events events, Py_ssize_t n):
         """Count the first n events."""
-        cdef Py_ssize_t e, task
+        cdef Py_ssize_t e, k, label, task
+        cdef Row x
         for e in range(n):
             task = events.tasks[e]
+            if self.feature_owners_.shape[0]:
+                x = events.row(e)
+                for k in range(x.n):
+                    claim(&self.feature_owners_[column(x, k)], task)
+            label = <Py_ssize_t> events.labels[e] if self.class_owners_.shape[0] else -1
+            if 0 <= label < self.class_owners_.shape[0]:
+                claim(&self.class_owners_[label], task)
             self.seen_[task] += 1
             if not self.started_[task]:
                 self.started_[task] = True
                 self.n_started += 1
         self.events += n
+
+
+cdef inline void claim(long long* owner, long long task) noexcept nogil:
+    """Note that a task has what has this owner."""
+    if owner[0] == NO_TASK and task >= 0:
+        owner[0] = task
+    elif owner[0] != task:
+        owner[0] = SEVERAL_TASKS
+
+
+def _extended(numbers, Py_ssize_t size, long long value):
+    """Numbers, filled up to a size with a value."""
+    more = np.full(max(0, size - len(numbers)), value, dtype=np.int64)
+    return np.concatenate([numbers, more])

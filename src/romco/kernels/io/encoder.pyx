@@ -19,9 +19,9 @@ from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.core.bits cimport lowest
 from romco.kernels.io.lexicon cimport Hash, Lexicon, Slot, begin_hash, go_on, go_on_eight, mixed
 
-KINDS = ("free", "number", "category", "text", "counts", "date", "day", "ignored", "time")
+KINDS = ("free", "number", "category", "text", "date", "day", "ignored", "time")
 cdef enum:
-    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, DAY, IGNORED, TIME
+    FREE, NUMBER, CATEGORY, TEXT, DATE, DAY, IGNORED, TIME
 cdef enum:
     MAX_PLAIN_BYTES = 100000  # of a cell; longer ones go to Python, which has the limit
     MAX_SKIPPED_NAMES = 100  # that are remembered
@@ -173,7 +173,7 @@ cdef class Encoder:
         strip(&text, &n)
         if is_missing(text, n):
             return 0
-        if at.kind == TEXT or at.kind == COUNTS:
+        if at.kind == TEXT:
             return self.words(at, text, n)
         if at.kind != CATEGORY:
             found = parse(text, n, &number)
@@ -202,7 +202,7 @@ cdef class Encoder:
             else:
                 slot.mark = <int> self.n
                 self.push(slot.number - 1, 1.0)
-        if at.kind == TEXT and self.n > begin:
+        if self.n > begin:
             for k in range(begin, self.n):
                 count = self.values[k]
                 self.values[k] = WEIGHTS[<int> count] if count < 16.0 else log1p(count)
