@@ -227,12 +227,10 @@ def wide_files(folder, n, width=100):
     return given_files(folder)
 
 
-def given_files(folder, bits=10):
-    """A folder of the demonstration's columns."""
+def given_files(folder, bits=10, classes=("no", "yes")):
+    """A folder of the demonstration's columns; without classes answers are numbers."""
     source = Source(str(folder), "user", "answer")
-    return EventFiles(
-        list_files([source.path]), source, ("no", "yes"), romco.Hashed(2**bits).to_json()
-    )
+    return EventFiles(list_files([source.path]), source, classes, romco.Hashed(2**bits).to_json())
 
 
 def reading(*_, n=20_000):
@@ -331,8 +329,8 @@ def recovery(*_, n_tasks=6000):
 DEMO_EVENTS, DEMO_FEATURES, DEMO_FILES = 2, 30, 8  # per task; of all; to write
 
 
-def write_stream(folder, n_tasks, seed=0):
-    """Write files of events in random order; return their number."""
+def write_stream(folder, n_tasks, seed=0, number=False):
+    """Write files of events in random order, answers yes and no or a number; return how many."""
     rng = np.random.default_rng(seed)
     shared = rng.normal(size=DEMO_FEATURES)
     tasks = rng.permutation(np.repeat(np.arange(n_tasks), DEMO_EVENTS))
@@ -340,7 +338,9 @@ def write_stream(folder, n_tasks, seed=0):
     for k, part in enumerate(np.array_split(tasks, DEMO_FILES)):
         own = np.stack([np.random.default_rng(int(t)).normal(size=DEMO_FEATURES) for t in part])
         x = np.round(rng.normal(size=own.shape), 3) * (rng.random(own.shape) < 0.2)
-        y = np.where((x * (shared + 0.5 * own)).sum(axis=1) > 0.0, "yes", "no")
+        y = np.round((x * (shared + 0.5 * own)).sum(axis=1), 3)
+        if not number:
+            y = np.where(y > 0.0, "yes", "no")
         lines = ["user,answer," + ",".join(f"x{j}" for j in range(DEMO_FEATURES))]
         for task, label, row in zip(part.tolist(), y.tolist(), x.tolist(), strict=True):
             cells = ",".join(f"{value:g}" if value else "" for value in row)
@@ -349,15 +349,22 @@ def write_stream(folder, n_tasks, seed=0):
     return len(tasks)
 
 
-def demo(n_tasks=100_000, n=4):
+def demo(n_tasks=50_000, n=4):
     """Learn files in shards here and on Ray, where a worker is killed; True if the bits agree."""
+    agree = [_demo(n_tasks, n, number) for number in (False, True)]
+    return all(agree)
+
+
+def _demo(n_tasks, n, number):
     with tempfile.TemporaryDirectory(prefix="romco-") as name:
         room = Path(name)
-        total = write_stream(room / "events", n_tasks)
+        total = write_stream(room / "events", n_tasks, number=number)
+        target = "numbers" if number else "two classes"
         print(
-            f"{total:,} events of {n_tasks:,} tasks in {DEMO_FILES} files, {n} shards", flush=True
+            f"{target}: {total:,} events of {n_tasks:,} tasks in {DEMO_FILES} files, {n} shards",
+            flush=True,
         )
-        files = given_files(room / "events")
+        files = given_files(room / "events", classes=None if number else ("no", "yes"))
         digests = []
         for engine in ("serial", "ray"):
             began, path = time.perf_counter(), room / f"{engine}.romco"
@@ -365,7 +372,7 @@ def demo(n_tasks=100_000, n=4):
             digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
             seconds = time.perf_counter() - began
             print(
-                f"{engine}: {last.events:,} events in {seconds:.1f} s, error {last.error:.2%}, "
+                f"{engine}: {last.events:,} events in {seconds:.1f} s, error {last.error:.4f}, "
                 f"{last.merging:.1f} s in merges, {last.lost} worker lost; "
                 f"{path.stat().st_size:,} bytes, SHA-256 {digests[-1][:16]}...",
                 flush=True,

@@ -122,6 +122,7 @@ TESTS = columns_of(PLACE_FIELDS, "sum_", "square_")  # of functions, in sketches
 SKETCHES = Merged(
     tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})), _merge_sketches
 )
+MOMENT_GAIN = 0.04  # by which an event moves the moment, where its variance has settled
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 
@@ -136,9 +137,21 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
             STREAM_FIELDS,
             ANSWERS,
             Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+            Tracked(_of_stream("moment"), MOMENT_GAIN),
+            Tracked(_of_stream("drift"), constants.DRIFT_RATE),
+            Tracked(_of_stream("moment_variance", "tracking"), 1.0),
         ),
     ),
-    Whole("places", *evidence_and_rest(PLACE_FIELDS, Sum(TESTS), SKETCHES)),
+    Whole(
+        "places",
+        *evidence_and_rest(
+            PLACE_FIELDS,
+            Sum(TESTS),
+            SKETCHES,
+            Tracked((PLACE_FIELDS.index("moment_mean"),), MOMENT_GAIN),
+            Tracked((PLACE_FIELDS.index("moment_spent"),), 1.0),
+        ),
+    ),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
