@@ -1,7 +1,7 @@
-"""Pictures of the gallery: run the examples of each page, draw the curves that they compute.
+"""Pictures of pages: run the examples of each page, draw the curves that they compute.
 
-``python -m romco_lab.gallery docs/gallery`` writes PAGE.svg beside each page that sets ``curves``,
-``x``, ``x_label`` and ``y_label``.
+``python -m romco_lab.gallery docs/gallery/*.md docs/what-a-column-does.md`` writes PAGE.svg beside
+each page that sets ``curves``, ``x``, ``x_label`` and ``y_label``, or ``found``, an explanation.
 """
 
 import doctest
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.figure import Figure
 
 from romco_lab.figures import COLOURS, DASHES, LOOK, canvas
 
@@ -25,6 +26,10 @@ def run(page: Path) -> dict[str, Any]:
 def draw(page: Path) -> Path | None:
     """Draw the curves of a page; None if it has none."""
     names = run(page)
+    path = page.with_suffix(".svg")
+    if "found" in names:
+        _save(names["found"].figures()["columns"], path)
+        return path
     if "curves" not in names:
         return None
     with canvas(1, 1, 6.4, 3.2) as (figure, ((axes,),)):
@@ -34,12 +39,15 @@ def draw(page: Path) -> Path | None:
         axes.set(xlabel=names["x_label"], ylabel=names["y_label"])
         axes.set_ylim(bottom=0.0)
         axes.legend()
-        path = page.with_suffix(".svg")
-        with mpl.rc_context(LOOK):
-            figure.savefig(path, metadata={"Date": None})
+        _save(figure, path)
     return path
 
 
+def _save(figure: Figure, path: Path) -> None:
+    with mpl.rc_context(LOOK):
+        figure.savefig(path, metadata={"Date": None})
+
+
 if __name__ == "__main__":
-    for one in sorted(Path(sys.argv[1]).glob("*.md")):
-        print(draw(one))
+    for one in sys.argv[1:]:
+        print(draw(Path(one)))

@@ -6,7 +6,8 @@ import pytest
 
 from romco_lab import gallery
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("*.md"))
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted((DOCS / "gallery").glob("*.md"))
 
 
 def test_a_page_is_drawn(tmp_path):
@@ -20,6 +21,13 @@ def test_a_page_is_drawn(tmp_path):
     assert "<svg" in (tmp_path / "page.svg").read_text(encoding="utf-8")
     (tmp_path / "none.md").write_text("no example", encoding="utf-8")
     assert gallery.draw(tmp_path / "none.md") is None
+
+
+def test_a_page_that_explains_a_model_is_drawn(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text((DOCS / "what-a-column-does.md").read_text(encoding="utf-8"), encoding="utf-8")
+    assert gallery.draw(page) == tmp_path / "page.svg"
+    assert (DOCS / "what-a-column-does.svg").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -97,9 +97,12 @@ def test_common_effects_come_first_and_classes_have_their_section():
     x, labels = rng.normal(size=(90, 3)), [("bus", "car", "train")[k % 3] for k in range(90)]
     model = romco.Model(features=romco.Columns(3), target="classes")
     model.learn(x, labels, [f"t{k % 4}" for k in range(90)])
-    classes = explain(model).page()
+    found = explain(model)
+    classes = found.page()
     assert "<h2>Classes</h2><ul><li>For bus: " in classes
     assert "Level: " not in classes
+    assert "Differs in: score of a class per standard deviation of a column" in classes
+    assert "\ntask  events  kind " in str(found)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -42,6 +42,19 @@ def test_one_long_value_a_million_times_takes_the_memory_of_one(tmp_path):
     assert megabytes < 400, done.stderr
 
 
+def test_a_text_of_parquet_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "MAX_ROW_BYTES", 2**20)
+    texts = ["a", "x" * 2**21, "b", None]
+    table = pa.table({"user": ["ann"] * 4, "y": ["no"] * 4, "s": texts, "n": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "e.pq")
+    with Reader(tmp_path / "e.pq", SCHEMA, skip_bad=True) as rows:
+        lines = [line for block in rows.blocks() for line in block.lines]
+    assert (lines, rows.skipped) == ([1, 3, 4], 1)
+    with Reader(tmp_path / "e.pq", SCHEMA) as rows:
+        _, trouble = rows.take(9)
+    assert "line 2: longer than 1 MB; mend the row, or skip bad rows" in str(trouble)
+
+
 def test_lists_that_could_not_be_held_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "MAX_LIST_VALUES", 1000)
     lists = pa.ListArray.from_arrays(pa.array([0, 2000], pa.int32()), pa.array(np.zeros(2000)))

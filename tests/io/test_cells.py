@@ -1,7 +1,6 @@
 import datetime
-from decimal import Decimal
-
 import math
+from decimal import Decimal
 
 import pytest
 from hypothesis import given

@@ -275,3 +275,9 @@ def test_many_columns_take_no_more_than_their_number():
     assert len(found) == len(names)
     with pytest.raises(BadFile, match="names occur twice: 'c7'"):
         features(text.replace("c99999", "c7"))
+
+
+def test_a_frame_without_rows_teaches_nothing():
+    model = romco.Model()
+    assert len(model.learn(pd.DataFrame({"town": []}), [], [])) == 0
+    assert model.events == 0

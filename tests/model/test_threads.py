@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import romco
 from romco.model import Columns, Model, Names
+from romco.model.body import Body
 from romco.model.lock import FairLock
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
@@ -144,3 +146,22 @@ def test_learning_many_rows_lets_readers_in():
             if len(within()) > 5:
                 break
     assert len(within()) > 5
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes", "number"])
+def test_others_predict_while_a_model_makes_room(monkeypatch, target):
+    model = Model(target=target)
+    model.learn([{"a": 1.0}, {"a": -1.0}], [1, 2], ["ann", "bob"])
+    grow, answers = Body.grown, []
+
+    def grow_and_predict(body, *room, **how):
+        larger = grow(body, *room, **how)
+        if larger is not body:
+            answers.append(pool.submit(model.predict, [{"a": 1.0}], ["ann"]).result(30.0))
+        return larger
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(Body, "grown", grow_and_predict)
+        for k in range(20):
+            model.learn([{f"f{k}": 1.0}], [1 + k % 2], [f"new{k}"])
+    assert len(answers) > 1

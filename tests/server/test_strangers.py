@@ -233,6 +233,12 @@ def test_what_is_no_number_is_refused(service, path, number):
     assert service.served.sequence == sequence
 
 
+def test_a_bad_feature_before_bytes_that_are_no_text(service):
+    body = b'[{"task": "t", "x": {"a": [1]}}, {"task": "\xff", "x": {}}]'
+    (status,), answer = told(service, closing(body))
+    assert status == 422, answer
+
+
 VALUES = [None, True, 0, -1, 1.5, 2**70, "", "é", "\ud800", "x" * 257, [], ["a"], {}, {"a": 1}]
 
 

@@ -36,7 +36,7 @@ class PersonalCurve(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Curve of a column: what it adds to the margin, in log-odds or units; its mean is 0."""
+    """Effect of a column on the margin, in log-odds or in units of the number; its mean is 0."""
 
     column: Any
     values: Floats  # (n,) rising
@@ -89,7 +89,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """Map of two columns: what they add together, beyond what each of them adds."""
+    """Effect of two columns together, beyond what each of them adds."""
 
     columns: tuple[Any, Any]
     x: Floats  # (n,) values of the first column, evenly spaced in rank; 0 and 1 of an indicator

@@ -32,7 +32,6 @@ MAX_BARS = 200
 MAX_STORIES = 20  # the others are behind a fold
 MAX_OPEN_CURVES = 6  # the others are behind a fold, too
 MAX_CURVES = 30
-BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
 COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
 NEAREST = "{name} ({value:.2f})"
 EFFECT = "{name} {value:+.2g}"
@@ -167,24 +166,10 @@ class Explanation:
         }
 
     def figures(self) -> "dict[str, Figure]":
-        """Return the figures ``spectrum`` and ``tasks`` for print; needs matplotlib."""
-        from matplotlib.figure import Figure  # here: it is slow to import
+        """Return the figures ``spectrum``, ``tasks``, ``columns`` for print; needs matplotlib."""
+        from romco.explanations.figures import draw_figures  # here: matplotlib is slow to import
 
-        spectrum = Figure(figsize=(5, 3), layout="constrained")
-        axes = spectrum.subplots()
-        axes.bar(np.arange(1, self.rank + 1), self.spectrum, color=BLUE)
-        axes.set(xlabel="dimension", ylabel="singular value of U", title=f"U: rank {self.rank}")
-        shown = self.tasks[:30][::-1]
-        tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
-        axes = tasks.subplots()
-        names = [task.title.replace("$", r"\$") for task in shown]  # no formula
-        lengths = np.array([(task.shared, task.personal) for task in shown]).reshape(-1, 2)
-        shared, personal = lengths.T
-        axes.barh(names, shared, color=BLUE, label="shared")
-        axes.barh(names, personal, left=shared, color=ORANGE, label="personal")
-        axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")
-        axes.legend()
-        return {"spectrum": spectrum, "tasks": tasks}
+        return draw_figures(self)
 
 
 def headline(report: Explanation) -> str:
@@ -287,6 +272,8 @@ def _column(name: Any) -> str:
 
 def change(report: Explanation) -> str:
     """Return what changes, with its unit."""
+    if report.classes:
+        return "score of a class"
     if report.positive is None:
         return "change of the prediction"
     return f"log-odds of {inert(str(report.positive))}"
@@ -352,14 +339,26 @@ def _kind_sentence(task: TaskInsight) -> str:
 
 def table(report: Explanation) -> str:
     """Return sentences, and a table of the most personal tasks."""
-    rows = [cells(report, task) for task in report.tasks[:MAX_ROWS]]
-    lines = _aligned([COLUMNS, *rows])
+    columns = shown_columns(report)
+    rows = [columns]
+    for task in report.tasks[:MAX_ROWS]:
+        by_column = dict(zip(COLUMNS, cells(report, task), strict=True))
+        rows.append([by_column[name] for name in columns])
+    lines = _aligned(rows)
     more = len(report.tasks) - MAX_ROWS
     if more > 0:
         lines.append(f"... and {more:,} more")
     head = [headline(report), *levels(report), *effects(report), *curve_lines(report)]
     head += [kinds(report), *groups(report), *report.classes, *report.findings]
     return "\n".join([*head, "", *lines, "", rank(report), *report.notes])
+
+
+def shown_columns(report: Explanation) -> list[str]:
+    """Return the columns of the table of tasks; levels where they are known."""
+    columns = list(COLUMNS)
+    if all(task.level is None for task in report.tasks):
+        columns.remove("level")
+    return columns
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -475,11 +474,11 @@ def _curve_chart(curve: Curve) -> str:
 
 def _map(cross: Cross) -> str:
     first, second = map(_column, cross.columns)
-    columns, rows = (_map_labels(values.tolist()) for values in (cross.x, cross.y))
+    columns, rows = (map_labels(values.tolist()) for values in (cross.x, cross.y))
     return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
 
 
-def _map_labels(values: list[float]) -> list[str]:
+def map_labels(values: list[float]) -> list[str]:
     """Return values as texts; those of an indicator are words."""
     if values == [0.0, 1.0]:
         return ["no", "yes"]
@@ -538,9 +537,7 @@ def _list(title: str, items: Iterable[str]) -> str:
 
 def _tasks(report: Explanation, most: int) -> str:
     longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
-    columns = list(COLUMNS)
-    if all(task.level is None for task in report.tasks):
-        columns.remove("level")
+    columns = shown_columns(report)
     head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
     level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""

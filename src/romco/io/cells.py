@@ -287,7 +287,7 @@ def number_of(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        if value > 0:
+        if value > 0:  # type: ignore[operator]
             return math.inf
         return -math.inf
 

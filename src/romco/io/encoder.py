@@ -181,7 +181,7 @@ class CellEncoder:
         for column in new.values():
             if column.warning and column.meaning in MEANINGS_WARNED_OF:
                 warnings.warn(column.warning, UserWarning, stacklevel=2)
-        if len(rows) > 1:
+        if len(rows) != 1:
             return
         for name, value in rows[0].items():
             if name not in self._by_one_event or not isinstance(value, str):

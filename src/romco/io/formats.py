@@ -21,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import numpy as np
+
 from romco.io.cells import BadCell, read_name, read_task
 from romco.io.durable import Closing
 from romco.io.frames import duplicates, quoted
@@ -207,7 +209,7 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                chosen = rows
+                chosen: Iterator[Row | BadRow | None] = rows
                 if tasks is not None:
                     chosen = filter(tasks.owns_row, rows)
                 found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
@@ -505,10 +507,11 @@ def parquet_rows(
             cells = _batch_rows(batch)
             for wants in own:
                 line += 1
-                if wants:
-                    yield line, next(cells)
+                row = next(cells) if wants else None
+                if wants and row is None:
+                    yield BadRow(name, line, None, f"longer than {MAX_ROW_BYTES // 2**20} MB")
                 else:
-                    yield None
+                    yield None if row is None else (line, row)
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
@@ -536,18 +539,26 @@ def _parquet_batch_rows(metadata: Any, name: str) -> int:
     return rows
 
 
-def _batch_rows(batch: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield rows of a batch as mappings; few at a time where they hold long texts."""
+def _batch_rows(batch: Any) -> Iterator[Mapping[str, Any] | None]:
+    """Yield rows of a batch as mappings, few at a time where texts are long; None if too long."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    longest = 0
+    texts = []
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    step = max(1, min(len(batch), MAX_ROW_BYTES // max(1, longest)))
-    for begin in range(0, len(batch), step):
-        yield from batch.slice(begin, step).to_pylist()
+            texts.append((pc.binary_length(column.dictionary), column.indices))
+    longest = sum(pc.max(lengths).as_py() or 0 for lengths, _ in texts)
+    if longest <= MAX_ROW_BYTES:
+        step = max(1, min(len(batch), MAX_ROW_BYTES // max(1, longest)))
+        for begin in range(0, len(batch), step):
+            yield from batch.slice(begin, step).to_pylist()
+        return
+    sizes = np.zeros(len(batch), dtype=np.int64)
+    for lengths, places in texts:
+        sizes += pc.fill_null(lengths.take(places), 0).to_numpy(zero_copy_only=False)
+    for at, size in enumerate(sizes):
+        yield batch.slice(at, 1).to_pylist()[0] if size <= MAX_ROW_BYTES else None
 
 
 def parquet_kinds(stream: BinaryIO) -> dict[str, str]:

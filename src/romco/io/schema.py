@@ -86,12 +86,11 @@ class Schema:
         named: dict[str, str] = {}
         roles = [("task", task), ("label", label), ("weight", weight)]
         roles += [("offset", name) for name in self.offset_columns]
-        for role, column in roles:
-            if column in named:
-                both = f"the {named[column]} and the {role}"
-                raise ValueError(f"column {column!r} cannot be both {both}")
-            if column is not None:
-                named[column] = role
+        for role, own in roles:
+            if own in named:
+                raise ValueError(f"column {own!r} cannot be both the {named[own]} and the {role}")
+            if own is not None:
+                named[own] = role
 
     @classmethod
     def infer(

@@ -79,6 +79,8 @@ def learn_batch(engine: Step, batch: Batch, together: bool) -> tuple[Floats, Flo
     begin, before = 0, engine.body.counts.events
     try:
         while begin < n:
+            if not together:
+                _make_room(engine, batch, begin)
             with Hold(engine.locks.step):
                 chunk = plan_chunk(engine, batch, begin, together)
                 learned = learn_chunk(engine, batch, chunk, together, log_a)
@@ -90,6 +92,16 @@ def learn_batch(engine: Step, batch: Batch, together: bool) -> tuple[Floats, Flo
             error.add_note(f"{done} of {n} rows were learned")
         raise
     return margins, log_a
+
+
+def _make_room(engine: Step, batch: Batch, begin: int) -> None:
+    """Make room for the next row while others predict: a large body takes long to copy."""
+    task, old = batch.ids[begin], engine.body
+    fresh = {} if task in engine.tasks.number else engine.tasks.offered([task])
+    body = old.grown(int(batch.needed[begin]), max(fresh.values(), default=-1) + 1)
+    if body is not old:
+        with Hold(engine.locks.step):
+            engine.body = body if engine.body is old else engine.body
 
 
 def plan_chunk(engine: Step, batch: Batch, begin: int, together: bool) -> Chunk:

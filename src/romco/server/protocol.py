@@ -278,7 +278,7 @@ def _bad_feature(body: bytes, index: int | None) -> tuple[str, int]:
             except msgspec.ValidationError:
                 size = len(value) if isinstance(value, str) else 0
                 return f"x[{_shorten(str(name), 60)!r}]", size
-    except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, RecursionError):  # no JSON, no UTF-8, no event
         pass
     return "x[...]", 0
 
