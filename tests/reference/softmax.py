@@ -8,7 +8,7 @@ from tests.reference.scales import Scales
 
 APART, RATE, COLUMNS = 1.0, 3e-4, 128
 QUANTILES = norm.ppf(np.clip(np.arange(65), 1, 63) / 64)
-VARIANCES = np.array([1, 1, 1, 0.01, 0.01, 1, 1])
+VARIANCES = np.array([1, 1, 1, 0.1, 0.1, 1, 1])
 
 
 def log_softmax(z):
@@ -126,20 +126,15 @@ class Discriminant:
 
     def covariance_of(self, at):
         n = len(at)
-        return (self.scatter[np.ix_(at, at)] + 5 * np.eye(n)) / (self.events + 5) + 0.1 * np.eye(n)
+        return (self.scatter[np.ix_(at, at)] + 5 * np.eye(n)) / (self.events + 5) + 0.005 * np.eye(
+            n
+        )
 
     def choose(self, frequent, events, n):
         before = list(self.columns)
         for j in np.flatnonzero(frequent):
-            if (j, 0) in self.columns:
-                continue
-            if len(self.lines()) == self.most:
-                if events >= 256:
-                    self.columns, self.sketches, self.closed = [], {}, True
-                return
-            if len(self.columns) == self.room:
-                return
-            self.join(j, 0, n)
+            if (j, 0) not in self.columns and len(self.columns) < self.room:
+                self.join(j, 0, n)
         for order in (2, 3, 4):
             for j, line in before:
                 new = line == 0 and self.sketches[j].is_number() and (j, order) not in self.columns
@@ -175,7 +170,7 @@ class Softmax:
         self.counts, self.scales = np.zeros((m, K)), Scales(d)
         self.present, self.seen = np.zeros(d), 0
         self.log_squares, self.events = 0.0, 0.0
-        self.weight, self.S = np.array([0.3, 1, 2, 0, 0, 0.3, 0.3]), np.diag(VARIANCES)
+        self.weight, self.S = np.array([0.3, 1, 2, 0.3, 0, 0.3, 0.3]), np.diag(VARIANCES)
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.events) if self.events else 1.0

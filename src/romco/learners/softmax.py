@@ -22,16 +22,9 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-TRUST = (
-    0.3,
-    1.0,
-    2.0,
-    0.0,
-    0.0,
-    0.3,
-    0.3,
-)  # prior weights of the inputs, in the order of the class,
-DOUBT = (1.0, 1.0, 1.0, 0.01, 0.01, 1.0, 1.0)  # and their variances,
+# Prior weights of the inputs, in the order of the class, and their variances,
+TRUST = (0.3, 1.0, 2.0, 0.3, 0.0, 0.3, 0.3)
+DOUBT = (1.0, 1.0, 1.0, 0.1, 0.1, 1.0, 1.0)
 RENEWAL = 3e-5  # to which each event adds this
 LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is a discriminant
 GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array

@@ -3,7 +3,7 @@
 Features that are present in a tenth of the events become *columns*: up to 128. The line of a number
 is its normal score, the normal quantile of its rank among the past values; its waves of order 2 to 4
 follow while there is room (`functions`). Other lines are values in units (`scales`). Where more
-features are frequent, as in text, there are no columns.
+than 128 features occur in 256 events, as in text, there are no columns.
 
 Decorrelated columns are z = R'^-1 (u - c), where c is the mean of the columns u and R'R their
 covariance within classes. In them a diagonal covariance of weights is nearly as good as a full one. c and
@@ -39,14 +39,15 @@ from romco.kernels.auto.functions import SKETCH_FIELDS
 cnp.import_array()
 
 cdef double FREQUENT = 0.1             # share of the events that have a feature that becomes a column
-cdef double SURE_EVENTS = 256.0        # from which on it is known which features are frequent
+cdef double SURE_EVENTS = 256.0        # up to which more than 128 features mean that there are no columns
 cdef double FIRST_RENEWAL = 8.0        # events at which columns are first chosen,
 cdef double RENEWAL_GROWTH = 2.0       # then whenever events have grown so much
 cdef double SOLUTION_GROWTH = 1.1      # of the events between two solutions of the common covariance,
 cdef double CLASS_GROWTH = 1.25        # and of a class's events between two of its own
 cdef double PRIOR_EVENTS = 5.0         # events of variance 1 in each covariance
 cdef double COLUMN_PRIOR_EVENTS = 1.0  # such events more for each column, where columns are decorrelated
-cdef double RIDGE = 0.1                # added to each variance
+cdef double RIDGE = 0.1                # added to each variance where columns are decorrelated,
+cdef double LINE_RIDGE = 0.005         # and in the discriminant
 cdef double MEAN_PRIOR_EVENTS = 3.0    # by which a task's class mean is shrunk to that of the class,
 cdef double CLASS_PRIOR_EVENTS = 0.1   # and that to the origin
 cdef double NEARLY_ALWAYS = 0.9        # share of the events from which on an absent number is missing
@@ -293,19 +294,19 @@ cdef class Discriminant:
 
     cdef void choose(self, Scales scales, const double* seen) noexcept nogil:
         """Let frequent features join, then waves of numbers; close where there are too many."""
-        cdef Py_ssize_t c, j, n = self.n_columns
+        cdef Py_ssize_t c, j, n = self.n_columns, occurred = 0
         cdef double events = scales.events()
         cdef int order
         for j in range(self.n_features):
-            if self.place[j] or scales.count_of(j) < FREQUENT * events:
-                continue
-            if self.n_lines == COLUMNS:
-                if events >= SURE_EVENTS:
-                    self.close()
-                return
+            occurred += scales.count_of(j) > 0.0
+        if occurred > COLUMNS and events <= SURE_EVENTS:
+            self.close()
+            return
+        for j in range(self.n_features):
             if self.n_columns == self.columns.shape[0]:
                 return
-            self.join(j, 0, seen)
+            if not self.place[j] and scales.count_of(j) >= FREQUENT * events:
+                self.join(j, 0, seen)
         for order in range(2, WAVES + 1):
             for c in range(n):
                 if self.n_columns < self.columns.shape[0] and self.lacks_wave(c, order):
@@ -426,7 +427,7 @@ cdef class Discriminant:
         for i in range(n):
             for j in range(n):
                 self.matrix[i * n + j] = share * self.scatter[self.line[i], self.line[j]]
-            self.matrix[i * n + i] += share * PRIOR_EVENTS + RIDGE
+            self.matrix[i * n + i] += share * PRIOR_EVENTS + LINE_RIDGE
 
     cdef void solve(self) noexcept nogil:
         """Factor the common covariance of the lines."""
