@@ -77,6 +77,16 @@ def test_hashed_features_and_other_learners(events, tmp_path):
     assert "holds ogd-unique, not romco-nucl" in str(other.exception)
 
 
+@pytest.mark.parametrize("target", ["classes", "number"])
+def test_a_learner_may_be_named_again(target, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("user,x,y\n" + "".join(f"u{k % 3},{k % 5},{k % 4}\n" for k in range(40)))
+    given = ("--task", "user", "--label", "y", "--target", target, "--learner", "romco-auto")
+    for _ in range(2):
+        result = call("learn", path, *given, "--model", tmp_path / "m.romco")
+        assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

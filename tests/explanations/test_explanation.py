@@ -204,6 +204,20 @@ def test_each_task_has_its_story_and_groups_have_members():
     assert found.groups
 
 
+@pytest.mark.parametrize("target", ["two classes", "number"])
+def test_tasks_that_mean_nothing_form_no_groups(target):
+    random = np.random.default_rng(0)
+    x, task = random.normal(size=(600, 4)), random.integers(12, size=600)
+    y = x[:, 0] + random.normal(size=600)
+    if target == "two classes":
+        y = y > 0.0
+    model = romco.Model(features=romco.Columns(4), target=target)
+    model.learn(x, y.tolist(), task.tolist())
+    found = explain(model)
+    assert not found.groups
+    assert not found.personal
+
+
 def test_figures_show_every_task():
     figures = explain(MODEL).figures()
     labels = [label.get_text() for label in figures["tasks"].axes[0].get_yticklabels()]

@@ -220,13 +220,15 @@ class ModelOptions:
             if columns is not None:
                 had = f"--history {','.join(columns)}"
             raise ValueError(f"{path.name} was made {had}: use another model file")
-        if self.learner is not None and self.learner != inside.name:
+        held = inside.parameters.get("inner", inside.name)  # of many classes that of each
+        if self.learner is not None and self.learner not in (held, held.removesuffix("-number")):
             raise ValueError(
-                f"{path.name} holds {inside.name}, not {self.learner}: use another model file"
+                f"{path.name} holds {held}, not {self.learner}: use another model file"
             )
+        settings = inside.parameters.get("parameters", inside.parameters)
         for name, value in self.settings.items():
-            if inside.parameters.get(name) != value:
-                had = f"{name}={inside.parameters.get(name)!r}, not {value!r}"
+            if settings.get(name) != value:
+                had = f"{name}={settings.get(name)!r}, not {value!r}"
                 raise ValueError(f"{path.name} was made with {had}: use another model file")
         size = None
         if self.hash_bits is not None:

@@ -381,12 +381,15 @@ class BaseAuto(PairLearner):
         return cosine
 
     def groups(self, alike: float = 0.3) -> NDArray[np.int64]:
-        """A group number for each task (m,): joined while similar by ``alike`` on average."""
+        """A group number for each task (m,): joined while similar by ``alike`` on average.
+
+        Each task is alone where it is not sure that tasks differ at all.
+        """
         from scipy.cluster.hierarchy import fcluster, linkage  # here: slow to import
         from scipy.spatial.distance import squareform
 
-        if self.n_tasks == 1:
-            return np.zeros(1, dtype=np.int64)
+        if self.n_tasks == 1 or self.difference().sum() <= DIFFERENT_LOG_ODDS:
+            return np.arange(self.n_tasks)
         distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
