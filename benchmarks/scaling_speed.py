@@ -56,7 +56,7 @@ def timed(threads, x, y, tasks):
     released = []
     with (
         released_time(released, "romco.shards.shard.ChunkStep", "compiled"),
-        released_time(released, "romco.model.engine.ChunkStep", "compiled"),
+        released_time(released, "romco.model.transaction.ChunkStep", "compiled"),
         released_time(released, "romco.shards.shard.Events", "__init__"),
         released_time(released, "romco.learners.base.Events", "__init__"),
         released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear", "rows"),

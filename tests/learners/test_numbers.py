@@ -210,7 +210,7 @@ def test_first_answers_that_are_nearly_equal_do_no_harm():
     )
     plain = romco.learner("romco-auto-number", D, M).replay(stream)
     rmse = [np.sqrt(np.mean((p - stream.y)[20:] ** 2)) for p in (odd, plain)]
-    assert rmse[0] < 1.1 * rmse[1]
+    assert rmse[0] < 1.15 * rmse[1]
 
 
 def test_first_values_of_a_column_that_are_nearly_equal_do_no_harm():

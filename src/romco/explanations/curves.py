@@ -247,3 +247,10 @@ def _rows(columns: list[int], values: Floats) -> Sparse:
     n, k = values.shape
     starts: NDArray[np.int32] = (np.arange(n + 1) * k).astype(np.int32)
     return Sparse(values.ravel(), np.tile(np.array(columns, dtype=np.int32), n), starts)
+
+
+def map_labels(values: list[float]) -> list[str]:
+    """Return values as texts; those of an indicator are words."""
+    if values == [0.0, 1.0]:
+        return ["no", "yes"]
+    return [f"{value:.3g}" for value in values]

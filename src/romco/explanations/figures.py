@@ -1,5 +1,6 @@
 """Figures of an explanation for print; they need matplotlib."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from romco.explanations.curves import Cross, Curve
-from romco.explanations.text import Explanation, change, map_labels
+from romco.explanations.curves import Cross, Curve, map_labels
 from romco.presentation.screen import inert
 
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -19,28 +19,23 @@ MAX_CURVES, MAX_MAPS = 6, 3
 PANELS = 3  # of a row
 
 
-def draw_figures(report: Explanation) -> dict[str, Figure]:
-    """Return the figures ``spectrum`` and ``tasks``, and ``columns`` where there are curves."""
-    figures = {"spectrum": _draw_spectrum(report), "tasks": _draw_tasks(report)}
-    if report.curves:
-        figures["columns"] = _draw_columns(report)
-    return figures
-
-
-def _draw_spectrum(report: Explanation) -> Figure:
+def draw_spectrum(spectrum: Sequence[float]) -> Figure:
+    """Draw the singular values of U."""
     figure = Figure(figsize=(5, 3), layout="constrained")
     axes = figure.subplots()
-    axes.bar(np.arange(1, report.rank + 1), report.spectrum, color=BLUE)
-    axes.set(xlabel="dimension", ylabel="singular value of U", title=f"U: rank {report.rank}")
+    rank = len(spectrum)
+    axes.bar(np.arange(1, rank + 1), spectrum, color=BLUE)
+    axes.set(xlabel="dimension", ylabel="singular value of U", title=f"U: rank {rank}")
     return figure
 
 
-def _draw_tasks(report: Explanation) -> Figure:
-    shown = report.tasks[:MAX_TASKS][::-1]
+def draw_tasks(tasks: Sequence[tuple[str, float, float]]) -> Figure:
+    """Draw the norms of the shared and the personal weights of tasks."""
+    shown = tasks[:MAX_TASKS][::-1]
     figure = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
     axes = figure.subplots()
-    names = [_plain(task.task) for task in shown]
-    lengths = np.array([(task.shared, task.personal) for task in shown]).reshape(-1, 2)
+    names = [_plain(name) for name, *_ in shown]
+    lengths = np.array([norms for _, *norms in shown]).reshape(-1, 2)
     shared, personal = lengths.T
     axes.barh(names, shared, color=BLUE, label="shared")
     axes.barh(names, personal, left=shared, color=ORANGE, label="personal")
@@ -49,9 +44,9 @@ def _draw_tasks(report: Explanation) -> Figure:
     return figure
 
 
-def _draw_columns(report: Explanation) -> Figure:
+def draw_columns(curves: Sequence[Curve], crosses: Sequence[Cross], unit: str) -> Figure:
     """Draw the largest curves, then the largest products."""
-    curves, crosses = report.curves[:MAX_CURVES], report.crosses[:MAX_MAPS]
+    curves, crosses = curves[:MAX_CURVES], crosses[:MAX_MAPS]
     rows = -(-len(curves) // PANELS) - (-len(crosses) // PANELS)
     figure = Figure(figsize=(3.2 * PANELS, 2.5 * rows), layout="constrained")
     panels = figure.subplots(rows, PANELS, squeeze=False)
@@ -62,7 +57,7 @@ def _draw_columns(report: Explanation) -> Figure:
     for axes, cross in zip(panels[-(-len(curves) // PANELS) :].flat, crosses, strict=False):
         _draw_map(figure, axes, cross)
     for axes in panels[: -(-len(curves) // PANELS), 0]:
-        axes.set_ylabel(_plain(change(report)))
+        axes.set_ylabel(_plain(unit))
     return figure
 
 

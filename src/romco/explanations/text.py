@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from romco.explanations.curves import Cross, Curve
+from romco.explanations.curves import Cross, Curve, map_labels
 from romco.learners.auto import KINDS
 from romco.presentation.charts import Line, bars, curve_chart, heat_map
 from romco.presentation.page import STYLE, document, fold, heading, paragraph
@@ -167,9 +167,15 @@ class Explanation:
 
     def figures(self) -> "dict[str, Figure]":
         """Return the figures ``spectrum``, ``tasks``, ``columns`` for print; needs matplotlib."""
-        from romco.explanations.figures import draw_figures  # here: matplotlib is slow to import
+        from romco.explanations import figures  # here: matplotlib is slow to import
 
-        return draw_figures(self)
+        drawn = {"spectrum": figures.draw_spectrum(self.spectrum)}
+        drawn["tasks"] = figures.draw_tasks(
+            [(str(task.task), task.shared, task.personal) for task in self.tasks]
+        )
+        if self.curves:
+            drawn["columns"] = figures.draw_columns(self.curves, self.crosses, change(self))
+        return drawn
 
 
 def headline(report: Explanation) -> str:
@@ -476,13 +482,6 @@ def _map(cross: Cross) -> str:
     first, second = map(_column, cross.columns)
     columns, rows = (map_labels(values.tolist()) for values in (cross.x, cross.y))
     return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
-
-
-def map_labels(values: list[float]) -> list[str]:
-    """Return values as texts; those of an indicator are words."""
-    if values == [0.0, 1.0]:
-        return ["no", "yes"]
-    return [f"{value:.3g}" for value in values]
 
 
 def _spectrum(report: Explanation) -> str:
