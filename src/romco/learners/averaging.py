@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import FEATURE_FIELDS, PLACE_FIELDS, STREAM_FIELDS, TASK_FIELDS
+from romco.kernels.auto.auto import (
+    FEATURE_FIELDS,
+    PAIR_FIELDS,
+    PLACE_FIELDS,
+    STREAM_FIELDS,
+    TASK_FIELDS,
+)
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
@@ -30,6 +36,7 @@ INTERCEPTS = ("global_intercept", "mixed_intercept")
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
 LAST_OF_TASKS = ("residual", "answer")
+PAIRS = ("personal", "personal_keys")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
@@ -70,10 +77,15 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
         first.kernel.add_functions(state["definitions"])
     first.kernel.restart_subspace()
     directions = first.directions().copy()
+    for learner, state in zip((first, *others, given), states, strict=True):
+        _scale_information(state, learner.kernel.slope_variances(), to_means=True)
     _average_arrays(states, shares)
     shuffled = weights[:-1].mean(axis=0)
     states[0]["frozen_weight"][:] = shuffled + matters * (weights[-1] - shuffled)
-    first.pair_store.load(_averaged_pairs(states, shares))
+    first.kernel.others_change()
+    averaged = states[0] | _averaged_pairs(states, shares)
+    _scale_information(averaged, first.kernel.slope_variances(), to_means=False)
+    first.pair_store.load({name: averaged[name] for name in averaged if name in PAIRS})
     first.kernel.others_change()
     first.kernel.subspace.lose_track()
     rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
@@ -91,6 +103,22 @@ def _move_origin(state: Arrays, origin: float) -> None:
         state[name][0, 0] += shift
     state["stream"][_columns(STREAM_FIELDS, ("global_copy", "mixed_copy"))] += shift
     state["tasks"][:, TASK_FIELDS.index("answer")] += shift
+
+
+def _scale_information(state: Arrays, slope_variances: Numbers, *, to_means: bool) -> None:
+    """Replace information about levels and slopes by their means, or means by information.
+
+    Means are averaged: what states know differs, so the mean of information is not that of means.
+    """
+    slopes = slope_variances
+    if "personal_keys" in state:
+        slopes = slope_variances[state["personal_keys"] & 0xFFFFFFFF]
+    level = _of_stream(state, "level_variance")
+    parts = ((state["tasks"], TASK_FIELDS, level), (state["personal"], PAIR_FIELDS, slopes))
+    for values, fields, variance in parts:
+        information, precision = _columns(fields, ("information", "precision"))
+        scale = 1.0 / variance + values[..., precision]
+        values[..., information] *= 1.0 / scale if to_means else scale
 
 
 def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> float:
