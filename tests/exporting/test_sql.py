@@ -113,14 +113,20 @@ def check(model, found, rows, tasks, tolerance=1e-9):
     assert [row[3] for row in found] == model.predict(rows, tasks).tolist()
 
 
+def export_with_events(model, folder, rows, tasks):
+    """Export a model, and write events to be predicted beside it; return their columns."""
+    romco.export(model, "sql", folder)
+    columns = list(model.schema.columns)
+    write_events(folder, columns, rows, tasks)
+    return columns
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sql")
     model = learned()
     rows, tasks = events(10_000)
-    romco.export(model, "sql", folder)
-    columns = list(model.schema.columns)
-    write_events(folder, columns, rows, tasks)
+    columns = export_with_events(model, folder, rows, tasks)
     return model, folder, columns, rows, tasks
 
 
@@ -144,9 +150,7 @@ def test_margins_are_the_same(engine, exported, request):
 def test_numbers_are_the_same(engine, tmp_path, request):
     model = learned(target="number")
     rows, tasks = events(10_000)
-    romco.export(model, "sql", tmp_path)
-    columns = list(model.schema.columns)
-    write_events(tmp_path, columns, rows, tasks)
+    columns = export_with_events(model, tmp_path, rows, tasks)
     found = predict_in(engine, tmp_path, columns, request)
     numbers = {int(row[0]): float(row[1]) for row in found}
     assert_close([numbers[k] for k in range(10_000)], model.predict(rows, tasks), 1e-9)
@@ -157,9 +161,7 @@ def test_linear_learners(name, tmp_path):
     model = learned(name, n=150, users=10)
     rows, tasks = events(300, users=10)
     rows = [{**row, "income": None} for row in rows]
-    romco.export(model, "sql", tmp_path)
-    columns = list(model.schema.columns)
-    write_events(tmp_path, columns, rows, tasks)
+    columns = export_with_events(model, tmp_path, rows, tasks)
     check(model, in_duckdb(tmp_path, columns), rows, tasks)
 
 
@@ -168,9 +170,7 @@ def test_functions_of_features(engine, tmp_path, monkeypatch, request):
     model = learned()
     predictor = with_functions(model, monkeypatch)
     rows, tasks = events(500)
-    romco.export(model, "sql", tmp_path)
-    columns = list(model.schema.columns)
-    write_events(tmp_path, columns, rows, tasks)
+    columns = export_with_events(model, tmp_path, rows, tasks)
     found = predict_in(engine, tmp_path, columns, request)
     margins = {int(row[0]): float(row[1]) for row in found}
     expected = margins_by_reference(model, predictor, rows, tasks)

@@ -25,10 +25,8 @@ from romco.rounds import Features, Round
 
 PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
-FREEDOM = constants.DEGREES_OF_FREEDOM
-NOISE_FACTOR = (FREEDOM + 3.0) / (
-    FREEDOM + 1.0
-)  # inverse Fisher information of Student's t by its squared scale
+# Inverse Fisher information of Student's t by its squared scale:
+NOISE_FACTOR = (constants.DEGREES_OF_FREEDOM + 3.0) / (constants.DEGREES_OF_FREEDOM + 1.0)
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 
 

@@ -1,10 +1,15 @@
-"""romco-auto for very many classes: all of them at once, O(K) per entry of an event."""
+"""romco-auto for many classes: all of them at once, O(K) per entry of an event."""
 
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.constants import (
+    CLASS_PRIOR_EVENTS,
+    COVARIANCE_PRIOR_EVENTS,
+    MEAN_PRIOR_EVENTS,
+)
 from romco.kernels.auto.discriminant import (
     COLUMN_FIELDS,
     MOST_COLUMNS,
@@ -29,9 +34,6 @@ RENEWAL = 3e-5  # to which each event adds this
 LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is a discriminant
 GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
-MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk, as the kernel has it,
-CLASS_PRIOR_EVENTS = 0.1  # and by which that of a class lies at the origin,
-PRIOR_EVENTS = 5.0  # and events of variance 1 in the common covariance
 SHARED, OWN = 6, 2  # numbers of a class in each store
 STORES = ("shared", "personal", "groups")
 BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
@@ -330,7 +332,7 @@ class AutoSoftmax(CompiledLearner):
         by_class = np.where((solved > 0.0)[:, None, None], a["class_factor"][:K, :n, :n], line)
         nodes, node_weights = np.polynomial.legendre.leggauss(32)
         kinds = (
-            (a["weight"][3], line, np.full(K, progress["events"] + PRIOR_EVENTS)),
+            (a["weight"][3], line, np.full(K, progress["events"] + COVARIANCE_PRIOR_EVENTS)),
             (a["weight"][4], by_class, solved + n + 1.0),
         )
         for weight, factors, events in kinds:

@@ -37,3 +37,8 @@ NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
 ERROR_MEMORY = 0.993  # of a histogram of errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
+
+# Of many classes
+COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
+MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
+CLASS_PRIOR_EVENTS = 0.1  # and that to the origin

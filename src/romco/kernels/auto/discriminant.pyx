@@ -34,6 +34,7 @@ from romco.kernels.core.events cimport Row, column
 from romco.kernels.core.pairs cimport Pairs
 from romco.kernels.core.triangles cimport cholesky
 
+from romco.kernels.auto import constants
 from romco.kernels.auto.functions import SKETCH_FIELDS
 
 cnp.import_array()
@@ -44,12 +45,12 @@ cdef double FIRST_RENEWAL = 8.0        # events at which columns are first chose
 cdef double RENEWAL_GROWTH = 2.0       # then whenever events have grown so much
 cdef double SOLUTION_GROWTH = 1.1      # of the events between two solutions of the common covariance,
 cdef double CLASS_GROWTH = 1.25        # and of a class's events between two of its own
-cdef double PRIOR_EVENTS = 5.0         # events of variance 1 in each covariance
+cdef double PRIOR_EVENTS = constants.COVARIANCE_PRIOR_EVENTS
 cdef double COLUMN_PRIOR_EVENTS = 1.0  # such events more for each column, where columns are decorrelated
 cdef double RIDGE = 0.1                # added to each variance where columns are decorrelated,
 cdef double LINE_RIDGE = 0.005         # and in the discriminant
-cdef double MEAN_PRIOR_EVENTS = 3.0    # by which a task's class mean is shrunk to that of the class,
-cdef double CLASS_PRIOR_EVENTS = 0.1   # and that to the origin
+cdef double MEAN_PRIOR_EVENTS = constants.MEAN_PRIOR_EVENTS
+cdef double CLASS_PRIOR_EVENTS = constants.CLASS_PRIOR_EVENTS
 cdef double NEARLY_ALWAYS = 0.9        # share of the events from which on an absent number is missing
 cdef double MAX_VALUE = 8.0            # of a line that is not a number
 cdef double MIN_LOG_ODDS = -30.0       # log-odds against the best class at which scores are cut
