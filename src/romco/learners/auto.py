@@ -531,7 +531,7 @@ class BaseAuto(PairLearner):
         cross = np.sqrt(constants.CROSS_PRIOR * share)
         return FrozenFunctions(
             features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            kinds=self.field("places", "is_number")[rows].astype(np.int64),
             knots=knots,
             factors=factors,
             scales=np.where(second < 0, wave, cross),
