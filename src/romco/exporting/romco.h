@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROMCO_KNOTS = 64 };                 /* of a feature with waves */
+
 typedef struct {                           /* at first, the blocks of a part in their order */
   const int64_t *size;
   const double *number, *weight, *covariance, *intercept, *unit;
@@ -176,15 +178,15 @@ static inline double romco_wave(const romco_model *m, const romco_part *p, int32
   double x, rank;
   int k, below = 0, upto = 0;
   if (place < 0) return 1.0;               /* there is no second factor */
-  knot = p->knot + 33 * (int64_t)place;
+  knot = p->knot + (1 + ROMCO_KNOTS) * (int64_t)place;
   x = m->x[p->wave_feature[place]];
   if (isnan(x) && knot[0] == 2.0) x = 0.0;
   if (isnan(x) || (knot[0] == 3.0 && x == 0.0)) return 0.0;
   if (knot[0] == 0.0 && order == 0) return romco_clip(p->u[p->wave_feature[place]], 8.0);
   if (knot[0] == 0.0) return x != 0.0 && order == 1 ? 1.0 : 0.0;
-  for (k = 1; k <= 32; k++) { below += knot[k] < x; upto += knot[k] <= x; }
-  if (upto > below || below == 0 || below == 32) rank = 0.5 * (below + upto) / 32.0;
-  else rank = (below - 0.5 + (x - knot[below]) / (knot[below + 1] - knot[below])) / 32.0;
+  for (k = 1; k <= ROMCO_KNOTS; k++) { below += knot[k] < x; upto += knot[k] <= x; }
+  if (upto > below || below == 0 || below == ROMCO_KNOTS) rank = 0.5 * (below + upto) / ROMCO_KNOTS;
+  else rank = (below - 0.5 + (x - knot[below]) / (knot[below + 1] - knot[below])) / ROMCO_KNOTS;
   if (order > 0) return 1.41421356237309504880 * cos(3.14159265358979323846 * order * rank);
   k = rank < 1.0 ? (int)(64.0 * rank) : 63;
   return q[k] + (64.0 * rank - k) * (q[k + 1] - q[k]);

@@ -283,7 +283,7 @@ function scaled(part, j, x) {
 
 function wave(part, values, units, place, order) {
   if (place < 0) return 1; // there is no second factor
-  const [kind, ...knots] = part.knot.subarray(33 * place, 33 * place + 33);
+  const [kind, ...knots] = part.knot.subarray(65 * place, 65 * place + 65);
   const x = values.get(part.waveFeature[place]) ?? (kind === 2 ? 0 : undefined);
   if (kind === 0 && order === 0) return clip(units.get(part.waveFeature[place]) ?? 0, 8);
   if (x === undefined || (x === 0 && (kind === 0 || kind === 3))) return 0;

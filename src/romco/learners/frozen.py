@@ -134,7 +134,7 @@ class FrozenFunctions(NamedTuple):
     rotation: Numbers = np.empty((0, 0))  # (g, g) lower triangle
 
 
-KNOTS = 32
+KNOTS = 64
 SCORE_STEPS = 64  # of the table of normal quantiles
 NORMAL_QUANTILES = tuple(
     NormalDist().inv_cdf(min(max(step, 1), SCORE_STEPS - 1) / SCORE_STEPS)
