@@ -66,7 +66,7 @@ def _chunks(header: list[bytes], blocks: list[Block]) -> Iterator[bytes | memory
 def _blocks(tables: ModelTables) -> Iterator[Block]:
     """Yield all blocks in the order that `romco.h` reads them in."""
     many = tables.many
-    K, m, n_pairs = len(tables.classes), len(tables.task_names), 0
+    n_pairs = 0
     numbers = np.zeros(6)
     lines: Any = []
     matrices: Any = []
@@ -78,9 +78,8 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
             numbers[4:] = many.softmax.weights
             lines, matrices = many.softmax.lines, many.softmax.matrices
             densities = many.softmax.densities
-    yield _array(
-        "size", "<i8", [len(tables.feature_names), m, K, len(tables.parts), n_pairs, len(lines)]
-    )
+    named = tables.feature_names, tables.task_names, tables.classes, tables.parts
+    yield _array("size", "<i8", [*map(len, named), n_pairs, len(lines)])
     yield _array("number", "<f8", numbers)
     yield from _names("feature", tables.feature_names)
     yield from _names("task", tables.task_names)
@@ -100,7 +99,8 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
 def _part_blocks(part: PartTables) -> Iterator[Block]:
     """Yield all blocks of a part."""
     predictor, functions = part.predictor, part.functions
-    units, entries = predictor.units, part.covariance_entries()
+    units = predictor.units
+    entries = part.covariance_entries()
     tables = (
         predictor.inputs,
         predictor.features.lanes,

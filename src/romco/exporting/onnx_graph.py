@@ -249,7 +249,8 @@ def _add_classes(
     graph: _Graph, tables: ModelTables, many: FrozenClasses, row: str, feature: str, x: str
 ) -> None:
     """Add all nodes of the probabilities of many classes, and of the label."""
-    K, scores = len(tables.classes), []
+    K = len(tables.classes)
+    scores = []
     if many.pairs:
         margins = []
         for part in tables.parts[: len(many.pairs)]:
@@ -273,7 +274,8 @@ def _add_classes(
 def _couple(graph: _Graph, many: FrozenClasses, odds: str, K: int) -> str:
     """Return log-probabilities (n, K) from the log-odds (n, P) of pairs."""
     k, j = np.divmod(np.arange(K * K), K)
-    high, low = np.maximum(k, j), np.minimum(k, j)
+    high = np.maximum(k, j)
+    low = np.minimum(k, j)
     place = np.where(high > low, high * (high - 1) // 2 + low, 0)
     z = graph("Mul", graph.columns_of(odds, place), graph.constant(np.sign(k - j).astype(float)))
     zero = graph.constant(0.0)
@@ -310,7 +312,8 @@ def _softmax(
     functions: str,
 ) -> str:
     """Return log-probabilities (n, K) from the inputs of the softmax."""
-    K, n = len(softmax.new_groups), len(softmax.lines)
+    K = len(softmax.new_groups)
+    n = len(softmax.lines)
     cut = graph.within(z, graph.constant(MAX_SCORE))
     weighted = graph("Mul", cut, graph.constant(part.weights))
     by_class = graph("Reshape", weighted, graph.constant(np.array([0, 3, K])))

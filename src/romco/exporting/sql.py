@@ -41,7 +41,7 @@ TEXTS = {"name", "negative", "positive"}
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
-    part = tables.only_part("SQL")
+    part = tables.only_part()
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
     for name, columns in _small_tables(tables, part).items():

@@ -117,10 +117,12 @@ class ModelTables:
     many: FrozenClasses | None = None  # numbers of more than two classes
     groups: TaskRows | None = None  # of task and class, of the softmax
 
-    def only_part(self, to: str) -> PartTables:
+    def only_part(self) -> PartTables:
         """Return the part of two classes or of numbers; ValueError for more classes."""
         if self.many is not None:
-            raise ValueError(f"a model for more than two classes cannot be exported to {to} yet")
+            raise ValueError(
+                "more than two classes cannot be exported to SQL yet: export them to ONNX"
+            )
         return self.parts[0]
 
 
@@ -145,7 +147,8 @@ def read_tables(model: Model) -> ModelTables:
             parts.append(order.part(many.softmax.predictor, new_weights))
             groups = order.groups(many.softmax)
     else:
-        predictor, scale = engine.learner.frozen_predictor(), float(np.exp(engine.scale.log_a))
+        predictor = engine.learner.frozen_predictor()
+        scale = float(np.exp(engine.scale.log_a))
         parts.append(order.part(predictor, new_weights, engine.target.sign, scale))
     return ModelTables(
         feature_names=feature_names,

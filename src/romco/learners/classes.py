@@ -68,7 +68,8 @@ class ClassUnits:
     def between(self, units: FrozenUnits, low: int, high: int) -> FrozenUnits:
         """Return the units of a pair of classes, from those of all."""
         sums, events = self.arrays.values()
-        columns, seen = self._found["units"], events[low] + events[high]
+        columns = self._found["units"]
+        seen = events[low] + events[high]
         return pair_units(
             units, columns, self._found["typical"][0], sums[:, low], sums[:, high], seen
         )
@@ -338,10 +339,11 @@ class Classes(CompiledLearner):
 
     def frozen_classes(self) -> FrozenClasses:
         """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
-        if self._inner != "romco-auto" or self.form == "rest":
+        two_at_once = self.answers == 2 and not self._members
+        if self._inner != "romco-auto" or self.form == "rest" or two_at_once:
             raise ValueError(
-                f"{self._inner} for classes {FORM_TEXTS[self.form]} cannot be exported yet: only "
-                "romco-auto for classes by pairs or at once"
+                f"{self._inner} for {self.answers} classes {FORM_TEXTS[self.form]} cannot be "
+                "exported yet: only romco-auto by pairs, or for three and more at once"
             )
         pairs = []
         for (low, high), member in zip(self.pairs(), self._members, strict=True):

@@ -236,7 +236,8 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     count, total, square, centre, size, factor, due_count, due_events = columns.T
     now = events + 1.0
     due = (count + 1.0 >= due_count) | ((centre != 0.0) & (now >= due_events))
-    bound, share = _bounds(columns), _share_centred(count + 1.0, now)
+    bound = _bounds(columns)
+    share = _share_centred(count + 1.0, now)
     has_zeros = counted_zeros(columns, now)
     reach = FAR_SIZES * size
     zero = np.where(has_zeros, factor * np.clip(-centre, -reach, reach), 0.0)
@@ -270,7 +271,8 @@ def pair_units(
     own[~often | ~(measured | spreads)] = 0.0
     field["centre"][spreads & ~measured] = 0.0
     filled = np.maximum(count, 1.0)  # none of the classes counts a zero
-    mean, mean_square = total / filled, square / filled
+    mean = total / filled
+    mean_square = square / filled
     centre = mean * _share_centred(count, now) * _shrinkage(count, mean, mean_square)
     reach = FAR_SIZES * np.where(size > 0.0, size, kept_size)
     zero = np.where(size > 0.0, factor, kept_factor) * np.clip(-centre, -reach, reach)
@@ -306,7 +308,8 @@ def _size_of_pair(
 ) -> tuple[Numbers, Numbers]:
     """Return size and factor of features in two classes; 0 where they have too few values."""
     filled = np.maximum(count, 1.0)
-    mean, mean_square = total / filled, square / filled
+    mean = total / filled
+    mean_square = square / filled
     centre = mean * _shrinkage(count, mean, mean_square)
     variance = mean_square - 2.0 * centre * mean + centre * centre
     size = np.sqrt(np.where(variance > ROUNDING * mean_square, variance, mean_square))

@@ -234,7 +234,8 @@ class AutoSoftmax(CompiledLearner):
         task, class_ = np.nonzero(a["counts"][:, :K])
 
         def read_groups(places: NDArray[np.int64]) -> Numbers:
-            i, k = task[places], class_[places]
+            i = task[places]
+            k = class_[places]
             return self._groups(k, a["counts"][i, k], self._rows("groups", i, k)[:, :n], lines)
 
         every = np.arange(K)
@@ -264,23 +265,28 @@ class AutoSoftmax(CompiledLearner):
         seen = self.class_events
         usual = np.log(counts + SHRINKAGE_EVENTS * (seen[k] + 1.0) / (seen.sum() + K))
         level = a["weight"][5] * usual + a["weight"][6] * np.log(seen[k] + 1.0)
-        own, every = counts + MEAN_PRIOR_EVENTS, seen[k] + CLASS_PRIOR_EVENTS
+        own = counts + MEAN_PRIOR_EVENTS
+        every = seen[k] + CLASS_PRIOR_EVENTS
         means = (sums + MEAN_PRIOR_EVENTS * a["sums"][k][:, lines] / every[:, None]) / own[:, None]
         return np.column_stack([level, 1.0 + 1.0 / own + 1.0 / every, means])
 
     def _frozen_columns(self) -> FrozenPredictor:
         """Return the numbers of the vectors' scores."""
-        a, K, unit = self._arrays, self.answers, self._unit()
-        order, is_number = self._columns("order"), self._columns("is_number") != 0.0
+        a, K = self._arrays, self.answers
+        unit = self._unit()
+        order = self._columns("order")
+        is_number = self._columns("is_number") != 0.0
         of = self._columns("feature").astype(np.int64) - 1
-        g, lines = len(of), np.flatnonzero(order == 0.0)
+        g = len(of)
+        lines = np.flatnonzero(order == 0.0)
         nearly_always = a["units"][of[lines], 0] >= NEARLY_ALWAYS * a["typical"][0]
         absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
         place = {int(feature): k for k, feature in enumerate(of[lines])}
         places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
         knot = COLUMN_FIELDS.index("knot_0")
         shared = self._dense("shared")[0].reshape(-1, SHARED, self._room)[:, :, :K]
-        means, variances = shared[:, ::2].reshape(-1, 3 * K), 1.0 - shared[:, 1]
+        means = shared[:, ::2].reshape(-1, 3 * K)
+        variances = 1.0 - shared[:, 1]
         values = np.column_stack([unit * means, unit * unit * variances])
         functions = FrozenFunctions(
             features=of[lines],
@@ -315,7 +321,8 @@ class AutoSoftmax(CompiledLearner):
         self, own: tuple[Lane, ...], of: NDArray[np.int64], order: Numbers
     ) -> PairTable:
         """Return the personal weights of lines and of features that are no columns."""
-        unit, K = self._unit(), self.answers
+        K = self.answers
+        unit = self._unit()
         arrays = self._stores["personal"].arrays()
         values, keys = arrays["personal"], arrays.get("personal_keys")
         if keys is None:
@@ -323,14 +330,16 @@ class AutoSoftmax(CompiledLearner):
             values = values.reshape(-1, values.shape[-1])
             rows = task * (MOST_COLUMNS + self.n_features) + entry
         else:
-            task, entry = keys >> 32, keys & 0xFFFFFFFF
+            task = keys >> 32
+            entry = keys & 0xFFFFFFFF
             rows = np.arange(len(keys))
         personal = np.zeros(MOST_COLUMNS + self.n_features, dtype=bool)
         personal[: len(of)] = order == 0.0
         personal[MOST_COLUMNS:] = True
         personal[MOST_COLUMNS + of] = False
         kept = np.flatnonzero(personal[entry])
-        rows, entry = rows[kept], entry[kept]
+        rows = rows[kept]
+        entry = entry[kept]
 
         def read(places: NDArray[np.int64]) -> Numbers:
             return np.asarray(unit * values[rows[places], :K])

@@ -549,7 +549,9 @@ class Service:
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
-            if (asked or forgettings) and self.served.target == "classes":  # perhaps one was forgotten
+            if (
+                asked or forgettings
+            ) and self.served.target == "classes":  # perhaps one was forgotten
                 self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
