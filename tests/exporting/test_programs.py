@@ -251,6 +251,15 @@ def test_functions_of_features(program, tmp_path, monkeypatch):
 
 
 @needs_c
+def test_classes_stay_within_memory(many, tmp_path):
+    program = compiled(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    rows, tasks = events(50)
+    romco.export(many, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [many.schema.encode(row) for row in rows], tasks)
+    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
+
+
+@needs_c
 def test_c_refuses_a_damaged_file(auto, tmp_path):
     """With sanitizers: whatever is changed or cut off is seen."""
     program = compiled(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")

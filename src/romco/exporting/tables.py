@@ -50,7 +50,8 @@ class TaskRows:
         self, table: PairTable, task: Whole, key: Whole, new_task: int, new_keys: Whole, new: Floats
     ) -> None:
         kept = np.flatnonzero((task >= 0) & (key >= 0))
-        self._order = kept[np.lexsort((key[kept], task[kept]))]
+        place = task[kept] * (key.max(initial=0) + 1) + key[kept]
+        self._order = kept[np.argsort(place, kind="stable")]
         self._read, self._new_task, self._new = table.read, new_task, new
         self.tasks = np.concatenate([task[self._order], np.full(len(new_keys), new_task)])
         self.keys = np.concatenate([key[self._order], new_keys])

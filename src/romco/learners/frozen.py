@@ -256,10 +256,10 @@ def pair_units(
 
     ``low`` and ``high`` (d, 6) are the sums of the two classes, which had ``seen`` events.
     """
-    count, total, square, *known = (low + high).T
+    count, total, square, known, known_total, known_square = (low + high).T
     kept_count, kept_total, kept_square, _, kept_size, kept_factor, _, _ = columns.T
     spreads = kept_total * kept_total < (1.0 - ROUNDING) * kept_square * kept_count
-    size, factor = _size_of_pair(*known, units.common)
+    size, factor = _size_of_pair(known, known_total, known_square, units.common)
     now = seen + 1.0
     often = count + 1.0 >= UNCENTRED_SHARE * now
     centred = _share_centred(count + 1.0, now)
