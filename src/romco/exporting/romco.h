@@ -124,13 +124,13 @@ static inline double romco_wave(const romco_model *m, int32_t place, int32_t ord
   double x, rank;
   int k, below = 0, upto = 0;
   if (place < 0) return 1.0;               /* there is no second factor */
-  knot = m->knot + 33 * (int64_t)place;
+  knot = m->knot + 65 * (int64_t)place;
   x = m->x[m->wave_feature[place]];
   if (isnan(x)) return 0.0;
   if (knot[0] == 0.0) return x != 0.0 && order == 1 ? 1.0 : 0.0;
-  for (k = 1; k <= 32; k++) { below += knot[k] < x; upto += knot[k] <= x; }
-  if (upto > below || below == 0 || below == 32) rank = 0.5 * (below + upto) / 32.0;
-  else rank = (below - 0.5 + (x - knot[below]) / (knot[below + 1] - knot[below])) / 32.0;
+  for (k = 1; k <= 64; k++) { below += knot[k] < x; upto += knot[k] <= x; }
+  if (upto > below || below == 0 || below == 64) rank = 0.5 * (below + upto) / 64.0;
+  else rank = (below - 0.5 + (x - knot[below]) / (knot[below + 1] - knot[below])) / 64.0;
   return 1.41421356237309504880 * cos(3.14159265358979323846 * order * rank);
 }
 

@@ -165,7 +165,7 @@ function scaled(model, j, x) {
 
 function wave(model, values, place, order) {
   if (place < 0) return 1; // there is no second factor
-  const [hasKnots, ...knots] = model.knot.subarray(33 * place, 33 * place + 33);
+  const [hasKnots, ...knots] = model.knot.subarray(65 * place, 65 * place + 65);
   const x = values.get(model.waveFeature[place]);
   if (x === undefined || (x === 0 && !hasKnots)) return 0;
   if (!hasKnots) return order === 1 ? 1 : 0;

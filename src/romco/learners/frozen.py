@@ -112,7 +112,7 @@ class FrozenFunctions(NamedTuple):
     weights: Numbers  # (g, lanes), as those of features
 
 
-KNOTS = 32
+KNOTS = 64
 NO_PLACES = np.empty(0, dtype=np.int64)
 
 
