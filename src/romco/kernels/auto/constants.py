@@ -35,7 +35,7 @@ NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
-ERROR_MEMORY = 0.993  # of a histogram of errors, per event
+ERROR_MEMORY = 0.993  # of the histogram of live errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
 
 # Of many classes
