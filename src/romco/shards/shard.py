@@ -330,7 +330,7 @@ class Shard:
         self._counts.grow(self._features.width)
 
     def make_classes(self, n: int) -> None:
-        """Tell n classes apart, whose labels are 0, 1, ... here."""
+        """Make room for n classes, whose labels are 0, 1, ... here."""
         engine = self.model.engine
         engine.body = engine.body.grown(0, 0, n)
         engine.target.adopt(_numbered_classes(n).known)

@@ -119,7 +119,7 @@ class Coordinator:
             self._barrier()
 
     def make_classes(self, n: int) -> None:
-        """Let all shards tell n classes apart from the next event on."""
+        """Make room for n classes in all shards, from the next event on."""
         front = self.front.engine
         front.body = front.body.grown(0, 0, n)
         self.engine.post(Shard.make_classes, n)
