@@ -391,7 +391,7 @@ def test_unrelated_tasks_cost_nothing():
 def test_identical_tasks_are_learned_like_one():
     names = "romco-auto", "arow-global"
     auto, one = mean_errors(names, lambda rng: np.repeat(rng.normal(size=(30, 1)), 20, 1), n=400)
-    assert auto < 1.03 * one
+    assert auto < 1.04 * one
 
 
 def test_outlier_tasks_are_found_and_not_harmed():

@@ -288,7 +288,7 @@ def _learned(
 
 def _replay(model: Learner, rounds: Rounds, delay: Delay) -> Floats:
     if delay.is_late:
-        return LabelLoop(model, None, delay).run(rounds)
+        return LabelLoop(model, None, delay).replay(rounds)
     return model.replay(rounds)
 
 

@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
+from itertools import starmap
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,14 +115,18 @@ class Explanation:
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
         """Tasks that are different from the rest, the most personal first."""
-        return tuple(task for task in self.tasks if task.different)
+        return tuple(filter(attrgetter("different"), self.tasks))
 
     @property
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
-        counts = Counter(task.kind for task in self.tasks)
+        counts = Counter(map(attrgetter("kind"), self.tasks))
         counts[DIFFERENT] += 0
-        return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts}
+        by_kind = {}
+        for kind in (*KINDS, *counts):
+            if kind in counts:
+                by_kind[kind] = counts[kind]
+        return by_kind
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
@@ -157,12 +164,12 @@ class Explanation:
             "kinds": self.kinds,
             "effects": _named_numbers(self.effects),
             "effects_unit": unit(self),
-            "curves": [curve.summary() for curve in self.curves],
-            "crosses": [cross.summary() for cross in self.crosses],
+            "curves": list(map(Curve.summary, self.curves)),
+            "crosses": list(map(Cross.summary, self.crosses)),
             "classes": list(self.classes),
             "findings": list(self.findings),
             "notes": list(self.notes),
-            "tasks": [task.summary() for task in self.tasks],
+            "tasks": list(map(TaskInsight.summary, self.tasks)),
         }
 
     def figures(self) -> "dict[str, Figure]":
@@ -170,9 +177,7 @@ class Explanation:
         from romco.explanations import figures  # here: matplotlib is slow to import
 
         drawn = {"spectrum": figures.draw_spectrum(self.spectrum)}
-        drawn["tasks"] = figures.draw_tasks(
-            [(str(task.task), task.shared, task.personal) for task in self.tasks]
-        )
+        drawn["tasks"] = figures.draw_tasks(self.tasks)
         if self.curves:
             drawn["columns"] = figures.draw_columns(self.curves, self.crosses, change(self))
         return drawn
@@ -205,11 +210,11 @@ def label_title(report: Explanation) -> str:
 
 def levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    values = [level for _, level in _known_levels(report)]
+    values = list(map(itemgetter(1), _known_levels(report)))
     if len(values) < 2:
         return []
     quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
-    low, first, middle, third, high = (level_text(report, level) for level in quartiles)
+    low, first, middle, third, high = map(partial(level_text, report), quartiles)
     return [
         f"{level_title(report)}: from {low} to {high} by task, half of them from {first} to "
         f"{third}, in the middle {middle}."
@@ -218,9 +223,11 @@ def levels(report: Explanation) -> list[str]:
 
 def _known_levels(report: Explanation) -> list[tuple[str, float]]:
     """Return names and levels of the tasks that have learned something and have a level."""
-    return [
-        (task.title, task.level) for task in report.tasks if task.level is not None and task.events
-    ]
+    known = []
+    for task in report.tasks:
+        if task.level is not None and task.events:
+            known.append((task.title, task.level))
+    return known
 
 
 def level_title(report: Explanation) -> str:
@@ -257,18 +264,18 @@ def curve_lines(report: Explanation) -> list[str]:
     """Return what each curve adds at five values of its column, and how much products add."""
     if not report.curves:
         return []
-    width = max(len(_column(curve.column)) for curve in report.curves[:MAX_ROWS])
+    names = [_column(curve.column) for curve in report.curves[:MAX_ROWS]]
+    width = max(map(len, names))
     lines = [
         f"Curves, {change(report)} at five values of a column, from its 5 to its 95 % quantile:"
     ]
-    for curve in report.curves[:MAX_ROWS]:
-        points = [f"{value:.4g}: {effect:+.2g}" for value, effect in curve.quantiles()]
-        lines.append(f"  {_column(curve.column):{width}}  {'  '.join(points)}")
-    lines += [
-        f"  {' * '.join(map(_column, cross.columns))}: from {cross.effect.min():+.2g} to "
-        f"{cross.effect.max():+.2g} beyond what each adds"
-        for cross in report.crosses[:MAX_ROWS]
-    ]
+    for name, curve in zip(names, report.curves, strict=False):
+        points = starmap("{:.4g}: {:+.2g}".format, curve.quantiles())
+        lines.append(f"  {name:{width}}  {'  '.join(points)}")
+    for cross in report.crosses[:MAX_ROWS]:
+        extremes = f"from {cross.effect.min():+.2g} to {cross.effect.max():+.2g}"
+        both = " * ".join(map(_column, cross.columns))
+        lines.append(f"  {both}: {extremes} beyond what each adds")
     return lines
 
 
@@ -303,7 +310,7 @@ def groups(report: Explanation, most: int = 5) -> list[str]:
 
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Return the names of some tasks, the first eight."""
-    names = ", ".join(task.title for task in tasks[:MAX_NAMES])
+    names = ", ".join(map(attrgetter("title"), tasks[:MAX_NAMES]))
     if len(tasks) > MAX_NAMES:
         names += f" and {len(tasks) - MAX_NAMES:,} more"
     return names
@@ -391,7 +398,7 @@ def cells(report: Explanation, task: TaskInsight) -> tuple[str, ...]:
 
 def rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(f"{value:.3g}" for value in report.spectrum[:10])
+    values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
     return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
 
 
@@ -407,8 +414,11 @@ def _content(report: Explanation, most: int) -> str:
     parts.append(_list("Classes", map(escape, report.classes)))
     parts += [_meanings(report), _list("Groups", map(escape, groups(report)))]
     parts += map(paragraph, report.findings)
-    different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
-    stories = [_item(task.title, story(task, report)) for task in different]
+    stories = []
+    for task in report.personal:
+        if task.features or task.nearest:
+            stories.append(_item(task.title, story(task, report)))
+    stories = stories[:MAX_BARS]
     parts += [heading("Task by task"), _list("", stories[:MAX_STORIES])]
     if stories[MAX_STORIES:]:
         summary = f"{len(stories) - MAX_STORIES:,} more"
@@ -438,7 +448,7 @@ def _effects(report: Explanation) -> str:
 
 def _curves(report: Explanation) -> str:
     """Charts of what columns do, and of two together."""
-    charts = [_curve_chart(curve) for curve in report.curves[:MAX_CURVES]]
+    charts = list(map(_curve_chart, report.curves[:MAX_CURVES]))
     parts = []
     if charts:
         told = (
@@ -447,7 +457,7 @@ def _curves(report: Explanation) -> str:
             "between tenths of the data. Dashed: the tasks whose slopes differ most."
         )
         parts += [heading("What a column does"), paragraph(told), *_folded(charts)]
-    maps = [_map(cross) for cross in report.crosses[:MAX_CURVES]]
+    maps = list(map(_map, report.crosses[:MAX_CURVES]))
     if maps:
         told = (
             "Beyond what each column does. Each value of a number stands for a tenth of the data."
@@ -458,29 +468,32 @@ def _curves(report: Explanation) -> str:
 
 def _folded(charts: list[str]) -> list[str]:
     """Return the first charts, and the others behind a fold."""
-    grids = [
-        f'<div class="charts">{"".join(some)}</div>'
-        for some in (charts[:MAX_OPEN_CURVES], charts[MAX_OPEN_CURVES:])
-    ]
-    if len(charts) <= MAX_OPEN_CURVES:
-        return grids[:1]
-    return [grids[0], fold(f"{len(charts) - MAX_OPEN_CURVES:,} more", grids[1:])]
+    parts = [_grid(charts[:MAX_OPEN_CURVES])]
+    more = charts[MAX_OPEN_CURVES:]
+    if more:
+        parts.append(fold(f"{len(more):,} more", [_grid(more)]))
+    return parts
+
+
+def _grid(charts: list[str]) -> str:
+    return f'<div class="charts">{"".join(charts)}</div>'
 
 
 def _curve_chart(curve: Curve) -> str:
     values = curve.values.tolist()
     points = list(zip(values, curve.effect.tolist(), strict=True))
     band = list(zip(curve.low.tolist(), curve.high.tolist(), strict=True))
-    people = [
-        Line(inert(str(one.task)), list(zip(values, one.effect.tolist(), strict=True)))
-        for one in curve.people
-    ]
+    people = []
+    for one in curve.people:
+        own_points = list(zip(values, one.effect.tolist(), strict=True))
+        people.append(Line(inert(str(one.task)), own_points))
     return curve_chart(Line(_column(curve.column), points), band, people, curve.deciles.tolist())
 
 
 def _map(cross: Cross) -> str:
     first, second = map(_column, cross.columns)
-    columns, rows = (map_labels(values.tolist()) for values in (cross.x, cross.y))
+    columns = map_labels(cross.x.tolist())
+    rows = map_labels(cross.y.tolist())
     return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
 
 
@@ -507,14 +520,11 @@ def _picture(report: Explanation) -> str:
 
 
 def _meanings(report: Explanation) -> str:
-    by_kind: dict[str, list[TaskInsight]] = {kind: [] for kind in report.kinds}
-    for task in report.tasks:
-        by_kind[task.kind].append(task)
-    items = [
-        _item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}")
-        for kind, tasks in by_kind.items()
-        if tasks
-    ]
+    items = []
+    for kind in report.kinds:
+        tasks = [task for task in report.tasks if task.kind == kind]
+        if tasks:
+            items.append(_item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}"))
     return _list("Kinds of tasks", items)
 
 
@@ -525,7 +535,7 @@ def _item(name: str, text: str) -> str:
 
 def _list(title: str, items: Iterable[str]) -> str:
     """Return a title, if any, and a list of HTML texts; "" where there are none."""
-    lines = "".join(f"<li>{item}</li>" for item in items)
+    lines = "".join(map("<li>{}</li>".format, items))
     if not lines:
         return ""
     listed = f"<ul>{lines}</ul>"
@@ -535,11 +545,14 @@ def _list(title: str, items: Iterable[str]) -> str:
 
 
 def _tasks(report: Explanation, most: int) -> str:
-    longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
+    lengths = [task.personal + task.shared for task in report.tasks]
+    longest = max(lengths, default=0.0) or 1.0
     columns = shown_columns(report)
-    head = "".join(f"<th>{name}</th>" for name in columns)
+    head = "".join(map("<th>{}</th>".format, columns))
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
-    level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""
+    level = ""
+    if "level" in columns:
+        level = f"Level: {escape(level_title(report))}. "
     return (
         f"<p>{level}Differs in: {escape(unit(report))}, beyond what "
         "tasks share. Its own: the orange part "
@@ -550,7 +563,7 @@ def _tasks(report: Explanation, most: int) -> str:
 
 
 def _row(report: Explanation, task: TaskInsight, longest: float, columns: Sequence[str]) -> str:
-    texts = {name: escape(cell) for name, cell in zip(COLUMNS, cells(report, task), strict=True)}
+    texts = dict(zip(COLUMNS, map(escape, cells(report, task)), strict=True))
     if task.different:
         texts["kind"] = f"<b>{texts['kind']}</b>"
     texts["its own"] += _bar(task, longest)

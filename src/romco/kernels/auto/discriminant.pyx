@@ -27,7 +27,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p
 from libc.string cimport memcpy, memset
 from statistics import NormalDist
-from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
+from romco.kernels.auto.functions cimport WAVES, count_value, rank
 from romco.kernels.auto.scales cimport Scaled, Scales, found
 from romco.kernels.core.dense cimport axpy, dot_product
 from romco.kernels.core.events cimport Row, column
@@ -51,11 +51,11 @@ cdef double RIDGE = 0.1                # added to each variance where columns ar
 cdef double LINE_RIDGE = 0.005         # and in the discriminant
 cdef double MEAN_PRIOR_EVENTS = constants.MEAN_PRIOR_EVENTS
 cdef double CLASS_PRIOR_EVENTS = constants.CLASS_PRIOR_EVENTS
-cdef double NEARLY_ALWAYS = 0.9        # share of the events from which on an absent number is missing
+cdef double NEARLY_ALWAYS = constants.NEARLY_ALWAYS
 cdef double MAX_VALUE = 8.0            # of a line that is not a number
 cdef double MIN_LOG_ODDS = -30.0       # log-odds against the best class at which scores are cut
 cdef double ROUNDING = 1e-12           # least share of a variance that is left
-cdef int STEPS = 2 * KNOTS             # of the table of normal quantiles
+cdef int STEPS = 64                    # of the table of normal quantiles
 
 COLUMN_FIELDS = ("feature", "order", *SKETCH_FIELDS)
 PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det", "is_shard")
