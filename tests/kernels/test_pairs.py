@@ -96,7 +96,7 @@ def test_rows_that_are_put_replace_what_a_task_held(dense):
     np.testing.assert_array_equal(table.lane(0), values[:, :, 0])
     np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
     for task, feature, width in ((50, 0, 2), (-1, 0, 2), (0, 200, 2), (0, -1, 2), (0, 0, 3)):
-        with pytest.raises(ValueError, match="out of range|expected 2 numbers"):
+        with pytest.raises(ValueError, match=r"out of range|expected 2 numbers"):
             table.put(task, np.array([feature], dtype=np.int32), np.ones((1, width)))
     np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
 
