@@ -127,6 +127,14 @@ ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
 NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
+UNITS: tuple[Line, ...] = (  # of features
+    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
+)
+FUNCTIONS: tuple[Line, ...] = (  # of columns
+    Whole("scores", Sum(tuple(range(2 * BASES)))),
+    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
+)
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
     Whole("mixed_intercept", Belief(0, 1)),
@@ -153,13 +161,9 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
             Tracked((PLACE_FIELDS.index("moment_spent"),), 1.0),
         ),
     ),
-    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
-    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
     Fixed("definitions"),
-    Whole("scores", Sum(tuple(range(2 * BASES)))),
-    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
     OWN,
 )
 
@@ -603,7 +607,9 @@ class BaseAuto(PairLearner):
             *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
             Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
         )
-        return beliefs, *SHARING, *blocks
+        units = () if self._lent else UNITS
+        functions = FUNCTIONS if len(self._arrays["functions"]) else (Fixed("scores", "functions"),)
+        return beliefs, *SHARING, *units, *functions, *blocks
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
@@ -612,6 +618,14 @@ class BaseAuto(PairLearner):
         """Leave the subspace, and which features have covariances, to barriers from now on."""
         self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
+
+    @property
+    def is_shard(self) -> bool:
+        return bool(self._arrays["clock"][2] == LATER)
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Choose features with covariances and functions, and units of numbers."""
+        return self.kernel.choose_after_merge(rows)
 
     def subspace_update_due(self) -> bool:
         """Return True when the subspace is due for an update."""

@@ -142,6 +142,16 @@ class Learner(ABC):
         """Leave to barriers what cannot be decided from some of the tasks."""
         return  # most learners decide nothing of the kind
 
+    @property
+    def is_shard(self) -> bool:
+        """True where it leaves something to barriers."""
+        return False
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Decide what is left to barriers, after a merge of rows (t,); True if anything changed."""
+        del rows
+        return False
+
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         """Drop caches of the arrays: rows (t,) of features, and all small arrays, were merged."""
         del rows  # most learners have none

@@ -1,5 +1,6 @@
 """romco-auto for many classes: all of them at once, O(K) per entry of an event."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +20,12 @@ from romco.kernels.auto.discriminant import (
     WAVE_ORDERS,
     Discriminant,
 )
+from romco.kernels.auto.functions import SKETCH_FIELDS, merge_sketches
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
+from romco.learners.auto import UNITS
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.frozen import (
     FIRST_FUNCTION,
@@ -37,6 +40,18 @@ from romco.learners.frozen import (
     PairTable,
     Table,
     frozen_units,
+)
+from romco.learners.sharing import (
+    ClassWeights,
+    Fixed,
+    Full,
+    Latest,
+    Line,
+    Merged,
+    PerPair,
+    Sharing,
+    Sum,
+    Whole,
 )
 from romco.parameters import whole
 from romco.rounds import Round
@@ -55,6 +70,8 @@ VECTOR_NAMES = ("softmax", "margin", "together")
 STORES = ("shared", "personal", "groups")
 BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
+FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
+IS_SHARD = PROGRESS_FIELDS.index("is_shard")
 
 
 class AutoSoftmax(CompiledLearner):
@@ -94,6 +111,7 @@ class AutoSoftmax(CompiledLearner):
 
     def __init__(self, n_features: int, n_tasks: int, *, n_classes: int = 2) -> None:
         super().__init__(n_features, n_tasks)
+        self.task_axes = {"own_level": (0,), "counts": (0,)}
         self.answers = self._room = whole("n_classes", n_classes, least=2)
         self._arrays = self._nothing()
         self._stores = self._empty()
@@ -181,6 +199,68 @@ class AutoSoftmax(CompiledLearner):
         self._arrays["own_level"][task] = 0.0
         self._arrays["counts"][task] = 0.0
         self._stores["personal"].clear(task)
+
+    # In shards
+
+    def sharing(self) -> Sharing:
+        columns, lines = len(self._arrays["columns"]), len(self._arrays["line_factor"])
+        sketches = Merged(
+            tuple(range(FIRST_OF_SKETCH, len(COLUMN_FIELDS))),
+            partial(merge_sketches, first=FIRST_OF_SKETCH),
+        )
+        class_scatter: Line = Fixed("class_scatter")  # where it is empty
+        if lines:
+            class_scatter = Whole("class_scatter", Sum(tuple(range(lines))))
+        return (
+            ClassWeights(self, SHARED // 2, self.answers, "shared", "shared_keys", "level"),
+            Whole("seen", Sum(tuple(range(self.answers)))),
+            Whole("clock", Sum((0, 1))),
+            Whole("columns", Latest(tuple(range(FIRST_OF_SKETCH))), sketches),
+            Whole("progress", Sum((0,)), Latest(tuple(range(1, IS_SHARD)))),
+            Whole("sums", Sum(tuple(range(columns)))),
+            Whole("scatter", Sum(tuple(range(columns)))),
+            class_scatter,
+            Fixed("centre", "factor", "line_factor", "class_factor", "solved"),  # of barriers
+            Full("weight", "covariance", RENEWAL, np.array(DOUBT)),
+            *UNITS,
+            PerPair("personal", "personal_keys"),
+            PerPair("groups", "groups_keys"),
+        )
+
+    def become_shard(self) -> None:
+        """Leave columns, and the solutions of discriminants, to barriers from now on."""
+        self._arrays["progress"][IS_SHARD] = 1.0
+
+    @property
+    def is_shard(self) -> bool:
+        return bool(self._arrays["progress"][IS_SHARD])
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Choose and decorrelate columns, and solve discriminants, where it is time."""
+        return self.kernel.settle_after_merge()
+
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
+        self.kernel.invalidate_caches(rows)
+
+    def read_weights(self, rows: NDArray[np.int32]) -> Numbers:
+        """Return the shared weights (1 + c + t, 6 K) of intercepts, columns and some features."""
+        stored = self._rows("shared", 0, self._places(rows)).reshape(-1, SHARED, self._room)
+        level = self._arrays["level"][None]
+        block = np.concatenate([level, stored])[..., : self.answers]
+        return np.ascontiguousarray(block).reshape(len(block), -1)
+
+    def put_weights(self, rows: NDArray[np.int32], block: Numbers) -> None:
+        """Replace what :meth:`read_weights` returned."""
+        numbers = block.reshape(len(block), SHARED, self.answers)
+        self._arrays["level"][:, : self.answers] = numbers[0]
+        stored = np.zeros((len(block) - 1, SHARED, self._room))
+        stored[..., : self.answers] = numbers[1:]
+        self._stores["shared"].put(0, self._places(rows), stored.reshape(len(stored), -1))
+
+    def _places(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the rows of the shared store of all columns, and of some features."""
+        columns = np.arange(len(self._columns("feature")), dtype=np.int32)
+        return np.concatenate([columns, MOST_COLUMNS + rows])
 
     # What it has found
 

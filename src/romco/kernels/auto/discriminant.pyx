@@ -58,7 +58,7 @@ cdef double ROUNDING = 1e-12           # least share of a variance that is left
 cdef int STEPS = 64                    # of the table of normal quantiles
 
 COLUMN_FIELDS = ("feature", "order", *SKETCH_FIELDS)
-PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det")
+PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det", "is_shard")
 MOST_COLUMNS = COLUMNS
 WAVE_ORDERS = tuple(range(2, WAVES + 1))
 
@@ -269,14 +269,19 @@ cdef class Discriminant:
         for k in range(x.n if self.n_columns else 0):
             p = self.place[column(x, k)]
             if p and (x.index != NULL or x.value[k] != 0.0):  # a zero of a dense row is absent
-                count_value(&self.column_of(p - 1).sketch, x.value[k], False)
+                count_value(&self.column_of(p - 1).sketch, x.value[k], self.is_shard())
 
     cdef bint settle(
         self, Scales scales, const double* seen, Py_ssize_t label, Vectors vectors
     ) noexcept nogil:
-        """Choose columns, decorrelate them and solve, where it is time; true if rows have changed."""
+        """Choose columns, decorrelate them and solve, where it is time; true if anything has changed.
+
+        ``label`` is the class that has learned; -1: any of them may have. Shards leave it to barriers.
+        """
         cdef double events = scales.events()
-        cdef bint renewed = False
+        cdef Py_ssize_t k, first = max(label, 0)
+        cdef Py_ssize_t end = label + 1 if label >= 0 else vectors.classes
+        cdef bint renewed = False, changed
         if self.columns.shape[0] == 0 or self.progress.closed != 0.0:
             return False
         if events >= max(self.progress.renewal, FIRST_RENEWAL):
@@ -286,12 +291,15 @@ cdef class Discriminant:
             renewed = True
         if self.n_lines == 0 or self.n_lines > self.line_factor.shape[0]:
             return renewed
-        if renewed or events >= self.progress.solution:
+        changed = renewed or events >= self.progress.solution
+        if changed:
             self.solve()
             self.progress.solution = SOLUTION_GROWTH * events
-        if seen[label] >= CLASS_GROWTH * self.solved[label, 0]:
-            self.solve_class(label, seen[label])
-        return renewed
+        for k in range(first, end):
+            if seen[k] > 0.0 and seen[k] >= CLASS_GROWTH * self.solved[k, 0]:
+                self.solve_class(k, seen[k])
+                changed = True
+        return changed
 
     cdef void choose(self, Scales scales, const double* seen) noexcept nogil:
         """Let frequent features join, then waves of numbers; close where there are too many."""
