@@ -371,7 +371,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_table(X)
         if first:
             self.n_features_in_ = len(X.columns)
-            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+            self.feature_names_in_ = np.array(list(map(str, X.columns)), dtype=object)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return y
@@ -647,7 +647,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return np.asarray(y)
 
     def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
-        if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
+        if type(y) is list and set(map(type, y)) <= PLAIN_LABELS:
             y = np.array(y)
         if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
             return None
@@ -725,7 +725,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return numbers
 
     def _plain_answers(self, y: Any, n: int) -> Floats | None:
-        if type(y) is list and {type(number) for number in y} <= {int, float}:
+        if type(y) is list and set(map(type, y)) <= {int, float}:
             y = np.array(y, dtype=np.float64)
         plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
         if plain and bool(np.isfinite(y).all()):

@@ -69,6 +69,12 @@ class ActionReasons:
         return self.score + self.curiosity
 
 
+def _counted(n: int, one: str, many: str) -> str:
+    if n == 1:
+        return f"1 {one}"
+    return f"{n} {many}"
+
+
 class Chooser:
     """Choose an action for a person, and learn from the rewards of what was chosen.
 
@@ -161,17 +167,12 @@ class Chooser:
             return [id for id, stored in choices.items() if stored.context is not None]
 
     def __repr__(self) -> str:
-        counts = {
-            "action": len(self.actions),
-            "person": len(self._levels),
-            "feature": self._kernel.context.width - 1,
-            "reward": self.rewards,
-        }
-        plural = {"person": "people"}
-        words = [
-            f"{n} {what}" if n == 1 else f"{n} {plural.get(what, what + 's')}"
-            for what, n in counts.items()
-        ]
+        words = (
+            _counted(len(self.actions), "action", "actions"),
+            _counted(len(self._levels), "person", "people"),
+            _counted(self._kernel.context.width - 1, "feature", "features"),
+            _counted(self.rewards, "reward", "rewards"),
+        )
         return f"<romco.Chooser: {self.kind}, {', '.join(words)}, {len(self.pending)} pending>"
 
     # Choosing and learning

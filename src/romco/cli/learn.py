@@ -511,5 +511,5 @@ def _policy(labels: float | int, source: Source) -> Budget:
     if source.path == "-":
         raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
     with replace(source, skip_bad=True).open() as reader:
-        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+        events = sum(map(len, reader.blocks(ROWS_AT_A_TIME)))
     return Budget.of(min(labels, events), events, seed=0)

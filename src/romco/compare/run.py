@@ -275,7 +275,7 @@ def shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: shortened(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [shortened(part) for part in value]
+        return list(map(shortened, value))
     return value
 
 

@@ -5,6 +5,7 @@ its line and its waves. Its mean over the data is 0, as in plots of additive mod
 """
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,13 +163,14 @@ class CurveReader:
         rows = _rows([column], np.concatenate([values, ranked])[:, None])
         effect = self._added(rows, column, self.newcomer, n)
         deviations = self.learner.term_deviations(self._round(rows, self.newcomer), (column,))
-        from_mean = [found[:n] - found[n:].mean(axis=0) for found in deviations]
-        error = np.sum([np.linalg.norm(found, axis=1) for found in from_mean], axis=0)
+        error = np.zeros(n)
+        for found in deviations:
+            error += np.linalg.norm(found[:n] - found[n:].mean(axis=0), axis=1)
         error = np.hypot(error / np.sqrt(self.information), _rank_error(values, effect, ranked))
-        people = [
-            PersonalCurve(name, self._added(rows, column, self.tasks[name], n))
-            for name in self._different(column)
-        ]
+        people = []
+        for name in self._different(column):
+            own_effect = self._added(rows, column, self.tasks[name], n)
+            people.append(PersonalCurve(name, own_effect))
         return Curve(
             column=feature_name(self.model, column),
             values=values,
@@ -180,8 +182,9 @@ class CurveReader:
 
     def cross(self, first: int, second: int) -> Cross:
         """Return what two columns add together."""
-        x, y = (self._map_values(column) for column in (first, second))
-        pairs = np.array([(a, b) for b in y for a in x])
+        x = self._map_values(first)
+        y = self._map_values(second)
+        pairs = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
         round = self._round(_rows([first, second], pairs), self.newcomer)
         added = self.sign * self.learner.contributions(round).products[first, second]
         names = (feature_name(self.model, first), feature_name(self.model, second))
@@ -193,8 +196,11 @@ class CurveReader:
         columns = np.flatnonzero(mean)
         round = self._round(_rows(columns.tolist(), mean[None, columns]), self.newcomer)
         products = self.learner.contributions(round).products.values()
-        added = sum(float(curve.at(mean[[column]])[0]) for column, curve in curves.items())
-        return added + self.sign * float(sum(part[0] for part in products))
+        added = 0.0
+        for column, curve in curves.items():
+            added += float(curve.at(mean[[column]])[0])
+        together = float(sum(map(itemgetter(0), products)))
+        return added + self.sign * together
 
     def _map_values(self, column: int) -> Floats:
         if column not in self.ranked:
@@ -253,4 +259,4 @@ def map_labels(values: list[float]) -> list[str]:
     """Return values as texts; those of an indicator are words."""
     if values == [0.0, 1.0]:
         return ["no", "yes"]
-    return [f"{value:.3g}" for value in values]
+    return list(map("{:.3g}".format, values))

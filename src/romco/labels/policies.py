@@ -270,7 +270,7 @@ class Budget(Policy):
 
     def memory(self) -> dict[str, Any]:
         """Return audits, the recent mean weight, and the labels of young tasks."""
-        return {**super().memory(), "labels": [list(one) for one in sorted(self._labels.items())]}
+        return {**super().memory(), "labels": list(map(list, sorted(self._labels.items())))}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
         super().remember(memory)

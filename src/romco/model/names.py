@@ -58,7 +58,7 @@ def identities(what: str, values: Iterable[Any]) -> list[Id]:
 
 def as_array(names: Sequence[Id]) -> NDArray[Any]:
     """Return names as an array of their own kind, or of objects if they are mixed or tuples."""
-    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+    if len(set(map(type, names))) == 1 and not isinstance(names[0], tuple):
         return np.array(names)
     array = np.empty(len(names), dtype=object)
     array[:] = names
@@ -88,7 +88,7 @@ def canonical_name(value: Id) -> Id:
     if isinstance(value, np.generic):
         return canonical_name(value.item())
     if isinstance(value, tuple):
-        return tuple(canonical_name(part) for part in value)
+        return tuple(map(canonical_name, value))
     return value
 
 
@@ -132,7 +132,7 @@ def to_json(value: Id) -> Any:
     if isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, tuple):
-        return {"tuple": [to_json(part) for part in value]}
+        return {"tuple": list(map(to_json, value))}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     raise TypeError(
@@ -148,7 +148,7 @@ def from_json(value: Any) -> Id:
     if isinstance(value, dict) and len(value) == 1:
         (tag, inner), *_ = value.items()
         if tag == "tuple" and isinstance(inner, list):
-            return tuple(from_json(part) for part in inner)
+            return tuple(map(from_json, inner))
         if tag == "bytes" and isinstance(inner, str):
             return bytes.fromhex(inner)
     raise ValueError(f"{value!r} is not the name of a task, feature or label")

@@ -369,7 +369,7 @@ def infer_target(source: Source) -> Literal["classes", "number"] | None:
     if len(labels) <= 2:
         return None
     try:
-        numbers = [float(label) for label in labels.values()]
+        numbers = list(map(float, labels.values()))
     except ValueError:
         return "classes"
     fractions = any(not number.is_integer() for number in numbers)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from itertools import accumulate
+from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
 import uvicorn
@@ -100,9 +101,10 @@ class Application:
             "healthz": Response(200, b'{"status":"alive"}'),
             "openapi": Response(200, encode(routes.describe_routes(width))),
         }
-        own = [route.name for route in routes.ROUTES if route.serves in ("", self.serves)]
-        names = [name for name in own if name not in self._constant]
-        self._handlers: dict[str, Any] = {name: getattr(self, f"_{name}") for name in names}
+        self._handlers: dict[str, Any] = {}
+        for route in routes.ROUTES:
+            if route.serves in ("", self.serves) and route.name not in self._constant:
+                self._handlers[route.name] = getattr(self, f"_{route.name}")
 
     def _new_metrics(self, service: Service) -> "Metrics":
         return Metrics(service)
@@ -341,16 +343,21 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
 def load_page() -> tuple[bytes, Headers]:
     """Return the page in one file, and headers that let only its own script and style run."""
     page = files("romco.server") / "page"
-    style, script, text = ((page / f"page.{kind}").read_bytes() for kind in ("css", "js", "html"))
-    digests = (base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style))
+    style = (page / "page.css").read_bytes()
+    script = (page / "page.js").read_bytes()
+    text = (page / "page.html").read_bytes()
     headers = media_headers(
         "page",
-        (b"content-security-policy", PAGE_POLICY % tuple(digests)),
+        (b"content-security-policy", PAGE_POLICY % (_digest(script), _digest(style))),
         (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
     return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
+
+
+def _digest(part: bytes) -> bytes:
+    return base64.b64encode(hashlib.sha256(part).digest())
 
 
 class Metrics:
@@ -359,10 +366,13 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         self.predictions, self._service = 0, service
         self._requests: Counter[tuple[str, int]] = Counter()
-        paths = (*(route.path for route in routes.ROUTES), OTHER_PATH)
-        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
-        self._seconds = dict.fromkeys(paths, 0.0)
-        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+        self._recent: dict[str, deque[float]] = {}
+        for path in (*map(attrgetter("path"), routes.ROUTES), OTHER_PATH):
+            self._buckets[path] = [0] * (len(BUCKETS) + 1)
+            self._seconds[path] = 0.0
+            self._recent[path] = deque(maxlen=RECENT_REQUESTS)
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""

@@ -237,12 +237,8 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     schemas: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    unwanted = "array" if row_width is None else "object"
-    size = {} if row_width is None else {"minItems": row_width, "maxItems": row_width}
     for name in ("PredictRequest", "LearnRequest"):
-        row = schemas[name]["properties"]["x"]
-        kinds = [kind for kind in row["anyOf"] if kind["type"] != unwanted]
-        row["anyOf"] = [kind | size if kind["type"] == "array" else kind for kind in kinds]
+        _describe_row(schemas[name]["properties"]["x"], row_width)
     answer = schemas["LearnRequest"]
     answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
     text = "Predict, answer later, learn once. An object is one event, a list many"
@@ -254,6 +250,19 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": security},
     }
+
+
+def _describe_row(row: dict[str, Any], width: int | None) -> None:
+    """Leave in the schema of a row only names, or arrays of so many numbers."""
+    kinds = []
+    for kind in row["anyOf"]:
+        if width is None and kind["type"] != "array":
+            kinds.append(kind)
+        elif width is not None and kind["type"] != "object":
+            if kind["type"] == "array":
+                kind = kind | {"minItems": width, "maxItems": width}
+            kinds.append(kind)
+    row["anyOf"] = kinds
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -290,6 +299,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return the part of a schema that requires fields which are not null."""
-    kinds = {name: schema["properties"][name]["anyOf"] for name in names}
-    given = {n: {"anyOf": [k for k in some if k["type"] != "null"]} for n, some in kinds.items()}
-    return {"required": list(names), "properties": given}
+    properties = {}
+    for name in names:
+        kinds = schema["properties"][name]["anyOf"]
+        properties[name] = {"anyOf": [kind for kind in kinds if kind["type"] != "null"]}
+    return {"required": list(names), "properties": properties}

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, ClassVar, Self
@@ -295,8 +296,8 @@ class Service:
 
     def _commit(self, group: list[_Order]) -> None:
         """Validate the orders and log the changes of those that are valid."""
-        changing = any(order.changes for order in group)
-        if not changing and not any(order.pending for order in group):
+        changing = any(map(attrgetter("changes"), group))
+        if not changing and not any(map(attrgetter("pending"), group)):
             return
         if self.failing:
             self._recover()
@@ -366,9 +367,9 @@ class Service:
         self, lessons: Sequence[LearnRequest], begin: int, sequence: int
     ) -> tuple[list[Event], list[LearnResponse]]:
         """Return the events to learn, and the outcome of each lesson."""
-        ids = list({lesson.id for lesson in lessons if lesson.id is not None})
-        known = self.store.learned(ids)
-        waiting = self.store.pending([identity for identity in ids if identity not in known])
+        ids = {lesson.id for lesson in lessons if lesson.id is not None}
+        known = self.store.learned(list(ids))
+        waiting = self.store.pending(list(ids - known.keys()))
         events: list[Event] = []
         outcomes = []
         for place, lesson in enumerate(lessons, begin):
@@ -391,19 +392,23 @@ class Service:
 
     def _apply(self, group: list[_Order]) -> None:
         """Apply what was logged, and answer."""
-        changing = [order for order in group if order.change is not None]
+        changing = []
+        changes: list[Learn | Forget] = []
+        for order in group:
+            if order.change is not None:
+                changing.append(order)
+                changes.append(order.change)
         begin, before = time.thread_time(), self.served.events
-        changes = [order.change for order in changing if order.change]
-        reasons = self.served.apply(changes, [order.rows for order in changing])
+        reasons = self.served.apply(changes, list(map(attrgetter("rows"), changing)))
         learned = self.served.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once
             self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
         rejected: list[range] = []
-        for order, reason in zip(changing, reasons, strict=True):
-            if reason is not None and order.change is not None:
-                rejected.append(range(order.first, order.first + order.change.count))
+        for order, change, reason in zip(changing, changes, reasons, strict=True):
+            if reason is not None:
+                rejected.append(range(order.first, order.first + change.count))
                 try:
                     self.store.unlearn(rejected[-1])
                 except StoreError as error:
@@ -420,7 +425,7 @@ class Service:
             reason = "the same event, sent before, could not be learned: send it again"
             order.fail(RequestError(reason, 0))
             return
-        self.counts.update(one.status for one in order.outcomes)
+        self.counts.update(map(attrgetter("status"), order.outcomes))
         order.done += order.outcomes
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
