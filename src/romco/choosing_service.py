@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -293,7 +294,7 @@ class ChoosingService(Service):
         super().__init__(folder, new, settings, origin)  # type: ignore[arg-type]
 
     def read_log(self, number: int, served: Any) -> list[tuple[int, bytes, float]]:
-        """Return the next choices after a number that had their reward; for :meth:`look`."""
+        """Return the next choices after a number that had their reward."""
         return self.store.rewarded_after(number)
 
     def _open(self, folder: Path) -> ChoiceStore:
@@ -307,11 +308,11 @@ class ChoosingService(Service):
         """Prepare the change of an order: choices, rewards, or a person to forget."""
         if order.forget is not None:
             super()._stage(order, validator, sequence)
-        elif order.lessons and isinstance(order.lessons[0], ChooseRequest):
-            drawn, order.outcomes = self._choose(order.lessons, validator, sequence)
+        elif order.requests and isinstance(order.requests[0], ChooseRequest):
+            drawn, order.outcomes = self._choose(order.requests, validator, sequence)
             order.change = Choose(drawn) if drawn else None
         else:
-            learned, order.outcomes = self._reward(order.lessons, validator, sequence)
+            learned, order.outcomes = self._reward(order.requests, validator, sequence)
             if learned or order.position is not None:
                 order.change = Reward(learned, order.source, order.position)
 
@@ -319,7 +320,7 @@ class ChoosingService(Service):
         self, requests: Sequence[ChooseRequest], group: GroupDraws, sequence: int
     ) -> tuple[list[LoggedChoice], list[ChooseResponse]]:
         """Return choices to keep, and the response to each request."""
-        known = self.store.choices([request.id for request in requests]) | group.drawn
+        known = self.store.choices(list(map(attrgetter("id"), requests))) | group.drawn
         drawn: dict[str, tuple[int, LoggedChoice]] = {}
         responses: list[ChooseResponse] = []
         for place, request in enumerate(requests):
@@ -358,7 +359,7 @@ class ChoosingService(Service):
         self, requests: Sequence[RewardRequest], group: GroupDraws, sequence: int
     ) -> tuple[list[tuple[str, float]], list[LearnResponse]]:
         """Return rewards to learn, and the outcome of each request."""
-        known = self.store.rewards([request.id for request in requests]) | group.rewarded
+        known = self.store.rewards(list(map(attrgetter("id"), requests))) | group.rewarded
         learned: dict[str, tuple[int, float]] = {}
         responses: list[LearnResponse] = []
         for place, request in enumerate(requests):
@@ -429,7 +430,7 @@ class ChoosingApplication(Application):
             yield b""
             while True:
                 read = partial(self._service.read_log, number)
-                rows = await asyncio.wrap_future(self._service.look(read))
+                rows = await asyncio.wrap_future(self._service.call_in_writer(read))
                 if not rows:
                     return
                 yield b"".join([_line(body, reward) for _, body, reward in rows])
@@ -460,7 +461,7 @@ class ChoosingMetrics(Metrics):
         rows = []
         for name, count in most_chosen[:SHOWN_ACTIONS]:
             rows.append({"action": name, **msgspec.structs.asdict(count)})
-        return {name: value for name, _, value in self._gauges()} | {
+        return self._gauge_values() | {
             "time": time.time(),
             "learner": "romco.Chooser",
             "target": service.served.model.kind,

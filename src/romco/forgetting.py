@@ -527,7 +527,7 @@ class ExactForgetting:
             except StoreError:
                 store.reconnect()
                 raise
-            service.swap(replay.served)
+            service.replace_model(replay.served)
 
     def _tasks(self) -> set[str]:
         return set(self._store.values("SELECT task FROM forgetting"))

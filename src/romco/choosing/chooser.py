@@ -60,7 +60,7 @@ class ActionReasons:
 
     @property
     def score(self) -> float:
-        """Expected score, without curiosity."""
+        """Expected score: all parts but the one for what is not known."""
         return self.shared + self.own + self.personal
 
     @property
@@ -423,7 +423,7 @@ class Chooser:
         return choice
 
     def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
-        """Return an offer to score without learning its names: new actions are -1."""
+        """Return an offer that is only scored: new actions have number -1, and stay unknown."""
         offer = self._kernel.read(x, actions, MAX_ACTIONS)
         count = len(self._kernel.own)
         offer.actions = [(n if n < count else -1, row) for n, row in offer.actions]

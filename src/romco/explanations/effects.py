@@ -273,7 +273,7 @@ def _shrunk(name: Any, one: Posterior, sign: float = 1.0) -> Term:
 
 
 class _ClassEffects(_NumberEffects):
-    """The same of two classes, from predictions too."""
+    """Terms of a model of two classes, from predictions and from posteriors."""
 
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         middle = self._margins(names)

@@ -47,7 +47,7 @@ def identity(what: str, value: Any) -> Id:
 
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
-    """The identity of each value; where all are plain text, which they mostly are, at one look."""
+    """Return the identity of each value; quick where all are ASCII text, as they mostly are."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     given = list(values)
@@ -104,7 +104,7 @@ def _sound(what: str, value: str) -> str:
 
 
 def _equals_itself(value: Id) -> bool:
-    """False for NaN and NaT, and for pandas' NA, which cannot say."""
+    """Return whether a value equals itself: False for NaN, NaT and pandas' NA."""
     try:
         return bool(value == value)
     except (TypeError, ValueError):
@@ -142,7 +142,7 @@ def to_json(value: Id) -> Any:
 
 
 def from_json(value: Any) -> Id:
-    """The identity that :func:`to_json` wrote."""
+    """Return the identity that :func:`to_json` wrote."""
     if isinstance(value, str | bool | int | float):
         return identity("name", value)
     if isinstance(value, dict) and len(value) == 1:
@@ -215,7 +215,7 @@ class TaskTable:
         return {task: numbers[form] for task, form in new.items()}
 
     def actions(self, offered: dict[Id, int]) -> list[Action]:
-        """Return the actions that give new tasks the numbers that they were offered."""
+        """Return the actions of a commit that add new tasks by the numbers of :meth:`offered`."""
         if not offered:
             return []
         named: dict[int, Id] = {}

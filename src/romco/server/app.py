@@ -225,8 +225,8 @@ class Application:
                 served = self._served
                 now = served, served.sequence
                 if snapshot is None or (snapshot.served, snapshot.sequence) != now:
-                    look = self._service.look(lambda served: (served, *served.copy()))
-                    served, sequence, state, _ = await asyncio.wrap_future(look)
+                    copying = self._service.call_in_writer(lambda served: (served, *served.copy()))
+                    served, sequence, state, _ = await asyncio.wrap_future(copying)
                     file = await asyncio.to_thread(self._service.store.open_copy, state)
                     snapshot = self._snapshot = Snapshot(served, sequence, file)
                 snapshot.readers += 1
@@ -393,7 +393,7 @@ class Metrics:
         service = self._service
         scores, counts = service.served.scores, service.counts
         overview = service.served.overview.read()
-        return {name: value for name, _, value in self._gauges()} | {
+        return self._gauge_values() | {
             "time": time.time(),
             "learner": service.served.model.engine.learner.name,
             "target": service.served.target,
@@ -438,6 +438,9 @@ class Metrics:
         for name, text, value in self._gauges():
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
+
+    def _gauge_values(self) -> dict[str, Any]:
+        return {name: value for name, _, value in self._gauges()}
 
     def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
         service, served, store = self._service, self._service.served, self._service.store
