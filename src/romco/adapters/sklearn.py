@@ -415,7 +415,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Return the share of right answers; of numbers the share of variance explained (R2)."""
         alone = sample_weight is not None and task is None and self.task_column is None
-        if alone and any(name != ONLY_TASK for name in self.fitted_model().tasks):
+        if alone and _has_tasks(self.fitted_model()):
             raise ValueError(
                 "the third argument of score is sample_weight, and no task was given; if these "
                 "are the tasks, write score(X, y, task=...)"
@@ -426,12 +426,17 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
         if task is not None:
             return tasks_of(task, n)
-        if known is not None and any(name != ONLY_TASK for name in known.tasks):
+        if known is not None and _has_tasks(known):
             raise ValueError(
                 "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
                 "not hand it on, as in scorers, keep it in a column of X and name that task_column"
             )
         return [ONLY_TASK] * n
+
+
+def _has_tasks(model: Model) -> bool:
+    """Return whether a model has learned tasks that have names."""
+    return any(name != ONLY_TASK for name in model.tasks)
 
 
 def _linear(learner: Learner) -> Learner:

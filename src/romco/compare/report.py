@@ -140,7 +140,9 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
         )
     notes += _coverage(table_rows)
     notes += stream["notes"]
-    notes += [f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed]
+    for row in table_rows:
+        if row.failed:
+            notes.append(f"{row.title} broke down: {row.failed}")
     return Table(f"{comparison.dataset}: who predicts best", head, mark_best(cells, best), notes)
 
 

@@ -137,7 +137,7 @@ def read(path: Path) -> Finished:
         head, *records, end = map(json.loads, lines)
     fields = head["run"]
     for name in ("parameters", "labels"):
-        fields[name] = tuple((key, value) for key, value in fields[name])
+        fields[name] = tuple(map(tuple, fields[name]))
     run = Run(**fields)
     failed = end.get("failed")
     return Finished(run, head["stream"], head["versions"], records, end["end"], failed)

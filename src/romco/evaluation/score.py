@@ -107,18 +107,17 @@ class Score:
             y = np.array([float(model.engine.target.number_of(label)) for label in labels])
             self.add_numbers(y, answers.margins, bounds)
         else:
-            column = {canonical_name(label): k for k, label in enumerate(model.classes)}
-            numbers = [column.get(canonical_name(label), -1) for label in labels]
-            columns = np.array(numbers, dtype=np.intp)
+            names = list(map(canonical_name, labels))
+            numbers = {canonical_name(label): k for k, label in enumerate(model.classes)}
+            columns = np.array([numbers.get(name, -1) for name in names], dtype=np.intp)
             known = (columns >= 0) & (columns < answers.probabilities.shape[1])
             true = np.zeros(len(labels))
             true[known] = answers.probabilities[known, columns[known]]
             true[true == 0.0] = np.nan  # the class was not known then
             stated = answers.probabilities.max(axis=1, initial=0.0)
             answered = model.engine.target.labels_of(answers.margins)
-            truth = [str(canonical_name(label)) for label in labels]
-            names = ["" if label is None else str(canonical_name(label)) for label in answered]
-            self._add_classes(truth, names, true, stated)
+            given = ["" if label is None else str(canonical_name(label)) for label in answered]
+            self._add_classes(list(map(str, names)), given, true, stated)
 
     def add_binary(self, y: Floats, margins: Floats, probabilities: Floats) -> None:
         """Count labels (n,), -1 or +1, their margins (n,), and P(+1) (n,) as predicted before."""

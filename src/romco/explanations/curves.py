@@ -25,7 +25,7 @@ RANK_STEP = 1.0 / 16  # over which the rise of a curve is measured
 MAX_PEOPLE = 3  # whose curves are beside a shared one
 GRID_VALUES = 60  # at which a curve is computed, besides past values
 MAP_RANKS = (np.arange(10) + 0.5) / 10  # of the rows and columns of a map
-TEXT_RANKS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
+PRINTED_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
 
 
 class PersonalCurve(NamedTuple):
@@ -77,14 +77,13 @@ class Curve:
 
     def quantiles(self) -> list[tuple[float, float]]:
         """Return five values of the column, from low to high, and what they add."""
-        values = np.unique(np.quantile(self.ranked, TEXT_RANKS, method="nearest"))
+        values = np.unique(np.quantile(self.ranked, PRINTED_QUANTILES, method="nearest"))
         return list(zip(values.tolist(), self.at(values).tolist(), strict=True))
 
     def summary(self) -> dict[str, Any]:
         """Return JSON values."""
         people = [{"task": str(one.task), "effect": one.effect.tolist()} for one in self.people]
-        arrays = ("values", "effect", "low", "high", "deciles")
-        lists = {name: getattr(self, name).tolist() for name in arrays}
+        lists = _lists(self, "values", "effect", "low", "high", "deciles")
         return {"column": str(self.column), **lists, "people": people}
 
 
@@ -104,8 +103,12 @@ class Cross:
 
     def summary(self) -> dict[str, Any]:
         """Return JSON values."""
-        lists = {name: getattr(self, name).tolist() for name in ("x", "y", "effect")}
-        return {"columns": list(map(str, self.columns)), **lists}
+        return {"columns": list(map(str, self.columns)), **_lists(self, "x", "y", "effect")}
+
+
+def _lists(found: Curve | Cross, *names: str) -> dict[str, Any]:
+    """Return arrays by name, as JSON holds them."""
+    return {name: getattr(found, name).tolist() for name in names}
 
 
 class Curves(NamedTuple):
@@ -138,7 +141,7 @@ def read_curves(model: Model) -> Curves:
 
 
 class CurveReader:
-    """Parts of predictions for rows that have one or two columns, all others being average."""
+    """Reader of curves and maps: predicts rows in which one or two columns vary, others do not."""
 
     def __init__(self, model: Model) -> None:
         engine = model.engine

@@ -316,7 +316,7 @@ class ModelReader:
 
     @cached_property
     def _folded(self) -> list[str]:
-        return [str(name).casefold() for name in self.names]
+        return list(map(str.casefold, map(str, self.names)))
 
     def search(self, word: str) -> list[int]:
         """Places of the tasks whose name holds a word, the most personal first."""

@@ -362,7 +362,7 @@ def separator(line: str, usual: str, wanted: Collection[str] = ()) -> str:
             cells = next(csv.reader([line], delimiter=sign), [])
         except csv.Error:  # reported by whoever reads it in earnest
             return set()
-        return {cell.strip() for cell in cells}
+        return set(map(str.strip, cells))
 
     found = {sign: columns(sign) for sign in dict.fromkeys((usual, *SEPARATORS))}
 
