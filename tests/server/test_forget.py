@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from itertools import count
 from random import Random
 
@@ -12,8 +14,9 @@ from romco import forgetting
 from romco.model import Model
 from romco.server import ServiceError
 from romco.server.protocol import LearnRequest as Lesson
-from romco.server.protocol import PredictRequest, RequestError, Settings
+from romco.server.protocol import PredictRequest, RequestError, Settings, StoppedError
 from romco.server.state import encode_scores
+from romco.server.store import DATABASE
 from tests.server.conftest import held, opened
 from tests.server.streams import model, unsettled
 
@@ -224,6 +227,36 @@ def test_a_person_of_whom_only_predictions_wait_can_be_forgotten(tmp_path):
             assert service.store.pending_events == 0
             for path in folder.rglob("*"):
                 assert path.is_dir() or b"zoe" not in path.read_bytes(), path
+
+
+def test_forgetting_waits_for_those_who_read_the_database(tmp_path):
+    """A reader keeps the write-ahead log, which holds the name; learning and checkpoints go on."""
+    with opened(tmp_path, model) as service:
+        for task in ("ann", "guest3"):
+            service.learn([Lesson(y="yes", task=task, x={"f1": 1.0})]).result(60.0)
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM change").fetchone() == (2,)
+            forgotten = service.forget("guest3")
+            service.learn([Lesson(y="no", task="ann", x={"f1": 2.0})]).result(60.0)
+            service.checkpoint().result(60.0)
+            assert b"guest3" in (tmp_path / f"{DATABASE}-wal").read_bytes()
+            assert not forgotten.done()
+            reader.execute("ROLLBACK")
+        forgotten.result(60.0)
+        for path in tmp_path.rglob("*"):
+            assert path.is_dir() or b"guest3" not in path.read_bytes(), path
+
+
+def test_a_service_that_stops_says_what_is_still_read(tmp_path):
+    with opened(tmp_path, model) as service:
+        service.learn([Lesson(y="yes", task="guest3", x={"f1": 1.0})]).result(60.0)
+        reader = sqlite3.connect(tmp_path / DATABASE)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM change").fetchone()
+        forgotten = service.forget("guest3")
+    with closing(reader), pytest.raises(StoppedError, match="another process still reads"):
+        forgotten.result(0.0)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -125,6 +125,7 @@ SKETCHES = Merged(
 MOMENT_GAIN = 0.04  # by which an event moves the moment, where its variance has settled
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
+NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
@@ -136,7 +137,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
         *evidence_and_rest(
             STREAM_FIELDS,
             ANSWERS,
-            Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+            Tracked(_of_stream(*NOISES, *NOISE_SHAPE), constants.NOISE_PACE, ANSWERS.count),
             Tracked(_of_stream("moment"), MOMENT_GAIN),
             Tracked(_of_stream("drift"), constants.DRIFT_RATE),
             Tracked(_of_stream("moment_variance", "tracking"), 1.0),
@@ -531,7 +532,7 @@ class BaseAuto(PairLearner):
         cross = np.sqrt(constants.CROSS_PRIOR * share)
         return FrozenFunctions(
             features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            kinds=self.field("places", "is_number")[rows].astype(np.int64),
             knots=knots,
             factors=factors,
             scales=np.where(second < 0, wave, cross),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
+from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.frozen import FrozenClasses, FrozenUnits, pair_units
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
@@ -61,6 +64,14 @@ class ClassUnits:
             self._held["class_events"] = np.zeros(n)
             copy_arrays(self._held, old)
             self.measured.know(*self._held.values())
+
+    def between(self, units: FrozenUnits, low: int, high: int) -> FrozenUnits:
+        """Return the units of a pair of classes, from those of all."""
+        sums, events = self.arrays.values()
+        columns, seen = self._found["units"], events[low] + events[high]
+        return pair_units(
+            units, columns, self._found["typical"][0], sums[:, low], sums[:, high], seen
+        )
 
     def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
@@ -324,6 +335,31 @@ class Classes(CompiledLearner):
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """Return whether each of some tasks is like the others or different."""
         return [KINDS[int(own)] for own in np.isin(tasks, self.personal_tasks())]
+
+    def frozen_classes(self) -> FrozenClasses:
+        """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
+        if self._inner != "romco-auto" or self.form == "rest":
+            raise ValueError(
+                f"{self._inner} for classes {FORM_TEXTS[self.form]} cannot be exported yet: only "
+                "romco-auto for classes by pairs or at once"
+            )
+        pairs = []
+        for (low, high), member in zip(self.pairs(), self._members, strict=True):
+            predictor = member.frozen_predictor()
+            if self._units is not None:
+                units = self._units.between(predictor.units, low, high)
+                predictor = replace(predictor, units=units)
+            pairs.append(predictor)
+        K = self.answers
+        stacked = self.stacked()
+        return FrozenClasses(
+            pairs=pairs,
+            factors=np.exp([scale[0] for scale in self._scales]),
+            power=float(np.exp(self._power[0])) if K > 2 else 1.0,
+            share=EVEN_SHARE_EVENTS * K / (self._power[2] + K) if K > 2 else 0.0,
+            softmax=None if self._many is None else self._many.frozen_softmax(),
+            weights=np.array([1.0, 1.0]) if stacked is None else np.array(stacked[1:]),
+        )
 
     # New tasks: as the inner learners have it
 

@@ -56,7 +56,8 @@ REPLAY_ROWS = 100
 FORGOTTEN_LABEL = "(forgotten)"  # of a prediction
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # "secure_delete" overwrites what is forgotten
-PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", "busy_timeout=2000", "synchronous=FULL")
+BUSY_TIMEOUT = "busy_timeout=2000"
+PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", BUSY_TIMEOUT, "synchronous=FULL")
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -550,9 +551,16 @@ class Store(durable.Closing):
             removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
         if removed == TRIM_ROWS:
             return True
-        with self._database():
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.empty_log()
         return False
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, which holds what was removed; False while others read it."""
+        with self._database():
+            self._db.execute("PRAGMA busy_timeout=0")
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._db.execute(f"PRAGMA {BUSY_TIMEOUT}")
+        return not busy
 
     def pending_of(self, task: Task) -> bool:
         """Return whether predictions of a task wait for answers."""

@@ -48,6 +48,7 @@ CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 INITIAL_EVENTS_PER_SECOND = 2_000.0  # learned, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
+STILL_READ = "forgotten, but another process still reads the database: its log may hold the task"
 LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
 CANNOT_FORGET_EXACTLY = "this service cannot forget exactly"
 
@@ -137,6 +138,8 @@ class Service:
         self.queued, self._closing = 0, False  # events that wait to be learned
         self._rate = INITIAL_EVENTS_PER_SECOND
         self._checkpoints: list[Future[int]] = []  # asked for
+        self._forgettings: list[Future[Any]] = []  # that wait for a checkpoint,
+        self._erasures: list[Future[Any]] = []  # and then until no file holds the task
         self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
         self.exact: Any = None  # a romco.forgetting.ExactForgetting, set before the start
         self._wait = TICK_SECONDS  # for the next order
@@ -187,7 +190,8 @@ class Service:
     def forget(self, task: Task, exact: bool = False) -> Future[Any]:
         """Forget a task; RequestError (404) if it is not known.
 
-        Its sequence number follows after a checkpoint; where it is ``exact`` the certificate,
+        Its sequence number follows when no file holds the task: after a checkpoint, and once no
+        other process reads the database as it was. Where it is ``exact`` the certificate follows,
         after a replay of the log.
         """
         return self._put(_Order(Future(), forget=task, exact=exact))
@@ -239,6 +243,9 @@ class Service:
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
+        self._answer_erasures()
+        for future in self._erasures:
+            future.set_exception(StoppedError(STILL_READ))
         if self.exact is not None:
             self.exact.close()
 
@@ -433,7 +440,7 @@ class Service:
         if len(order.done) < len(order.requests):
             self._unfinished.append(order)
         elif order.forget is not None and not order.exact:
-            self._checkpoints.append(order.future)  # until then files hold the task
+            self._forgettings.append(order.future)
         elif not order.exact:
             order.future.set_result(order.done)
 
@@ -494,12 +501,26 @@ class Service:
             news = 0 if self.broken else self.served.sequence - self.checkpoint_sequence
             due = news >= settings.checkpoint_events and waited > 1.0
             due = due or (news > 0 and waited >= settings.checkpoint_seconds)
-            if due or self._checkpoints:
+            if due or self._checkpoints or self._forgettings:
                 self._checkpointing = self._checkpoint()
                 wait = next(self._checkpointing, None)
+        if not self.failing and not self.broken:
+            self._answer_erasures()
         if wait is None and not self.failing and not self.broken:
             wait = self._forget_exactly()
         self._wait = TICK_SECONDS if wait is None else wait
+
+    def _answer_erasures(self) -> None:
+        """Answer who forgot tasks, once no other process reads what was removed."""
+        try:
+            if not self._erasures or not self.store.empty_log():
+                return
+        except StoreError as error:
+            self._write_failed(error)
+            return
+        for future in self._erasures:
+            future.set_result(self.checkpoint_sequence)
+        self._erasures = []
 
     def _forget_exactly(self) -> float | None:
         """Go on with exact forgetting, while no checkpoint is written; return seconds to wait."""
@@ -525,14 +546,15 @@ class Service:
         step fails.
         """
         self._last_checkpoint = time.monotonic()
-        futures, self._checkpoints = self._checkpoints, []
+        asked, self._checkpoints = self._checkpoints, []
+        forgettings, self._forgettings = self._forgettings, []
         try:
             if self.broken:
                 raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
-            if futures and self.served.target == "classes":  # perhaps one was forgotten
+            if (asked or forgettings) and self.served.target == "classes":  # perhaps one was forgotten
                 self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
@@ -541,14 +563,15 @@ class Service:
             while self.store.trim_log():
                 yield 0.0
         except Exception as error:
-            for future in futures:
+            for future in (*asked, *forgettings):
                 future.set_exception(error)
             LOG.error("no checkpoint: %s", error)
             self.trouble = f"no checkpoint: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
         else:
-            for future in futures:
+            self._erasures += forgettings
+            for future in asked:
                 future.set_result(sequence)
 
 

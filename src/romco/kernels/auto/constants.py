@@ -35,10 +35,13 @@ NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
-ERROR_MEMORY = 0.993  # of a histogram of errors, per event
+ERROR_MEMORY = 0.993  # of the histogram of live errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
 
 # Of many classes
 COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
 MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
 CLASS_PRIOR_EVENTS = 0.1  # and that to the origin
+NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
+SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
+EVEN_SHARE_EVENTS = 0.3  # even share of pairs' probabilities, in events for each class

@@ -35,6 +35,8 @@ from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
+from romco.kernels.auto import constants
+
 cnp.import_array()
 
 cdef enum:
@@ -48,7 +50,7 @@ cdef double OWN_PRIOR = 1.0         # prior variance of a task's part in togethe
 cdef double FORGETTING = 3e-4       # share of its variance that forgetting restores
 cdef double MIN_PROBABILITY = 1e-6  # probability below which a class is not updated
 cdef double MAX_SCORE = 50.0        # log-odds or margins at which scores are clipped
-cdef double SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
+cdef double SHRINKAGE_EVENTS = constants.SHRINKAGE_EVENTS
 
 
 cdef class SoftmaxKernel(Kernel):
