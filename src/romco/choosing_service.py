@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -320,7 +319,7 @@ class ChoosingService(Service):
         self, requests: Sequence[ChooseRequest], group: GroupDraws, sequence: int
     ) -> tuple[list[LoggedChoice], list[ChooseResponse]]:
         """Return choices to keep, and the response to each request."""
-        known = self.store.choices(list(map(attrgetter("id"), requests))) | group.drawn
+        known = self.store.choices([request.id for request in requests]) | group.drawn
         drawn: dict[str, tuple[int, LoggedChoice]] = {}
         responses: list[ChooseResponse] = []
         for place, request in enumerate(requests):
@@ -359,7 +358,7 @@ class ChoosingService(Service):
         self, requests: Sequence[RewardRequest], group: GroupDraws, sequence: int
     ) -> tuple[list[tuple[str, float]], list[LearnResponse]]:
         """Return rewards to learn, and the outcome of each request."""
-        known = self.store.rewards(list(map(attrgetter("id"), requests))) | group.rewarded
+        known = self.store.rewards([request.id for request in requests]) | group.rewarded
         learned: dict[str, tuple[int, float]] = {}
         responses: list[LearnResponse] = []
         for place, request in enumerate(requests):

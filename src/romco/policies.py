@@ -71,7 +71,7 @@ class PolicyValue:
     def __str__(self) -> str:
         size = f"{self.events:,} choices, of which {self.effective_size:,.0f} count"
         clipped = f"weights clipped: {self.clipped:.1%}"
-        notes = map("warning: {}".format, self.warnings)
+        notes = [f"warning: {text}" for text in self.warnings]
         return "\n".join([self.table(), size, clipped, *notes])
 
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,11 +222,11 @@ def _restore_table(
 
 def _put_rows(arrays: Arrays, prefix: str, rows: Sequence[Row | None]) -> None:
     sizes = [ABSENT if row is None else len(row[0]) // 4 for row in rows]
-    there = list(filter(None, rows))
+    there = [row for row in rows if row is not None]
     arrays[f"{prefix}_size"] = _integers(sizes)
-    columns = b"".join(map(itemgetter(0), there))
+    columns = b"".join(column for column, _ in there)
     arrays[f"{prefix}_column"] = np.frombuffer(columns, np.int32)
-    values = b"".join(map(itemgetter(1), there))
+    values = b"".join(value for _, value in there)
     arrays[f"{prefix}_value"] = np.frombuffer(values, np.float64)
 
 

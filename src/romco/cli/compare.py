@@ -1,7 +1,6 @@
 """Commands that compare learners, and lists of learners and data sets."""
 
 from dataclasses import replace
-from itertools import starmap
 from pathlib import Path
 from typing import Annotated
 
@@ -111,7 +110,7 @@ def learners() -> None:
     """List all learners: name, title in the paper, parameters and their defaults."""
     rows = []
     for name, method in LEARNERS.items():
-        parameters = ", ".join(starmap("{}={}".format, method.parameters.items()))
+        parameters = ", ".join(f"{key}={value}" for key, value in method.parameters.items())
         rows.append((name, method.title, method.role, parameters))
     head = ("name", "title", "role", "parameters and defaults")
     screen.show(console, Table("Learners", head, mark_best(rows)))

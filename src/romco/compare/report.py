@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -285,7 +284,7 @@ def _html(
 
 
 def _parameters(row: Row) -> str:
-    return ", ".join(starmap("{}={}".format, row.runs[0].run.parameters)) or "none"
+    return ", ".join(f"{name}={value}" for name, value in row.runs[0].run.parameters) or "none"
 
 
 def _confusion(row: Row) -> list[str]:
@@ -297,7 +296,7 @@ def _confusion(row: Row) -> list[str]:
     names = [labels[k] for k in shown]
     cells = []
     for name, own in zip(names, counts[np.ix_(shown, shown)], strict=True):
-        cells.append([name, *map("{:,}".format, own)])
+        cells.append([name, *(f"{count:,}" for count in own)])
     notes = []
     if len(shown) < len(labels):
         notes.append(f"the {len(shown)} most frequent of {len(labels)}")

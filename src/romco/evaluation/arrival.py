@@ -45,7 +45,7 @@ class Arrival:
             return cls(together, int(text))
         match = DURATION.fullmatch(text)
         if match is None:
-            units = ", ".join(map("7{}".format, SECONDS))
+            units = ", ".join(f"7{unit}" for unit in SECONDS)
             raise ValueError(f"--delay {text}: expected a number of events, or a time ({units})")
         if together is None:
             raise ValueError(

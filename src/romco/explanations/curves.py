@@ -5,7 +5,6 @@ its line and its waves. Its mean over the data is 0, as in plots of additive mod
 """
 
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,7 +201,7 @@ class CurveReader:
         added = 0.0
         for column, curve in curves.items():
             added += float(curve.at(mean[[column]])[0])
-        together = float(sum(map(itemgetter(0), products)))
+        together = float(sum(part[0] for part in products))
         return added + self.sign * together
 
     def _map_values(self, column: int) -> Floats:
@@ -262,4 +261,4 @@ def map_labels(values: list[float]) -> list[str]:
     """Return values as texts; those of an indicator are words."""
     if values == [0.0, 1.0]:
         return ["no", "yes"]
-    return list(map("{:.3g}".format, values))
+    return [f"{value:.3g}" for value in values]

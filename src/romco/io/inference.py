@@ -58,7 +58,7 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
             numbers.append(number)
     if len(numbers) == len(present):
         return _infer_number(name, numbers)
-    texts = list(map(str.strip, map(str, present)))
+    texts = [str(value).strip() for value in present]
     commas = list(filter(_DECIMAL_COMMA.fullmatch, texts))
     if 2 * len(commas) > len(texts):  # no numbers to us: each would be a category
         warning = (

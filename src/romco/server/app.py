@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from itertools import accumulate
-from operator import attrgetter
 from typing import IO, Any, NamedTuple
 
 import uvicorn
@@ -369,7 +368,7 @@ class Metrics:
         self._buckets: dict[str, list[int]] = {}
         self._seconds: dict[str, float] = {}
         self._recent: dict[str, deque[float]] = {}
-        for path in (*map(attrgetter("path"), routes.ROUTES), OTHER_PATH):
+        for path in (*(route.path for route in routes.ROUTES), OTHER_PATH):
             self._buckets[path] = [0] * (len(BUCKETS) + 1)
             self._seconds[path] = 0.0
             self._recent[path] = deque(maxlen=RECENT_REQUESTS)

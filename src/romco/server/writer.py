@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, ClassVar, Self
@@ -303,8 +302,8 @@ class Service:
 
     def _commit(self, group: list[_Order]) -> None:
         """Validate the orders and log the changes of those that are valid."""
-        changing = any(map(attrgetter("changes"), group))
-        if not changing and not any(map(attrgetter("pending"), group)):
+        changing = any(order.changes for order in group)
+        if not changing and not any(order.pending for order in group):
             return
         if self.failing:
             self._recover()
@@ -406,7 +405,7 @@ class Service:
                 changing.append(order)
                 changes.append(order.change)
         begin, before = time.thread_time(), self.served.events
-        reasons = self.served.apply(changes, list(map(attrgetter("rows"), changing)))
+        reasons = self.served.apply(changes, [order.rows for order in changing])
         learned = self.served.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
@@ -432,7 +431,7 @@ class Service:
             reason = "the same event, sent before, could not be learned: send it again"
             order.fail(RequestError(reason, 0))
             return
-        self.counts.update(map(attrgetter("status"), order.outcomes))
+        self.counts.update(one.status for one in order.outcomes)
         order.done += order.outcomes
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
@@ -554,7 +553,8 @@ class Service:
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
-            if (asked or forgettings) and self.served.target == "classes":  # perhaps one was forgotten
+            # A class may have been forgotten with the task.
+            if (asked or forgettings) and self.served.target == "classes":
                 self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)

@@ -82,7 +82,7 @@ def simulated(
         task=task,
         x=x,
         y=y,
-        tasks=tuple(map("task {}".format, range(n_tasks))),
+        tasks=tuple(f"task {i}" for i in range(n_tasks)),
         notes=("simulated data with a planted truth",),
         truth=Truth(shared=end - personal, personal=personal, outliers=chosen),
     )
