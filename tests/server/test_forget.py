@@ -87,7 +87,7 @@ def content(service):
         tables = [execute(f"SELECT * FROM {name}").fetchall() for name in ("change", "learned")]
         return sequence, state, arrays, scores, pending, *tables
 
-    return service.look(read).result(60.0)
+    return service.call_in_writer(read).result(60.0)
 
 
 def assert_same(a, b):
@@ -140,7 +140,7 @@ def test_several_people_in_one_replay_from_a_checkpoint_along_the_log(tmp_path):
         assert not one.names("guest3")
         one_by_one(reference, some, without=late)
         assert_same(service, reference)
-        places = service.look(checkpoints(service)).result()
+        places = service.call_in_writer(checkpoints(service)).result()
         assert 0 in places
         assert len(places) > 3, "those before the first event of the people stay"
 
@@ -178,7 +178,7 @@ def test_a_prediction_of_a_model_that_was_replaced_is_made_again(tmp_path):
         assert service.forget("guest2", exact=True).result(60.0).removed["events"]
         service.keep(pending, old).result(60.0)
         _, expected = service.served.respond([asked])
-        found = service.look(lambda _: service.store.pending(["late"])).result()
+        found = service.call_in_writer(lambda _: service.store.pending(["late"])).result()
         assert found["late"] == expected[0] != pending[0]
 
 
@@ -206,8 +206,8 @@ def test_what_cannot_be_forgotten_exactly(tmp_path):
     with opened(tmp_path / "a", settings=Settings(keep_log=False)) as service:
         service.learn([Lesson(y="yes", task="new", x={"f1": 1.0})]).result(60.0)
         service.checkpoint().result(60.0)
-        assert len(service.look(checkpoints(service)).result()) == 1
-        assert service.look(lambda _: service.store.changes_after(0)).result() == []
+        assert len(service.call_in_writer(checkpoints(service)).result()) == 1
+        assert service.call_in_writer(lambda _: service.store.changes_after(0)).result() == []
 
 
 def test_a_label_policy_cannot_be_replayed(tmp_path):
@@ -345,7 +345,7 @@ def until_forgotten(service):
     from tests.server.test_sources import until
 
     query = "SELECT count(*) FROM forgetting"
-    until(lambda: not service.look(lambda _: service.store.value(query)).result(60.0))
+    until(lambda: not service.call_in_writer(lambda _: service.store.value(query)).result(60.0))
     assert not (service.store.folder / "next").exists()
 
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,8 +121,8 @@ def restore_choices(
     places = _checked(arrays["choice_place"], n, 0, np.inf)
     if np.any(places >= counts):
         raise ValueError("a chosen action was not offered")
-    contexts = _rows(arrays, "choice_context", n, kernel.context.width)
-    features = _rows(arrays, "choice_features", n, kernel.features.width)
+    contexts = _restore_rows(arrays, "choice_context", n, kernel.context.width)
+    features = _restore_rows(arrays, "choice_features", n, kernel.features.width)
     choices: OrderedDict[Id, StoredChoice] = OrderedDict()
     for k, (id, task, place) in enumerate(zip(ids, tasks, places.tolist(), strict=True)):
         part = slice(ends[k] - int(counts[k]), ends[k])
@@ -222,15 +222,15 @@ def _restore_table(
 
 def _put_rows(arrays: Arrays, prefix: str, rows: Sequence[Row | None]) -> None:
     sizes = [ABSENT if row is None else len(row[0]) // 4 for row in rows]
-    there = list(filter(None, rows))
+    there = [row for row in rows if row is not None]
     arrays[f"{prefix}_size"] = _integers(sizes)
-    columns = b"".join(map(itemgetter(0), there))
+    columns = b"".join(column for column, _ in there)
     arrays[f"{prefix}_column"] = np.frombuffer(columns, np.int32)
-    values = b"".join(map(itemgetter(1), there))
+    values = b"".join(value for _, value in there)
     arrays[f"{prefix}_value"] = np.frombuffer(values, np.float64)
 
 
-def _rows(arrays: Arrays, prefix: str, n: int, width: int) -> list[Row | None]:
+def _restore_rows(arrays: Arrays, prefix: str, n: int, width: int) -> list[Row | None]:
     sizes = _checked(arrays[f"{prefix}_size"], n, ABSENT, np.inf)
     total = int(np.maximum(sizes, 0).sum())
     columns = _checked(arrays[f"{prefix}_column"], total, 1, width - 1).astype(np.int32)

@@ -180,7 +180,7 @@ def _learn_one(
                 learner = Shards.load(path, n, **engine)
         budget = None
         if labels is not None:
-            budget = _under_budget(labels, source, learner)
+            budget = _limit_labels(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
@@ -498,8 +498,8 @@ def _learn_answers(source: Source, path: Path, request_file: Path, id: str | Non
         note(f"error of all predictions by audit: {error}")
 
 
-def _under_budget(text: str, source: Source, model: Any) -> LabelBudget:
-    """Let a model learn a part of the labels; one that has a policy keeps it."""
+def _limit_labels(text: str, source: Source, model: Any) -> LabelBudget:
+    """Let a model learn no more labels than a budget; one that has a policy keeps it."""
     if not isinstance(model, Model) or model.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
     if model.labels is None:
@@ -514,5 +514,5 @@ def _policy(labels: float | int, source: Source) -> Budget:
     if source.path == "-":
         raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
     with replace(source, skip_bad=True).open() as reader:
-        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+        events = sum(map(len, reader.blocks(ROWS_AT_A_TIME)))
     return Budget.of(min(labels, events), events, seed=0)

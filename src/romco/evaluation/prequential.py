@@ -105,7 +105,7 @@ class LabelLoop:
 
     def replay(self, rounds: Rounds) -> Floats:
         """Predict, then learn, a part of the stream; return its margins."""
-        return np.concatenate([self._round(events) for events in rounds])
+        return np.concatenate(list(map(self._round, rounds)))
 
     def summary(self) -> dict[str, Any]:
         """Labels asked for and learned, and the audit's estimates."""

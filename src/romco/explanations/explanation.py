@@ -388,7 +388,9 @@ class ModelReader:
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
-        notes = list(filter(None, [self.weights.note]))
+        notes = []
+        if self.weights.note is not None:
+            notes.append(self.weights.note)
         if self.model is not None and self.different.any():
             every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
@@ -452,8 +454,7 @@ class ModelReader:
         near = np.flatnonzero(cosines >= least)
         most = near[np.argsort(-cosines[near], kind="stable")[: NEAREST_TASKS + 1]]
         others = most[most != i][:NEAREST_TASKS]
-        names = map(self.names.__getitem__, others.tolist())
-        return tuple(zip(names, cosines[others].tolist(), strict=True))
+        return tuple((self.names[j], float(cosines[j])) for j in others)
 
     def _features(self, i: int) -> tuple[tuple[Any, float], ...]:
         per, features = self.weights.per_feature, []

@@ -1,7 +1,7 @@
 """Figures of an explanation for print; they need matplotlib."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,9 +10,6 @@ from matplotlib.figure import Figure
 
 from romco.explanations.curves import Cross, Curve, map_labels
 from romco.presentation.screen import inert
-
-if TYPE_CHECKING:
-    from romco.explanations.text import TaskInsight
 
 BLUE, ORANGE = "#0072b2", "#d55e00"
 DIVERGING = LinearSegmentedColormap.from_list("romco", [ORANGE, "#ffffff", BLUE])
@@ -32,14 +29,14 @@ def draw_spectrum(spectrum: Sequence[float]) -> Figure:
     return figure
 
 
-def draw_tasks(tasks: "Sequence[TaskInsight]") -> Figure:
+def draw_tasks(tasks: Sequence[tuple[str, float, float]]) -> Figure:
     """Draw the norms of the shared and the personal weights of tasks."""
     shown = tasks[:MAX_TASKS][::-1]
     figure = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
     axes = figure.subplots()
-    names = [_plain(task.task) for task in shown]
-    shared = [task.shared for task in shown]
-    personal = [task.personal for task in shown]
+    names = [_plain(name) for name, *_ in shown]
+    lengths = np.array([norms for _, *norms in shown]).reshape(-1, 2)
+    shared, personal = lengths.T
     axes.barh(names, shared, color=BLUE, label="shared")
     axes.barh(names, personal, left=shared, color=ORANGE, label="personal")
     axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")

@@ -3,10 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
-from itertools import starmap
-from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,12 +112,12 @@ class Explanation:
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
         """Tasks that are different from the rest, the most personal first."""
-        return tuple(filter(attrgetter("different"), self.tasks))
+        return tuple(task for task in self.tasks if task.different)
 
     @property
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
-        counts = Counter(map(attrgetter("kind"), self.tasks))
+        counts = Counter(task.kind for task in self.tasks)
         counts[DIFFERENT] += 0
         by_kind = {}
         for kind in (*KINDS, *counts):
@@ -177,7 +174,8 @@ class Explanation:
         from romco.explanations import figures  # here: matplotlib is slow to import
 
         drawn = {"spectrum": figures.draw_spectrum(self.spectrum)}
-        drawn["tasks"] = figures.draw_tasks(self.tasks)
+        norms = [(str(task.task), task.shared, task.personal) for task in self.tasks]
+        drawn["tasks"] = figures.draw_tasks(norms)
         if self.curves:
             drawn["columns"] = figures.draw_columns(self.curves, self.crosses, change(self))
         return drawn
@@ -210,11 +208,11 @@ def label_title(report: Explanation) -> str:
 
 def levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    values = list(map(itemgetter(1), _known_levels(report)))
+    values = [level for _, level in _known_levels(report)]
     if len(values) < 2:
         return []
     quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
-    low, first, middle, third, high = map(partial(level_text, report), quartiles)
+    low, first, middle, third, high = (level_text(report, level) for level in quartiles)
     return [
         f"{level_title(report)}: from {low} to {high} by task, half of them from {first} to "
         f"{third}, in the middle {middle}."
@@ -270,7 +268,7 @@ def curve_lines(report: Explanation) -> list[str]:
         f"Curves, {change(report)} at five values of a column, from its 5 to its 95 % quantile:"
     ]
     for name, curve in zip(names, report.curves, strict=False):
-        points = starmap("{:.4g}: {:+.2g}".format, curve.quantiles())
+        points = [f"{value:.4g}: {effect:+.2g}" for value, effect in curve.quantiles()]
         lines.append(f"  {name:{width}}  {'  '.join(points)}")
     for cross in report.crosses[:MAX_ROWS]:
         extremes = f"from {cross.effect.min():+.2g} to {cross.effect.max():+.2g}"
@@ -310,7 +308,7 @@ def groups(report: Explanation, most: int = 5) -> list[str]:
 
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Return the names of some tasks, the first eight."""
-    names = ", ".join(map(attrgetter("title"), tasks[:MAX_NAMES]))
+    names = ", ".join(task.title for task in tasks[:MAX_NAMES])
     if len(tasks) > MAX_NAMES:
         names += f" and {len(tasks) - MAX_NAMES:,} more"
     return names
@@ -398,7 +396,7 @@ def cells(report: Explanation, task: TaskInsight) -> tuple[str, ...]:
 
 def rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
+    values = " ".join(f"{value:.3g}" for value in report.spectrum[:10])
     return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
 
 
@@ -414,11 +412,8 @@ def _content(report: Explanation, most: int) -> str:
     parts.append(_list("Classes", map(escape, report.classes)))
     parts += [_meanings(report), _list("Groups", map(escape, groups(report)))]
     parts += map(paragraph, report.findings)
-    stories = []
-    for task in report.personal:
-        if task.features or task.nearest:
-            stories.append(_item(task.title, story(task, report)))
-    stories = stories[:MAX_BARS]
+    different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
+    stories = [_item(task.title, story(task, report)) for task in different]
     parts += [heading("Task by task"), _list("", stories[:MAX_STORIES])]
     if stories[MAX_STORIES:]:
         summary = f"{len(stories) - MAX_STORIES:,} more"
@@ -535,7 +530,7 @@ def _item(name: str, text: str) -> str:
 
 def _list(title: str, items: Iterable[str]) -> str:
     """Return a title, if any, and a list of HTML texts; "" where there are none."""
-    lines = "".join(map("<li>{}</li>".format, items))
+    lines = "".join(f"<li>{item}</li>" for item in items)
     if not lines:
         return ""
     listed = f"<ul>{lines}</ul>"
@@ -548,7 +543,7 @@ def _tasks(report: Explanation, most: int) -> str:
     lengths = [task.personal + task.shared for task in report.tasks]
     longest = max(lengths, default=0.0) or 1.0
     columns = shown_columns(report)
-    head = "".join(map("<th>{}</th>".format, columns))
+    head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
     level = ""
     if "level" in columns:

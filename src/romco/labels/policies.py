@@ -161,9 +161,12 @@ def doubt(margins: Floats) -> Floats:
     margins = np.asarray(margins, dtype=np.float64)
     if np.isnan(margins).any():
         raise ValueError(NOT_PREDICTED)
-    if margins.ndim == 1:  # one by one, so that the same margin gives the same bits in any round
-        odds = [exp(-abs(margin)) for margin in margins.tolist()]
-        return np.array([o / (1.0 + o) for o in odds])
+    if margins.ndim == 1:
+        doubts = np.empty(len(margins))
+        for e, margin in enumerate(margins.tolist()):  # the same bits in a round of any size
+            odds = exp(-abs(margin))
+            doubts[e] = odds / (1.0 + odds)
+        return doubts
     best = margins.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
@@ -270,7 +273,7 @@ class Budget(Policy):
 
     def memory(self) -> dict[str, Any]:
         """Return audits, the recent mean weight, and the labels of young tasks."""
-        return {**super().memory(), "labels": [list(one) for one in sorted(self._labels.items())]}
+        return {**super().memory(), "labels": list(map(list, sorted(self._labels.items())))}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
         super().remember(memory)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from html import escape
 from itertools import chain, starmap
 from math import ceil, floor, log2, log10
-from operator import attrgetter, itemgetter
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
@@ -79,7 +78,7 @@ def curve_chart(
     edge = [*zip(across, bottoms, strict=True), *zip(across[::-1], tops[::-1], strict=True)]
     parts = [*_y_axis(low, high, step, position), *_value_axis(left, right, position)]
     parts.append(f'<polygon class="band" points="{_path(edge, position)}"/>')
-    styles = ("shared", *map("own own-{}".format, range(len(others))))
+    styles = ("shared", *(f"own own-{k}" for k in range(len(others))))
     for style, one in reversed(list(zip(styles, lines, strict=True))):
         parts.append(f'<polyline class="line {style}" points="{_path(one.points, position)}"/>')
     for mark in marks:
@@ -142,7 +141,7 @@ def bars(
     percent: bool = False,
 ) -> str:
     """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips."""
-    top = top or max(map(itemgetter(1), values), default=0.0) or 1.0
+    top = top or max((value for _, value in values), default=0.0) or 1.0
     form, axis_form = ".4g", AXIS_NUMBER
     if percent:
         form, axis_form = ".1%", AXIS_PERCENT
@@ -225,11 +224,11 @@ def _some(n: int) -> list[int]:
 
 def _points(lines: Sequence[Line]) -> list[tuple[float, float]]:
     """Return the points of all lines."""
-    return list(chain.from_iterable(map(attrgetter("points"), lines)))
+    return list(chain.from_iterable(line.points for line in lines))
 
 
 def _path(points: Sequence[tuple[float, float]], position: Position) -> str:
-    return " ".join(starmap("{:.1f},{:.1f}".format, starmap(position, points)))
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in starmap(position, points))
 
 
 def _legend(lines: Sequence[tuple[str, Line]]) -> str:

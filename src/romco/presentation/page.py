@@ -62,5 +62,5 @@ def fold(summary: str, parts: Sequence[str]) -> str:
 
 def items(texts: Sequence[str]) -> str:
     """Make a list of plain texts."""
-    listed = map("<li>{}</li>".format, map(html.escape, texts))
-    return f"<ul>{''.join(listed)}</ul>"
+    listed = "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+    return f"<ul>{listed}</ul>"

@@ -100,8 +100,8 @@ def as_html(table: Table) -> str:
         f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>"
     )
     if table.notes:
-        notes = map("<li>{}</li>".format, map(html.escape, table.notes))
-        text += f'<ul class="notes">{"".join(notes)}</ul>'
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+        text += f'<ul class="notes">{notes}</ul>'
     return text
 
 
