@@ -791,6 +791,29 @@ def test_an_answer_that_comes_at_once_is_not_late():
         np.testing.assert_array_equal(array, other)
 
 
+@pytest.mark.parametrize("name", ["romco-auto", "romco-auto-number"])
+def test_tasks_that_mean_nothing_cost_little(name):
+    """Loss of predictions that know such tasks over that of predictions that know none."""
+    n, d, m, ratios = 4000, 6, 80, []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        task, x = rng.integers(m, size=n), rng.normal(size=(n, d))
+        y = x @ (0.7 * rng.normal(size=d)) + rng.logistic(size=n)
+        if name == "romco-auto":
+            y = np.sign(y)
+        losses = []
+        for tasks, count in ((task, m), (np.zeros(n, dtype=int), 1)):
+            rounds = romco.Rounds(tasks, x, y, np.arange(n + 1))
+            margins = romco.learner(name, d, count).replay(rounds)[200:]
+            known = y[200:]
+            loss = np.sqrt(np.mean((margins - known) ** 2))
+            if name == "romco-auto":
+                loss = np.logaddexp(0.0, -known * margins).mean()
+            losses.append(loss)
+        ratios.append(losses[0] / losses[1])
+    assert np.mean(ratios) < 1.004
+
+
 def test_late_answers_of_a_settled_stream_are_learned_as_if_at_once():
     rounds = coming_and_going(900, 900, size=0.0)
     told, untold = (

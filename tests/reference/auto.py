@@ -156,7 +156,7 @@ class Auto:
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
         self.live, self.frozen = self.stacking(), self.stacking()
         self.live.S[0, 0] = 1e-9
-        self.deviations = [Belief([0.1, 0.1]) for _ in range(m)]
+        self.deviations = [Belief([0.01, 0.01]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)

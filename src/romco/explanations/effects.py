@@ -2,9 +2,9 @@
 
 A two-level normal model: effects of a grouping's levels are normal around 0 with a variance that
 is inferred from all of them. The learner's own posteriors are used, with its prior taken out. Of
-two classes predictions are used too: what they differ by is taken as the mean of the posterior, and
-the information of an event is p (1 - p). Posteriors lose variance where features are many,
-predictions where effects are weak: whichever found more is kept.
+tasks of two classes predictions are used too: what they differ by is taken as the mean of the
+posterior, and the information of an event is p (1 - p). Posteriors lose variance where features
+are many, predictions where effects are weak: whichever found more is kept.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
         for grouping in groupings:
             levels, at, counts = find.levels(grouping)
             if len(levels):
-                estimates.append((grouping, levels, counts, [find.intercepts(at, counts)]))
+                estimates.append((grouping, levels, counts, [find.intercepts(at)]))
         residual = find.residual()
     rows = list(chain.from_iterable(starmap(_rows, estimates)))
     return Effects(_table(rows), _table(_variances(estimates, residual)))
@@ -258,7 +258,7 @@ class _NumberEffects:
         columns = np.array(at, dtype=np.intp)
         return levels, columns, self.counts[columns].astype(np.int64)
 
-    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
+    def intercepts(self, at: NDArray[np.intp]) -> Term:
         return _shrunk("intercept", self.learner.feature_posterior(at))
 
     def residual(self) -> float:
@@ -290,13 +290,6 @@ class _ClassEffects(_NumberEffects):
             others[0] = terms[0]  # the posterior is not that of the level at the means
         return [max(pair, key=attrgetter("variance")) for pair in zip(terms, others, strict=True)]
 
-    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
-        nobody = [object()] * len(at)
-        with_level = self._margins(nobody, level=at)
-        rises = [self._rise(nobody[:1], int(j))[0] * self.spread[j] for j in self.frequent]
-        spread = np.full(len(at), float(np.square(rises).sum()))
-        return _term("intercept", with_level, counts * _information(with_level, spread))
-
     def residual(self) -> float:
         return float(LOGISTIC_VARIANCE)
 
@@ -307,10 +300,8 @@ class _ClassEffects(_NumberEffects):
         less = self._margins(names, column, -step)
         return np.asarray((more - less) / (2.0 * step))
 
-    def _margins(
-        self, names: list[Any], column: int = -1, step: float = 0.0, level: Any = None
-    ) -> Floats:
-        """Return margins of a row of means, of which one is moved, or with a level of its own."""
+    def _margins(self, names: list[Any], column: int = -1, step: float = 0.0) -> Floats:
+        """Return margins of a row of means, of which one is moved."""
         at = self.frequent
         if column >= 0:
             at = np.union1d(at, [column])
@@ -319,13 +310,6 @@ class _ClassEffects(_NumberEffects):
         columns = np.tile(at, (n, 1))
         rows = np.tile(values, (n, 1))
         numbers = self.engine.tasks.numbers(names)
-        if level is not None:
-            numbers = np.full(n, -1)
-            columns = np.column_stack([columns, level])
-            rows = np.column_stack([rows, np.ones(n)])
-            order = np.argsort(columns, axis=1)
-            columns = np.take_along_axis(columns, order, axis=1)
-            rows = np.take_along_axis(rows, order, axis=1)
         starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
         sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
         offset = np.zeros(n) if self.engine.with_offset else None

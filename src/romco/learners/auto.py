@@ -214,6 +214,7 @@ class BaseAuto(PairLearner):
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
     function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
+    information_share: ClassVar[float] = 1.0  # of posterior precisions that is information
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -353,6 +354,28 @@ class BaseAuto(PairLearner):
             prior = np.full(len(tasks), unit**2 * prior_variance)
             found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
         return found
+
+    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share.
+
+        Frequent ones have covariances. The variance of their mean is left out, for an intercept
+        may take it up.
+        """
+        V, units = self._variance(), self.units()[features]
+        mean, spent = (self.field("features", f"mixed_{k}")[features] for k in ("mean", "spent"))
+        frequent = self._arrays["mixed_frequent"][1:]  # the first is the intercept
+        members = np.flatnonzero(np.isin(features, frequent))
+        n = len(members)
+        if n > 1:
+            places = [1 + frequent.tolist().index(j) for j in features[members]]
+            joint = self.kernel.mixed_block.read_block()[1:][np.ix_(places, places)]
+            centring = np.eye(n) - 1.0 / n
+            spent[members] = np.diag(centring @ joint @ centring) * n / (n - 1.0)
+        prior = V * units**2
+        if CLOSED not in frequent:  # else the prior variance is 1
+            prior *= self.prior
+        variance = prior * (1.0 - spent / self.prior)
+        return Posterior(units * mean, variance, prior, 0.0, self.information_share)
 
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""

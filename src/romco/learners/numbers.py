@@ -62,6 +62,7 @@ class AutoNumber(BaseAuto):
     prior = constants.NUMBER_PRIOR
     start = constants.NUMBER_LEVEL_START
     function_share = constants.NUMBER_FUNCTIONS
+    information_share = 1.0 / NOISE_FACTOR
 
     def _stacking_prior(self) -> tuple[Numbers, Numbers]:
         weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
@@ -198,17 +199,9 @@ class AutoNumber(BaseAuto):
         found = super().task_posterior(tasks, features)
         common = [self._of_stream("origin") + found[0].common, *shared[features].tolist()]
         return [
-            Posterior(p.mean, V * p.variance, V * p.prior, c, 1.0 / NOISE_FACTOR)
+            Posterior(p.mean, V * p.variance, V * p.prior, c, self.information_share)
             for p, c in zip(found, common, strict=True)
         ]
-
-    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
-        """Return the posterior of the weights of indicators that all tasks share."""
-        V, units = self._variance(), self.units()[features]
-        mean, spent = (self.field("features", f"mixed_{k}")[features] for k in ("mean", "spent"))
-        prior = self.prior * units**2
-        variance = prior - units**2 * spent
-        return Posterior(units * mean, V * variance, V * prior, 0.0, 1.0 / NOISE_FACTOR)
 
     def residual_variance(self) -> float:
         """Return the variance of what is not explained."""
