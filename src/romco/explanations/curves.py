@@ -19,7 +19,7 @@ from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.typing import Floats
 
-RANK_VALUES = 64.0  # past values that are as good as those by which ranks are known
+RANK_VALUES = 128.0  # past values that are as good as those by which ranks are known
 RANK_STEP = 1.0 / 16  # over which the rise of a curve is measured
 MAX_PEOPLE = 3  # whose curves are beside a shared one,
 DIFFERENT = 3.0  # and the log-odds of a difference from which on they are
