@@ -212,7 +212,7 @@ def check_bad_input_changes_nothing(make: Make, rounds: Rounds) -> None:
 
 
 def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
-    """Learning the same rounds again and again keeps the state's size, and Python's heap."""
+    """Learning the same rounds again and again keeps the state's size, within 1 %, and the heap."""
     learner = trained(make, rounds)
     if learner.keeps_events:
         return
@@ -226,7 +226,7 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
         learner.replay(rounds)
     grown = tracemalloc.get_traced_memory()[0] - heap
     tracemalloc.stop()
-    assert _bytes(learner) <= size, f"state grew from {size} to {_bytes(learner)} bytes"
+    assert _bytes(learner) <= 1.01 * size, f"state grew from {size} to {_bytes(learner)} bytes"
     assert grown < 64_000, f"{grown} bytes were kept after learning the same rounds again"
 
 

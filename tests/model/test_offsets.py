@@ -495,8 +495,6 @@ def test_classes_take_a_column_each(tmp_path, suffix):
         ((*BY_CLASS, "--target", "number"), "is for --target classes"),
         ((*BY_CLASS, "--target", "two-classes"), "is for --target classes"),
         ((*BY_CLASS, "--classes", "bus,car"), "names all of them"),
-        ((*BY_CLASS, "--shards", "2"), "two classes and numbers"),
-        ((*BY_CLASS, "--threads", "2"), "two classes and numbers"),
         (("--offset", "score_car"), "offset"),
     ],
 )

@@ -17,6 +17,7 @@ from romco.io.modelfile import load
 from romco.io.reader import BLOCK_EVENTS
 from romco.model import Hashed, Model
 from romco.runs import Source, Stop, evaluate, learn, predict
+from romco.runs.learn import Stopped
 from romco.runs.learn import SaveSchedule
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=5, n_events=100, outliers=1)
@@ -276,6 +277,16 @@ def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path):
     run(source, path)
     run(source, tmp_path / "whole.romco")
     assert contents(path)[1] == contents(tmp_path / "whole.romco")[1]
+
+
+def test_a_stop_breaks_off_waiting_once():
+    stop = Stop()
+    with pytest.raises(Stopped), stop.waiting():
+        stop.request()
+    stop.request()  # a second signal, when nothing is waited for
+    with stop.waiting():
+        stop.request()
+    assert stop.wanted
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGTERM")

@@ -201,10 +201,10 @@ def test_a_driver_killed_while_it_saves_goes_on_with_the_same_bits(tmp_path, mon
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 3 MB."""
+    """A file system of 4 MB."""
     place = tmp_path / "disk"
     place.mkdir()
-    told = ["mount", "-t", "tmpfs", "-o", "size=3m", "romco-test", str(place)]
+    told = ["mount", "-t", "tmpfs", "-o", "size=4m", "romco-test", str(place)]
     if shutil.which("mount") is None or subprocess.run(told, capture_output=True).returncode:
         pytest.skip("needs the right to mount a file system")
     yield place

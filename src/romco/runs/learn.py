@@ -238,7 +238,7 @@ class Run:
         """Learn to the end, or until stopped."""
         record, trouble = self.record, None
         while trouble is None:
-            with stop.waiting():
+            with suppress(Stopped), stop.waiting():
                 block, trouble = self.reader.take(saves.room(record.events))
             if stop.wanted or (trouble is None and not len(block)):
                 break
@@ -450,17 +450,20 @@ class Stop:
         """Stop as soon as what was read is learned; can be a signal's handler."""
         self.wanted = True
         if self._waiting:
+            self._waiting = False  # a second signal may come before the first is handled
             raise Stopped
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Let a stop interrupt the block: it reads rows, which may take for ever."""
-        with suppress(Stopped):
-            self._waiting = not self.wanted
-            try:
-                yield
-            finally:
-                self._waiting = False
+        """Let a stop break off the block, which reads rows for as long as it takes.
+
+        ``Stopped`` may be raised while the block is entered or left, so the caller suppresses it.
+        """
+        self._waiting = not self.wanted
+        try:
+            yield
+        finally:
+            self._waiting = False
 
 
 @contextmanager
