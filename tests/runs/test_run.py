@@ -17,8 +17,7 @@ from romco.io.modelfile import load
 from romco.io.reader import BLOCK_EVENTS
 from romco.model import Hashed, Model
 from romco.runs import Source, Stop, evaluate, learn, predict
-from romco.runs.learn import Stopped
-from romco.runs.learn import SaveSchedule
+from romco.runs.learn import SaveSchedule, Stopped
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=5, n_events=100, outliers=1)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
