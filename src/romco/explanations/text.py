@@ -449,7 +449,7 @@ def _curves(report: Explanation) -> str:
         told = (
             f"Up: {change(report)}, by the value of a column where the others are average; "
             "the mean over the data is 0. The band is a 90 % interval. Marks on the axis are "
-            "between tenths of the data. Dashed: the tasks whose slopes differ most."
+            "between tenths of the data. Dashed: the tasks whose curves differ most."
         )
         parts += [heading("What a column does"), paragraph(told), *_folded(charts)]
     maps = list(map(_map, report.crosses[:MAX_CURVES]))

@@ -78,8 +78,9 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     shares /= shares.sum()
     for state in states:
         _move_origin(state, _of_stream(states[0], "origin"))
-    for state in states[1:]:
-        first.kernel.add_functions(state["definitions"])
+    for state, part in zip(states[1:], shares[1:], strict=True):
+        if part > 0.0:
+            first.kernel.add_functions(state["definitions"])
     first.kernel.restart_subspace()
     directions = first.directions().copy()
     for learner, state in zip((first, *others, given), states, strict=True):
