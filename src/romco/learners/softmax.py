@@ -52,9 +52,9 @@ class AutoSoftmax(CompiledLearner):
 
     .. math:: p_k \propto \exp \sum_j w_j z_{jk}
 
-    Up to 128 frequent features are columns: numbers become normal scores and waves of their ranks,
-    and all are decorrelated within classes. Others are measured in units of their own, as by
-    ``romco-auto``. Answers are 0, 1, ..., scores (n, K) log-probabilities.
+    Features are measured in units of their own, as by ``romco-auto``. Up to 128 frequent ones are
+    columns, decorrelated within classes. Numbers have waves of their ranks, too, and those far from
+    normal become normal scores. Answers are 0, 1, ..., scores (n, K) log-probabilities.
 
     Cost: O(K (nnz + n^2)) per event for n columns; memory of 6 K numbers per feature, 2 K per pair
     of task and feature that occurred, and n per pair of task and class that occurred.
@@ -87,7 +87,7 @@ class AutoSoftmax(CompiledLearner):
     def weights(self) -> Numbers:
         """W (d, m, K): the part of the log-probabilities that is linear, up to what all share.
 
-        A line of normal scores has the slope of values that are normally distributed.
+        Normal scores have the slope of values that are normally distributed.
         """
         K, w = self.answers, self._arrays["weight"][:3]
         shared = self._dense("shared").reshape(-1, SHARED, self._room)[:, ::2, :K]
@@ -98,8 +98,8 @@ class AutoSoftmax(CompiledLearner):
         lines = self._columns("order") == 0.0
         total[features[lines]] = columns[lines]
         units = self._arrays["units"][:, 5].copy()
-        numbers = features[lines & (self._columns("is_number") != 0.0)]
-        units[numbers] = 1.0 / np.maximum(self._arrays["units"][numbers, 4], np.finfo(float).tiny)
+        scores = features[lines & (self._columns("is_score") != 0.0)]
+        units[scores] = 1.0 / np.maximum(self._arrays["units"][scores, 4], np.finfo(float).tiny)
         return np.asarray(self._unit() * units[:, None, None] * total)
 
     def arrays(self) -> Arrays:
