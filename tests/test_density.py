@@ -52,8 +52,8 @@ def share(texts, counts):
 @pytest.mark.parametrize(
     ("counts", "limit"),
     [
-        (is_conditional, 15),
-        (is_comprehension, 38),  # to become 25
+        (is_conditional, 10),
+        (is_comprehension, 27),  # to become 25
         (assigns_computed_values, 4),
     ],
 )

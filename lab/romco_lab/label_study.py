@@ -13,15 +13,15 @@ from romco.cli.options import parse_label_budget
 from romco.compare.results import Finished, read
 from romco.compare.run import Run, complete, place
 from romco.compare.sources import digest_of, stream_of
-from romco.labels import POLICIES
 from romco.presentation import page
 from romco.presentation.tables import Table, as_html, mark_best, markdown
 from romco_lab.figures import band, canvas, line_styles, picture, save
+from romco_lab.label_policies import LABEL_POLICIES
 from romco_lab.learner_runs import mean_and_spread
 
 FULL = "all labels"
 OPEN = "open-budget"  # the same policy where the end of the stream is not known
-KNOWN = (*POLICIES, OPEN)
+KNOWN = (*LABEL_POLICIES, OPEN)
 TRUE = "true"  # the delay that a data set itself tells
 
 

@@ -17,12 +17,13 @@ from romco.compare.controls import title_of
 from romco.compare.results import Finished, read
 from romco.compare.run import Done, Lines, Run, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
-from romco.evaluation import Confusion, Delay, MeanLoss, Metric, Score, Structure, prequential
-from romco.labels import policy
+from romco.evaluation import Confusion, Delay, MeanLoss, Metric, Score, Structure
+from romco.labels import Policy
 from romco.learners import LEARNERS, Learner
 from romco.learners.capabilities import Decomposed, GivesProbabilities
 from romco.rounds import Round
 from romco.streams import datasets
+from romco_lab.label_policies import LABEL_POLICIES, evaluate
 
 Numbers = NDArray[np.float64]
 Setting = dict[str, Any]
@@ -67,9 +68,8 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
         watch = StopWatch()
         metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
         watch.start()
-        asking = policy(**dict(run.labels)) if run.labels else None
         late = _delay(run, data_dir)
-        for record in prequential(learner, rounds, metrics, every, labels=asking, delay=late):
+        for record in evaluate(learner, rounds, metrics, every, _policy(run), late):
             yield {"rounds": record.rounds, "events": record.events, **shortened(record.metrics)}
             watch.start()
         yield {"end": decomposition(learner)}
@@ -99,6 +99,13 @@ def perform(
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
     stream = stream_of(run.dataset, data_dir)
     return LEARNERS[run.learner](stream.n_features, stream.n_tasks, **dict(run.parameters))
+
+
+def _policy(run: Run) -> Policy | None:
+    settings = dict(run.labels)
+    if not settings:
+        return None
+    return LABEL_POLICIES[settings.pop("name")](**settings)
 
 
 def _delay(run: Run, data_dir: Path | None) -> int | Delay:

@@ -314,7 +314,7 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
     if len(set(widths)) > 1:
         raise ValueError(f"all tasks must have the same number of features; X has {widths}")
     x = vstack(features, format="csr")
-    task = np.repeat(np.arange(len(X)), [len(answers) for answers in labels])
+    task = np.repeat(np.arange(len(X)), list(map(len, labels)))
     return Round(task, x, np.concatenate(labels))
 
 

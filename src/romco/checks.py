@@ -264,7 +264,7 @@ def check_merging_is_fixed(make: Make, rounds: Rounds) -> None:
     shards = _shards(make, rounds, 2)
     if not shards:
         return
-    changes = [one for _, one in shards]
+    _, changes = zip(*shards, strict=True)
     results = [merge(make(D, 1), changes) for _ in range(2)]
     for name, array in results[0].values.items():
         np.testing.assert_array_equal(array, results[1].values[name], err_msg=name)
@@ -285,7 +285,8 @@ def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
         return
     start = make(D, 1).arrays()
     common = make(D, 1)
-    merge(common, [one for _, one in shards])
+    _, changes = zip(*shards, strict=True)
+    merge(common, changes)
     for line in common.sharing():
         if not isinstance(line, Whole):
             continue

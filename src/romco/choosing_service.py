@@ -223,9 +223,9 @@ class ServedChooser:
 
     def _learn(self, change: Reward) -> None:
         """Learn all rewards of a change, or none."""
-        lost = [id for id, _ in change.rewards if not self.model.is_pending(id)]
-        if lost:
-            raise ValueError(f"the choice {lost[0]!r:.60} was dropped meanwhile: too many wait")
+        for id, _ in change.rewards:
+            if not self.model.is_pending(id):
+                raise ValueError(f"the choice {id!r:.60} was dropped meanwhile: too many wait")
         for id, reward in change.rewards:
             choice = self.model.find(id)
             self.model.reward(id, reward)
@@ -264,7 +264,7 @@ class GroupDraws:
             choice = model.draw(request.x, actions=actions, id=request.id, task=task)
         except ValueError as error:
             raise RequestError(str(error), place) from None
-        probabilities = {str(name): p for name, p in choice.probabilities.items()}
+        probabilities = _named(choice)
         self._actions |= probabilities.keys() - self._served.scores.actions.keys()
         if len(self._actions) + len(self._served.scores.actions) > self._settings.model_actions:
             most = f"{self._settings.model_actions:,} actions"
@@ -293,7 +293,7 @@ class ChoosingService(Service):
         super().__init__(folder, new, settings, origin)  # type: ignore[arg-type]
 
     def read_log(self, number: int, served: Any) -> list[tuple[int, bytes, float]]:
-        """Return the next choices after a number that had their reward; for :meth:`look`."""
+        """Return the next choices after a number that had their reward."""
         return self.store.rewarded_after(number)
 
     def _open(self, folder: Path) -> ChoiceStore:
@@ -307,11 +307,11 @@ class ChoosingService(Service):
         """Prepare the change of an order: choices, rewards, or a person to forget."""
         if order.forget is not None:
             super()._stage(order, validator, sequence)
-        elif order.lessons and isinstance(order.lessons[0], ChooseRequest):
-            drawn, order.outcomes = self._choose(order.lessons, validator, sequence)
+        elif order.requests and isinstance(order.requests[0], ChooseRequest):
+            drawn, order.outcomes = self._choose(order.requests, validator, sequence)
             order.change = Choose(drawn) if drawn else None
         else:
-            learned, order.outcomes = self._reward(order.lessons, validator, sequence)
+            learned, order.outcomes = self._reward(order.requests, validator, sequence)
             if learned or order.position is not None:
                 order.change = Reward(learned, order.source, order.position)
 
@@ -342,15 +342,14 @@ class ChoosingService(Service):
         choice = self.served.model.find(id)
         if choice is None:
             return None
-        probabilities = {str(name): p for name, p in choice.probabilities.items()}
-        return None, LoggedChoice(id, None, {}, [], str(choice.action), probabilities)
+        return None, LoggedChoice(id, None, {}, [], str(choice.action), _named(choice))
 
     def _actions(self, request: ChooseRequest, place: int) -> list[Action]:
         actions = request.actions or self._offered
         if not actions:
             raise RequestError("actions: give some, here or by --actions", place)
         for action in actions:
-            name = action.get("name") if isinstance(action, dict) else action
+            name = _name_of(action)
             if not isinstance(name, str) or not name:
                 raise RequestError('actions: each has a "name", which is text', place)
         return actions
@@ -381,9 +380,19 @@ class ChoosingService(Service):
         return [(id, reward) for id, (_, reward) in learned.items()], responses
 
 
+def _named(choice: Choice) -> dict[str, float]:
+    """Return the probabilities of a choice by names that are text."""
+    return {str(name): probability for name, probability in choice.probabilities.items()}
+
+
+def _name_of(action: Action) -> Any:
+    if isinstance(action, dict):
+        return action.get("name")
+    return action
+
+
 def _check_repeated(choice: LoggedChoice, actions: Sequence[Action], place: int) -> None:
-    names = [action["name"] if isinstance(action, dict) else action for action in actions]
-    if choice.action not in names:
+    if choice.action not in map(_name_of, actions):
         reason = f"id {choice.id!r:.60} was used for a choice among other actions"
         raise RequestError(f"{reason}: give each choice an id of its own", place)
 
@@ -420,7 +429,7 @@ class ChoosingApplication(Application):
             yield b""
             while True:
                 read = partial(self._service.read_log, number)
-                rows = await asyncio.wrap_future(self._service.look(read))
+                rows = await asyncio.wrap_future(self._service.call_in_writer(read))
                 if not rows:
                     return
                 yield b"".join([_line(body, reward) for _, body, reward in rows])
@@ -430,8 +439,12 @@ class ChoosingApplication(Application):
 def _line(body: bytes, reward: float) -> bytes:
     logged = decode_choice(body)
     known = {"id": logged.id, "task": logged.task, "action": logged.action, "reward": reward}
-    context = {f"x.{name}" if name in known else name: cell for name, cell in logged.x.items()}
-    return encode({**known, "probability": logged.probabilities, **context}) + b"\n"
+    line: dict[str, Any] = {**known, "probability": logged.probabilities}
+    for name, cell in logged.x.items():
+        if name in known:
+            name = f"x.{name}"
+        line[name] = cell
+    return encode(line) + b"\n"
 
 
 class ChoosingMetrics(Metrics):
@@ -444,11 +457,10 @@ class ChoosingMetrics(Metrics):
         service = self._service
         scores = service.served.scores
         most_chosen = sorted(scores.actions.items(), key=lambda pair: -pair[1].chosen)
-        rows = [
-            {"action": name, **msgspec.structs.asdict(count)}
-            for name, count in most_chosen[:SHOWN_ACTIONS]
-        ]
-        return {name: value for name, _, value in self._gauges()} | {
+        rows = []
+        for name, count in most_chosen[:SHOWN_ACTIONS]:
+            rows.append({"action": name, **msgspec.structs.asdict(count)})
+        return self._gauge_values() | {
             "time": time.time(),
             "learner": "romco.Chooser",
             "target": service.served.model.kind,

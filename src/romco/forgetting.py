@@ -207,7 +207,7 @@ class Replay(durable.Closing):
         last = self._scanned if self._first is None else self._first - 1
         last = last if self.tasks else self.base[0]
         rows = self.old.execute("SELECT * FROM checkpoint WHERE sequence <= ?", last).fetchall()
-        start = max(row[0] for row in rows)
+        start, *_ = max(rows)
         for table in ("change", "learned"):
             more = True
             while more:
@@ -316,7 +316,7 @@ class Replay(durable.Closing):
     def _due(self, place: int) -> list[Any]:
         """Return the events of others that were predicted at a place."""
         events: list[Any] = self._waiting.pop(place, [])
-        events += [self._event(number) for number in self._late.pop(place, [])]
+        events += list(map(self._event, self._late.pop(place, [])))
         return [event for event in events if name_key(event.task) not in self.tasks]
 
     def _event(self, number: int) -> Event:
@@ -527,10 +527,10 @@ class ExactForgetting:
             except StoreError:
                 store.reconnect()
                 raise
-            service.swap(replay.served)
+            service.replace_model(replay.served)
 
     def _tasks(self) -> set[str]:
-        return {task for (task,) in self._store.execute("SELECT task FROM forgetting")}
+        return set(self._store.values("SELECT task FROM forgetting"))
 
     def _fail(self, tasks: Iterable[str], error: Exception) -> None:
         """Give up to forget tasks; nothing of them has changed."""

@@ -64,10 +64,8 @@ class PolicyValue:
     def table(self) -> str:
         """Return a line for each estimate."""
         lines = [f"{'the log itself':>14}  {self.logged:.4g}"]
-        lines += [
-            f"{name:>14}  {one.value:.4g}  ({one.low:.4g} to {one.high:.4g})"
-            for name, one in self.estimates.items()
-        ]
+        for name, one in self.estimates.items():
+            lines.append(f"{name:>14}  {one.value:.4g}  ({one.low:.4g} to {one.high:.4g})")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -132,25 +130,25 @@ class _Table:
         expected: Sequence[Mapping[Id, float]],
         max_weight: float | None,
     ) -> None:
-        self.reward = np.array([event.reward for event in events])
-        logged = np.array([event.probability for event in events])
-        of_policy = [chosen[t].get(event.action, 0.0) for t, event in enumerate(events)]
-        self.of_policy = np.array(of_policy)
+        n = len(events)
+        self.reward, logged, self.of_policy, self.fitted, self.by_model = np.zeros((5, n))
+        for t, event in enumerate(events):
+            self.reward[t] = event.reward
+            logged[t] = event.probability
+            self.of_policy[t] = chosen[t].get(event.action, 0.0)
+            self.fitted[t] = expected[t][event.action]
+            for action, probability in chosen[t].items():
+                self.by_model[t] += probability * expected[t][action]
         weight = self.of_policy / logged
-        self.clipped = np.zeros(len(events), dtype=bool)
+        self.clipped = np.zeros(n, dtype=bool)
         if max_weight is not None:
             self.clipped = weight > max_weight
             weight = np.minimum(weight, max_weight)
         self.weight = weight
-        self.fitted = np.array([expected[t][event.action] for t, event in enumerate(events)])
-        by_model = [
-            sum(p * expected[t][a] for a, p in chosen[t].items()) for t in range(len(events))
-        ]
-        self.by_model = np.array(by_model)
         self.whole = all(event.probabilities is not None for event in events)
         # Expected squared weight of each event, over what might have been drawn.
         squares = weight**2
-        self.unsupported = np.zeros(len(events))
+        self.unsupported = np.zeros(n)
         if self.whole:
             for t, event in enumerate(events):
                 assert event.probabilities is not None
@@ -322,10 +320,11 @@ def _policy_probabilities(
     for t, event in enumerate(events):
         probabilities = dict(decide(event, actions[t]))
         _check_total(probabilities, f"the policy's choice {t}")
-        unknown = [action for action in probabilities if action not in actions[t]]
-        if any(probabilities[action] > 0.0 for action in unknown):
-            raise ValueError(f"choice {t}: {unknown[0]!r} is not among the actions offered")
-        chosen.append({a: p for a, p in probabilities.items() if p > 0.0})
+        possible = {a: p for a, p in probabilities.items() if p > 0.0}
+        for action in possible:
+            if action not in actions[t]:
+                raise ValueError(f"choice {t}: {action!r} is not among the actions offered")
+        chosen.append(possible)
     return chosen
 
 

@@ -157,26 +157,6 @@ def test_what_is_not_asked_for_is_noticed_once():
     assert blind.arrays()["typical"][0] == 240  # every row, asked for or not
 
 
-@pytest.mark.parametrize("name", ["peers", "committee"])
-def test_trust_is_learned_from_the_labels_that_come(name):
-    policy = labels.policy(name, 0.5, seed=1)
-    *_, record = romco.prequential(made("romco-auto"), ROUNDS, {}, labels=policy, delay=5)
-    trust = policy.memory()["trust"]
-    assert record.metrics["labels"]["learned"] > 0
-    assert {len(row) for row in trust} == {5}  # a task, and its trust in each of four
-    assert any(min(row[1:]) < 1.0 for row in trust)
-
-
-def test_what_peers_say_is_learned_where_they_are_sure():
-    def run(teach):
-        learner = made("romco-auto")
-        policy = labels.policy("peers", 0.1, seed=1, teach=teach)
-        list(romco.prequential(learner, ROUNDS, {}, labels=policy))
-        return learner.field("tasks", "precision").sum()
-
-    assert run(teach=True) > run(teach=False) > 0.0
-
-
 @pytest.mark.parametrize("name", labels.POLICIES)
 def test_every_policy_in_the_loop(name):
     _, record = last(labels=labels.policy(name, 0.2, advance=0, seed=1))

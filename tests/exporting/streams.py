@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import romco
+from romco.kernels.auto.discriminant import COLUMN_FIELDS
 from romco.learners.frozen import KNOTS, FrozenFunctions
 from tests.reference.frozen import frozen_margin
 
@@ -39,8 +40,10 @@ def tasks_of(rng, n, users):
     return [f"user {k}" for k in rng.integers(users, size=n)]
 
 
-def learned(learner="romco-auto", n=600, users=20, seed=0, target="two classes", **options):
-    """A model of two classes or numbers, two tasks of which are forgotten."""
+def learned(
+    learner="romco-auto", n=600, users=20, seed=0, target="two classes", classes=2, **options
+):
+    """A model of two classes, of many or of numbers, two tasks of which are forgotten."""
     rng = np.random.default_rng(seed)
     rows, tasks = rows_of(rng, n), tasks_of(rng, n, users)
     model = romco.Model(learner, target=target, **options)
@@ -52,6 +55,8 @@ def learned(learner="romco-auto", n=600, users=20, seed=0, target="two classes",
     labels = np.where(score > 0.0, "yes", "no")
     if target == "number":  # in another unit, and with a curve
         labels = 250.0 + 40.0 * np.abs(score)
+    if target == "classes":
+        labels = np.clip(np.round(classes * (0.5 + 0.2 * score)), 0, classes - 1).astype(int)
     model.learn(rows, labels.tolist(), tasks)
     for task in () if model.engine.learner.keeps_events else FORGOTTEN:
         model.forget(task)
@@ -73,8 +78,18 @@ def assert_close(margins, expected, tolerance):
     margins, expected = np.asarray(margins), np.asarray(expected)
     assert margins.shape == expected.shape
     error = np.abs(margins - expected) / np.maximum(1.0, np.abs(expected))
-    worst = int(np.argmax(error))
+    worst = np.unravel_index(np.argmax(error), error.shape)
     assert error[worst] <= tolerance, (worst, margins[worst], expected[worst])
+
+
+def has_values_and_scores(model):
+    """Return whether some numbers of a model of many classes are normal scores, and some not."""
+    columns = model.engine.learner.arrays()["softmax_columns"].T
+    order, is_score, is_number = (
+        columns[COLUMN_FIELDS.index(name)] for name in ("order", "is_score", "is_number")
+    )
+    lines = is_score[(order == 0.0) & (is_number == 1.0)]
+    return set(lines) == {0.0, 1.0}
 
 
 def with_functions(model, monkeypatch):
@@ -100,7 +115,7 @@ def with_functions(model, monkeypatch):
     weights = rng.normal(size=(g, len(lanes))) * [lane.part == "weight" for lane in lanes]
     functions = FrozenFunctions(
         features=np.array([column[name] for name in (*numbers, "member", "town=Rome")]),
-        has_knots=np.array([1, 1, 1, 1, 0, 0]),
+        kinds=np.array([1, 1, 1, 1, 0, 0]),
         knots=knots,
         factors=factors,
         scales=rng.uniform(0.2, 1.0, g),

@@ -37,4 +37,4 @@ def test_it_exports_estimators(tmp_path, monkeypatch):
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys):
     romco.save(romco.Model(target="classes"), tmp_path / "m.romco")
     assert run(monkeypatch, tmp_path / "m.romco", "--to", "c", "--out", tmp_path / "out") == 2
-    assert "error: a model for classes cannot be exported yet" in capsys.readouterr().err
+    assert "error: the model does not know two classes yet" in capsys.readouterr().err

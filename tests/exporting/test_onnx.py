@@ -9,6 +9,7 @@ import romco
 from tests.exporting.streams import (
     assert_close,
     events,
+    has_values_and_scores,
     learned,
     margins_by_reference,
     with_functions,
@@ -50,6 +51,35 @@ def test_margins_are_the_same(tmp_path):
     assert_close(margin, model.margins(rows, tasks), 1e-12)
     assert_close(probability, model.predict_proba(rows, tasks)[:, 1], 1e-12)
     assert label.tolist() == model.predict(rows, tasks).tolist()
+
+
+@pytest.mark.parametrize("classes", [5, 15])
+def test_classes_are_the_same(classes, tmp_path):
+    model = learned(target="classes", classes=classes)
+    assert has_values_and_scores(model)
+    rows, tasks = events(10_000)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    probabilities, label = session.run(["probabilities", "label"], feeds(session, rows, tasks))
+    assert_close(probabilities, model.predict_proba(rows, tasks), 1e-12)
+    assert label.tolist() == model.predict(rows, tasks).astype(str).tolist()
+
+
+@pytest.mark.parametrize("classes", [2, 4, 12])
+def test_classes_of_arrays(classes, tmp_path):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(1500, 6))
+    x[:, 4:] = np.expm1(1.5 * x[:, 4:])  # far from normal
+    x[:, 2:5][rng.random((1500, 3)) < 0.2] = 0.0
+    labels = np.clip(np.round(0.5 * classes + np.log1p(x[:, 4]) ** 2), 0, classes - 1).astype(int)
+    labels[:classes] = range(classes)
+    estimator = romco.ROMCOClassifier().fit(x, labels, task=rng.integers(8, size=1500))
+    romco.export(estimator, "onnx", tmp_path)
+    new = np.arange(1500) % 10
+    feed = {"task": new.astype(str).astype(object), "x": x}
+    outputs = session_of(tmp_path).run(None, feed)
+    found = np.column_stack(outputs[-2:-1])
+    assert_close(found, estimator.predict_proba(x, task=new)[:, -found.shape[1] :], 1e-12)
 
 
 def test_numbers_are_the_same(tmp_path):

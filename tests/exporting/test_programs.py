@@ -13,6 +13,7 @@ from romco.learners import LEARNERS
 from tests.exporting.streams import (
     assert_close,
     events,
+    has_values_and_scores,
     learned,
     margins_by_reference,
     with_functions,
@@ -93,7 +94,7 @@ def predict_in_node(folder, rows, tasks, *verbs):
 
 
 def check(model, found, rows, tasks, tolerance=1e-12):
-    margins, probabilities = found.T
+    margins, probabilities = found[:, 0], found[:, -1]
     assert_close(margins, model.margins(rows, tasks), tolerance)
     assert_close(probabilities, model.predict_proba(rows, tasks)[:, 1], tolerance)
 
@@ -127,6 +128,73 @@ def test_numbers_in_javascript(number, tmp_path):
     romco.export(number, "js", tmp_path)
     found = predict_in_node(tmp_path, rows, tasks, "predict")
     assert_close(found[:, 0], number.predict(rows, tasks), 1e-12)
+
+
+@pytest.fixture(scope="module", params=[5, 15])
+def many(request):
+    """A model of some classes by pairs and at once, or of more at once."""
+    model = learned(target="classes", classes=request.param)
+    assert len(model.classes) == request.param
+    assert has_values_and_scores(model)
+    return model
+
+
+@needs_c
+def test_classes_in_c(many, program, tmp_path):
+    rows, tasks = events(10_000)
+    romco.export(many, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [many.schema.encode(row) for row in rows], tasks)
+    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
+
+
+@needs_node
+def test_classes_in_javascript(many, tmp_path):
+    rows, tasks = events(10_000)
+    romco.export(many, "js", tmp_path)
+    found = predict_in_node(tmp_path, rows, tasks, "probabilities")[:, 0]
+    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
+    labels = predict_in_node(tmp_path, rows[:1000], tasks[:1000], "predict")[:, 0]
+    assert labels.tolist() == many.predict(rows, tasks).astype(str).tolist()[:1000]
+
+
+@needs_c
+@pytest.mark.parametrize("classes", [2, 3, 4, 12])
+@pytest.mark.parametrize("n", [25, 1500])
+def test_classes_of_arrays(n, classes, program, tmp_path):
+    """Zeros of arrays are values; few events, and rows on which columns are nearly always there."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2500, 6)) * [1.0, 10.0, 0.1, 1.0, 1.0, 1.0] + [
+        0.0,
+        0.0,
+        5.0,
+        0.0,
+        0.0,
+        0.0,
+    ]
+    x[:, 3] = x[:, 3] > 1.0
+    x[:, 4:] = np.expm1(1.5 * x[:, 4:])  # far from normal
+    x[:, 2:5][rng.random((2500, 3)) < 0.2] = 0.0
+    score = 0.5 * classes + x[:, 0] + np.log1p(x[:, 4]) ** 2 + rng.normal(size=2500)
+    labels = np.clip(np.round(score), 0, classes - 1).astype(int)
+    labels[:classes] = range(classes)
+    task = rng.integers(8, size=2500)
+    target = "two classes" if classes == 2 else "classes"
+    model = romco.Model(target=target, features=romco.Columns(6))
+    model.learn(x[:n], labels[:n], task[:n])
+    romco.export(model, "c", tmp_path)
+    new = (np.arange(1000) % 10).tolist()
+    rows = [{str(k): value for k, value in enumerate(row)} for row in x[1500:].tolist()]
+    found = predict_in_c(program, tmp_path, rows, map(str, new))
+    assert_close(found[:, -classes:], model.predict_proba(x[1500:], new), 1e-12)
+
+
+@needs_c
+def test_classes_of_which_two_are_known(program, tmp_path):
+    model = learned(target="classes", classes=2)
+    rows, tasks = events(300)
+    romco.export(model, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [model.schema.encode(row) for row in rows], tasks)
+    assert_close(found[:, 1:], model.predict_proba(rows, tasks), 1e-12)
 
 
 @needs_c
@@ -183,6 +251,15 @@ def test_functions_of_features(program, tmp_path, monkeypatch):
     by_name = [model.schema.encode(row) for row in rows]
     assert_close(predict_in_c(program, tmp_path, by_name, tasks)[:, 0], expected, 1e-12)
     assert_close(predict_in_node(tmp_path, rows, tasks)[:, 0], expected, 1e-12)
+
+
+@needs_c
+def test_classes_stay_within_memory(many, tmp_path):
+    program = compiled(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    rows, tasks = events(50)
+    romco.export(many, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [many.schema.encode(row) for row in rows], tasks)
+    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
 
 
 @needs_c

@@ -82,6 +82,25 @@ def test_a_cleared_task_holds_zeros_and_the_others_what_they_held(dense):
     np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_rows_that_are_put_replace_what_a_task_held(dense):
+    _, values = filled(700)
+    table = Pairs(50, 200, 2, dense)
+    table.load({"personal": values})
+    features, numbers = (
+        np.arange(0, 200, 3, dtype=np.int32),
+        np.random.default_rng(1).normal(size=(67, 2)),
+    )
+    table.put(7, features, numbers)
+    values[7, features] = numbers
+    np.testing.assert_array_equal(table.lane(0), values[:, :, 0])
+    np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
+    for task, feature, width in ((50, 0, 2), (-1, 0, 2), (0, 200, 2), (0, -1, 2), (0, 0, 3)):
+        with pytest.raises(ValueError, match=r"out of range|expected 2 numbers"):
+            table.put(task, np.array([feature], dtype=np.int32), np.ones((1, width)))
+    np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
+
+
 def test_bad_tables_are_refused():
     table, _ = filled(700)
     good = table.arrays()

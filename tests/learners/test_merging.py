@@ -32,6 +32,8 @@ from romco.learners.merging import (
     run_at_once,
     shared_values,
 )
+from romco.learners.sharing import PerPair
+from romco.learners.softmax import AutoSoftmax
 from tests.reference import merging as plain
 
 SHARDED = {
@@ -240,7 +242,8 @@ def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():
     np.testing.assert_array_equal(apart, plain.merge_steps(np.zeros(2), [[1.0, 0.0], [0.0, 2.0]]))
 
 
-def test_full_gaussians_are_merged_as_the_formula_says():
+@pytest.mark.parametrize("ceiling", [3.0, np.array([3.0, 0.1, 1.0, 3.0])])
+def test_full_gaussians_are_merged_as_the_formula_says(ceiling):
     rng = np.random.default_rng(6)
 
     def covariance(scale):
@@ -250,8 +253,8 @@ def test_full_gaussians_are_merged_as_the_formula_says():
     mean, start = rng.normal(size=4), covariance(2.0)
     parts = [(mean + rng.normal(size=4) / 9, 0.3 * covariance(1.0)) for _ in range(3)]
     renewal = np.full(4, 3e-3)
-    got = merge_gaussians(mean, start, parts, [5, 70, 9], renewal, 3.0)
-    expected = plain.merge_full(mean, start, parts, [5, 70, 9], renewal, 3.0)
+    got = merge_gaussians(mean, start, parts, [5, 70, 9], renewal, ceiling)
+    expected = plain.merge_full(mean, start, parts, [5, 70, 9], renewal, ceiling)
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
@@ -310,6 +313,64 @@ def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
     np.testing.assert_array_equal(touched.earlier(), [1, 3, 7])
     touched.load(rows, seen)
     np.testing.assert_array_equal(touched.rows()[1], seen)
+
+
+@pytest.mark.parametrize("classes", [2, 4, 12])
+def test_parts_of_many_classes_are_all_merged(classes):
+    """Every array is declared once, and shards then agree on all that tasks share."""
+    rng = np.random.default_rng(3)
+
+    def make(tasks):
+        return romco.learner("classes", 5, tasks, n_classes=classes)
+
+    common, shards = make(1), [make(3), make(3)]
+    for shard in shards:
+        shard.become_shard()
+    for _ in range(4):
+        changes = []
+        for shard in shards:
+            x, y = rng.normal(size=(20, 5)), rng.integers(classes, size=20).astype(float)
+            rounds = romco.Rounds(rng.integers(3, size=20), x, y, np.arange(21))
+            shard.replay(rounds)
+            touched = FeatureCounts(5)
+            touched.add(events_of(x))
+            changes.append(collect_change(shard, touched, 20))
+        merged = merge(common, changes)
+        common.settle_after_merge(merged.rows)
+        for shard in shards:
+            apply_merged(shard, merged)
+            shard.settle_after_merge(merged.rows)
+    named = [name for name in common.arrays() if name in common.task_axes]
+    own = set(named)
+    for line in common.sharing():
+        named += line.arrays
+        if isinstance(line, PerPair):
+            own |= set(line.arrays)
+    assert len(named) == len(set(named))
+    assert set(common.arrays()) <= set(named)
+    for name in common.arrays().keys() - own:
+        expected = common.arrays()[name]
+        for shard in shards:
+            found = shard.arrays()[name]
+            if name.endswith("clock"):  # when a subspace is due is nobody else's
+                found, expected = found[:2], expected[:2]
+            if name.endswith("progress"):
+                found, expected = found[:5], expected[:5]
+            np.testing.assert_array_equal(found, expected, err_msg=name)
+    if classes > 2:
+        assert common.arrays()["softmax_seen"].sum() == 160.0
+        assert common.arrays()["softmax_columns"][:, 0].any()
+
+
+@pytest.mark.parametrize("n_features", [9, 100_000])
+def test_weights_of_classes_are_read_as_they_were_put(n_features):
+    """Also where only pairs that occurred are kept."""
+    learner = AutoSoftmax(n_features, 1, n_classes=15)
+    rows = np.array([2, 5, 8], dtype=np.int32)
+    block = np.random.default_rng(0).normal(size=(4, 90))
+    learner.put_weights(rows, block)
+    np.testing.assert_array_equal(learner.read_weights(rows), block)
+    assert not learner.read_weights(np.array([3], dtype=np.int32))[1:].any()
 
 
 def test_which_learners_can_be_sharded():

@@ -228,6 +228,56 @@ def test_first_values_of_a_column_that_are_nearly_equal_do_no_harm():
     assert np.abs(predicted - y)[1:].max() < 6.0 * y.std()
 
 
+def covered(learner, task, x, y):
+    """Which answers lie in their frozen 90 % intervals, and the intervals."""
+    low, high = learner.intervals(romco.Round(task, x, np.empty(0)), 0.9, frozen=True).T
+    return (low <= y) & (y <= high), low, high
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["unequal", "rising", "two-sided"])
+def test_frozen_intervals_hold_for_each_task_and_size(kind, seed):
+    """Noise differs between tasks by a factor of ten, or with the size of the prediction."""
+    n, m = 20_000, 10
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(0, m, n), rng.normal(size=(n, 3))
+    mean = x @ [1.0, -0.5, 0.3] + rng.normal(size=m)[task]
+    noise = {
+        "unequal": np.exp(np.linspace(-1.2, 1.2, m))[task],
+        "rising": np.exp(0.3 * mean),
+        "two-sided": np.exp(0.3 * np.abs(mean)),
+    }
+    y = 10.0 + mean + noise[kind] * rng.normal(size=n)
+    learner = romco.learner("romco-auto-number", 3, m)
+    old, new = slice(n // 2), slice(n // 2, None)
+    learner.replay(romco.Rounds(task[old], x[old], y[old], np.arange(n // 2 + 1)))
+    inside, low, high = covered(learner, task[new], x[new], y[new])
+    tenth = np.argsort(np.argsort((low + high) / 2.0)) * 10 // len(inside)
+    for group in (task[new], tenth):
+        share = np.bincount(group, inside) / np.bincount(group)
+        assert share.min() > 0.85
+        assert share.max() < 0.95
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_are_wider_where_the_task_or_a_column_is_new(seed):
+    n, m = 8000, 200
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(0, m, n), rng.normal(size=(n, 3))
+    x[:, 2] = 0.0
+    y = x[:, 0] - x[:, 1] + 3.0 * rng.normal(size=m)[task] + rng.normal(size=n)
+    old = task < m // 2
+    learner = romco.learner("romco-auto-number", 3, m)
+    learner.replay(romco.Rounds(task[old], x[old], y[old], np.arange(old.sum() + 1)))
+    inside, low, high = covered(learner, task[~old], x[~old], y[~old])
+    assert inside.mean() > 0.85
+    _, known_low, known_high = covered(learner, task[old], x[old], y[old])
+    width = np.mean(known_high - known_low)
+    assert np.mean(high - low) > 2.0 * width
+    _, low, high = covered(learner, task[old], x[old] + [0.0, 0.0, 2.0], y[old])
+    assert np.mean(high - low) > 2.0 * width
+
+
 @pytest.mark.parametrize("wild", [False, True])
 def test_intervals_hold_what_they_promise(wild):
     stream = rounds(n=2500, seed=3, wild=wild)

@@ -156,7 +156,7 @@ class Auto:
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
         self.live, self.frozen = self.stacking(), self.stacking()
         self.live.S[0, 0] = 1e-9
-        self.deviations = [Belief([0.1, 0.1]) for _ in range(m)]
+        self.deviations = [Belief([0.01, 0.01]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
@@ -513,7 +513,8 @@ class AutoNumber(Auto):
         self.last = np.zeros((m, 2))  # residual, answer
         self.sums = np.zeros((d, 4))  # evidence of each feature's slopes
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
-        self.task_noise, self.noise_slope = np.zeros((m, 2)), 0.0  # squares, events
+        self.task_noise = np.zeros((m, 2))  # logarithm, events
+        self.rise = {"below": 0.0, "above": 0.0}
         below = np.array([erf(edge / np.sqrt(2)) for edge in EDGES])
         below[0], below[-1] = 0.0, 1.0
         self.errors = {name: 10 * np.diff(below) for name in ("live", "frozen")}
@@ -609,17 +610,19 @@ class AutoNumber(Auto):
         x = self.measure(x)
         name, settled = ("frozen", self.settled_frozen) if frozen else ("live", self.settled)
         mean, variance, *_ = settled(i, x)
-        return self.expected_error(name, i, mean, variance)
+        return self.expected_error(name, i, mean, variance + self.mixed_variance(i, x))
+
+    def mixed_variance(self, i, x):
+        return self.learners(i, x)[1][1]
 
     def expected_error(self, name, i, mean, variance):
-        noise = self.noise[name] * self.task_share(i)
-        noise *= np.exp(self.noise_slope * self.standing(mean))
+        noise = self.noise[name] * self.noise_factor(i, self.standing(mean))
         return np.sqrt(self.variance() * (variance + noise))
 
-    def task_share(self, i):
-        """The task's noise by that of all."""
-        squares, events = self.task_noise[i]
-        return (10 + squares) / (10 + events)
+    def noise_factor(self, i, standing):
+        """Noise of a task's prediction by that of all."""
+        rise = self.rise["above" if standing > 0 else "below"] * abs(standing)
+        return np.exp(np.clip(self.task_noise[i, 0] + rise, -50, 50))
 
     def standing(self, mean):
         """A prediction in standard deviations of the answers from their mean, within 3."""
@@ -633,9 +636,12 @@ class AutoNumber(Auto):
         return np.interp(level * reached[-1], reached, EDGES)
 
     def remember(self, name, error, h):
-        self.errors[name] *= 0.993
-        at = np.searchsorted(EDGES, error, side="right") - 1
-        self.errors[name][np.clip(at, 0, 127)] += h
+        """Add an error to a histogram; return the share of its errors that are larger."""
+        errors = self.errors[name]
+        errors *= {"live": 0.993, "frozen": 0.999}[name]
+        at = np.clip(np.searchsorted(EDGES, error, side="right") - 1, 0, 127)
+        errors[at] += h
+        return (errors[at + 1 :].sum() + errors[at] / 2) / errors.sum()
 
     # Learning
 
@@ -672,6 +678,7 @@ class AutoNumber(Auto):
 
     def learn(self, i, x, y, h, then=None):
         mean, variance, z = self.settled(i, x)
+        unknown = variance + self.mixed_variance(i, x)
         if self.answers > 50:
             self.learn_frozen(i, x, y, h)
         shift = self.learn_moment(x, y, h, (mean, variance), then)
@@ -679,7 +686,7 @@ class AutoNumber(Auto):
         self.learn_weights(i, x, y, h)
         V, error = self.variance(), y - mean
         step, self.noise["live"] = self.student("live", error - shift, variance, h)
-        expected = self.expected_error("live", i, mean, variance)
+        expected = self.expected_error("live", i, mean, unknown)
         self.remember("live", abs(error - shift) / expected, h)
         self.last[i] = error, y
         self.live.step(z, *step / V, range(11))
@@ -708,15 +715,24 @@ class AutoNumber(Auto):
         V, (mixed, z) = self.variance(), self.copied_inputs(i, x)
         mean, variance = self.frozen.look(z)
         mean, variance = mixed + mean, variance / V
-        error, standing = y - mean, self.standing(mean)
-        relative = abs(error) / self.expected_error("frozen", i, mean, variance)
-        self.remember("frozen", relative, h)
-        square = min(16.0, relative**2)
-        self.task_noise[i] += h * self.task_share(i) * square, h
-        slope = self.noise_slope + h * 0.1 / np.sqrt(1 + self.answers) * (square - 1) * standing
-        self.noise_slope = np.clip(slope, -1, 1)
+        error = y - mean
+        self.learn_noise(i, x, error, mean, variance, h)
         step, self.noise["frozen"] = self.student("frozen", error, variance, h)
         self.frozen.step(z, *step / V, range(11))
+
+    def learn_noise(self, i, x, error, mean, variance, h):
+        standing, prior = self.standing(mean), self.level_variance
+        noise = self.noise["frozen"] * self.noise_factor(i, standing)
+        known = self.copies.get(("task", i), np.zeros(3))[2]
+        level = 1 / (1 / prior + known / (1 - known))
+        level_now = self.levels[i].look(prior)[1]
+        variance += self.mixed_variance(i, x) + max(0.0, level - level_now) + noise
+        relative = abs(error) / np.sqrt(self.variance() * variance)
+        step = h * (-np.log(self.remember("frozen", relative, h)) - 1) * noise / variance
+        self.task_noise[i, 1] += h
+        self.task_noise[i, 0] += step / (10 + self.task_noise[i, 1] / 2)
+        step /= 10 + 0.05 * self.answers
+        self.rise["above" if standing > 0 else "below"] += step * abs(standing)
 
     def learn_moment(self, x, y, h, settled, then):
         moment, moment_variance, x = self.moment_of(x)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from romco.learners.frozen import UNIT_FIELDS
+from romco.learners.frozen import INDICATOR, MISSING_IF_ZERO, UNIT_FIELDS
 
 
 def moderate(mean, variance):
@@ -32,9 +32,9 @@ def unit(units, j, x):
 def wave(functions, k, order, x):
     """Wave of one feature's value."""
     knots = functions.knots[k]
-    if np.isnan(x) or (x == 0 and not functions.has_knots[k]):
+    if np.isnan(x) or (x == 0 and functions.kinds[k] in (INDICATOR, MISSING_IF_ZERO)):
         return 0.0
-    if not functions.has_knots[k]:
+    if not functions.kinds[k]:
         return float(order == 1)
     below, equal = int((knots < x).sum()), int((knots == x).sum())
     if equal:

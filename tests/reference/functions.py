@@ -2,7 +2,7 @@
 
 import numpy as np
 
-KNOTS, WAVES, MOST, CROSSED, ORDERS = 32, 4, 64, 48, 2
+KNOTS, FIRST_KNOTS, WAVES, MOST, CROSSED, ORDERS = 64, 32, 4, 64, 48, 2
 
 
 class Sketch:
@@ -23,11 +23,16 @@ class Sketch:
         self.kept.append(value)
         self.wait = self.pace
         if len(self.kept) == KNOTS:
-            pooled = np.sort([*self.kept, *(() if self.knots is None else self.knots)])
             every = np.arange(KNOTS)
-            self.knots = pooled if self.knots is None else pooled[2 * every + every % 2]
+            if self.count == KNOTS:
+                self.knots = np.sort(self.kept)
+            else:
+                pooled = np.sort([*self.kept, *self.knots])
+                self.knots = pooled[2 * every + every % 2]
             self.kept = []
             self.pace = self.wait = max(1.0, self.count / KNOTS)
+        elif self.knots is None and len(self.kept) == FIRST_KNOTS:
+            self.knots = np.sort(np.repeat(self.kept, KNOTS // FIRST_KNOTS))
 
     def rank(self, value):
         below, upto = np.sum(self.knots < value), np.sum(self.knots <= value)

@@ -41,17 +41,19 @@ def merge_steps(start, parts):
 def merge_full(mean, covariance, parts, events, renewal, ceiling):
     """Parts are (mean, covariance); in terms of precision and precision x mean."""
 
+    ceilings = np.broadcast_to(ceiling, mean.shape)
+
     def aged(n):
         grown = covariance.copy()
         for c in range(len(mean)):
-            grown[c, c] = max(grown[c, c], min(ceiling, grown[c, c] + n * renewal[c]))
+            grown[c, c] = max(grown[c, c], min(ceilings[c], grown[c, c] + n * renewal[c]))
         return np.linalg.inv(grown)
 
     total = aged(sum(events)) + sum(
         np.linalg.inv(own) - aged(n) for (_, own), n in zip(parts, events, strict=True)
     )
     values, vectors = np.linalg.eigh((total + total.T) / 2)
-    least = 1.0 / max(ceiling, np.linalg.eigvalsh(covariance).max())
+    least = 1.0 / max(ceilings.max(), np.linalg.eigvalsh(covariance).max())
     total = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
     step = sum(np.linalg.inv(own) @ (m - mean) for m, own in parts)
     return mean + np.linalg.solve(total, step), np.linalg.inv(total)

@@ -150,7 +150,7 @@ class Discriminant:
 
     def become_score(self, c, scales, counts):
         j = self.columns[c][0]
-        sketch, q = self.sketches[j], QUANTILES[1::2]
+        sketch, q = self.sketches[j], (QUANTILES[1:] + QUANTILES[:-1]) / 2
         if j in self.scores or not sketch.is_number():
             return
         knots = np.array(sketch.knots)

@@ -85,7 +85,7 @@ def held(service: Service):
         begun.set()
         ended.wait(60.0)
 
-    service.look(wait)
+    service.call_in_writer(wait)
     assert begun.wait(60.0)
     try:
         yield
@@ -95,7 +95,7 @@ def held(service: Service):
 
 def copied(service: Service, to: Path) -> Path:
     """Copy the folder as a crash would leave it now, while nothing is written to it."""
-    service.look(lambda _: shutil.copytree(service.store.folder, to)).result()
+    service.call_in_writer(lambda _: shutil.copytree(service.store.folder, to)).result()
     return to
 
 

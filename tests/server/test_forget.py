@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from itertools import count
 from random import Random
 
@@ -12,8 +14,9 @@ from romco import forgetting
 from romco.model import Model
 from romco.server import ServiceError
 from romco.server.protocol import LearnRequest as Lesson
-from romco.server.protocol import PredictRequest, RequestError, Settings
+from romco.server.protocol import PredictRequest, RequestError, Settings, StoppedError
 from romco.server.state import encode_scores
+from romco.server.store import DATABASE
 from tests.server.conftest import held, opened
 from tests.server.streams import model, unsettled
 
@@ -84,7 +87,7 @@ def content(service):
         tables = [execute(f"SELECT * FROM {name}").fetchall() for name in ("change", "learned")]
         return sequence, state, arrays, scores, pending, *tables
 
-    return service.look(read).result(60.0)
+    return service.call_in_writer(read).result(60.0)
 
 
 def assert_same(a, b):
@@ -137,7 +140,7 @@ def test_several_people_in_one_replay_from_a_checkpoint_along_the_log(tmp_path):
         assert not one.names("guest3")
         one_by_one(reference, some, without=late)
         assert_same(service, reference)
-        places = service.look(checkpoints(service)).result()
+        places = service.call_in_writer(checkpoints(service)).result()
         assert 0 in places
         assert len(places) > 3, "those before the first event of the people stay"
 
@@ -175,7 +178,7 @@ def test_a_prediction_of_a_model_that_was_replaced_is_made_again(tmp_path):
         assert service.forget("guest2", exact=True).result(60.0).removed["events"]
         service.keep(pending, old).result(60.0)
         _, expected = service.served.respond([asked])
-        found = service.look(lambda _: service.store.pending(["late"])).result()
+        found = service.call_in_writer(lambda _: service.store.pending(["late"])).result()
         assert found["late"] == expected[0] != pending[0]
 
 
@@ -203,8 +206,8 @@ def test_what_cannot_be_forgotten_exactly(tmp_path):
     with opened(tmp_path / "a", settings=Settings(keep_log=False)) as service:
         service.learn([Lesson(y="yes", task="new", x={"f1": 1.0})]).result(60.0)
         service.checkpoint().result(60.0)
-        assert len(service.look(checkpoints(service)).result()) == 1
-        assert service.look(lambda _: service.store.changes_after(0)).result() == []
+        assert len(service.call_in_writer(checkpoints(service)).result()) == 1
+        assert service.call_in_writer(lambda _: service.store.changes_after(0)).result() == []
 
 
 def test_a_label_policy_cannot_be_replayed(tmp_path):
@@ -224,6 +227,36 @@ def test_a_person_of_whom_only_predictions_wait_can_be_forgotten(tmp_path):
             assert service.store.pending_events == 0
             for path in folder.rglob("*"):
                 assert path.is_dir() or b"zoe" not in path.read_bytes(), path
+
+
+def test_forgetting_waits_for_those_who_read_the_database(tmp_path):
+    """A reader keeps the write-ahead log, which holds the name; learning and checkpoints go on."""
+    with opened(tmp_path, model) as service:
+        for task in ("ann", "guest3"):
+            service.learn([Lesson(y="yes", task=task, x={"f1": 1.0})]).result(60.0)
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM change").fetchone() == (2,)
+            forgotten = service.forget("guest3")
+            service.learn([Lesson(y="no", task="ann", x={"f1": 2.0})]).result(60.0)
+            service.checkpoint().result(60.0)
+            assert b"guest3" in (tmp_path / f"{DATABASE}-wal").read_bytes()
+            assert not forgotten.done()
+            reader.execute("ROLLBACK")
+        forgotten.result(60.0)
+        for path in tmp_path.rglob("*"):
+            assert path.is_dir() or b"guest3" not in path.read_bytes(), path
+
+
+def test_a_service_that_stops_says_what_is_still_read(tmp_path):
+    with opened(tmp_path, model) as service:
+        service.learn([Lesson(y="yes", task="guest3", x={"f1": 1.0})]).result(60.0)
+        reader = sqlite3.connect(tmp_path / DATABASE)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM change").fetchone()
+        forgotten = service.forget("guest3")
+    with closing(reader), pytest.raises(StoppedError, match="another process still reads"):
+        forgotten.result(0.0)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -312,7 +345,7 @@ def until_forgotten(service):
     from tests.server.test_sources import until
 
     query = "SELECT count(*) FROM forgetting"
-    until(lambda: not service.look(lambda _: service.store.value(query)).result(60.0))
+    until(lambda: not service.call_in_writer(lambda _: service.store.value(query)).result(60.0))
     assert not (service.store.folder / "next").exists()
 
 

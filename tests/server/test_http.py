@@ -306,14 +306,14 @@ def test_health_and_metrics(serving):
 def test_no_room_is_507_while_predictions_go_on(serving):
     with serving() as service:
         service.client.learn(STREAM[:10])
-        service.service.look(lambda served: fill(service.store)).result()
+        service.service.call_in_writer(lambda served: fill(service.store)).result()
         status, _, answer = send(service, "POST", "/v1/learn", json.dumps(STREAM[10:]))
         assert status == 507
         assert b"/" not in answer
         assert send(service, "GET", "/readyz")[0] == 503
         told = service.client.predict({"task": "t", "x": {"a": 1.0}})
         assert told["version"] == 10
-        service.service.look(lambda served: fill(service.store, pages=10**6)).result()
+        service.service.call_in_writer(lambda served: fill(service.store, pages=10**6)).result()
         service.client.wait()  # nobody asks: it finds out by itself
         assert service.client.learn(STREAM[10:])[0] == {"status": "applied", "sequence": 11}
         assert_same_bits(service.served.model, learned(lessons(40, seed=3)))
@@ -435,7 +435,7 @@ def bearer(secret):
 @pytest.mark.parametrize("scope", ["", "everybody", None])
 def test_a_route_without_a_known_scope_is_an_error_at_once(scope):
     with pytest.raises(ValueError, match="scope"):
-        Route("x", "GET", "/x", scope, "A route")
+        Route("x", "GET", "/x", scope)
 
 
 def test_the_client_names_the_bad_event_of_a_long_list(serving):

@@ -84,7 +84,7 @@ def test_an_answer_that_brings_its_event_uses_the_prediction_of_the_same_one_onl
         predict(service, [other])
         for lesson in (same, msgspec.structs.replace(other, x={"f1": 1.0})):
             service.learn([lesson]).result()
-        changes = service.look(lambda _: service.store.changes_after(0)).result()
+        changes = service.call_in_writer(lambda _: service.store.changes_after(0)).result()
         found = [event for change in changes for event in change.events]
         assert found[-2].prediction.context is not None
         assert found[-1].prediction is None

@@ -106,7 +106,7 @@ def test_the_error_is_that_of_the_prediction_made_then(tmp_path):
         keep(service, lesson)
         before = predicted(service, lesson).prediction
         service.learn([Lesson(lesson.y, f"o{k}", lesson.task, lesson.x) for k in range(9)])
-        service.look(lambda live: None).result()
+        service.call_in_writer(lambda live: None).result()
         score = service.served.scores.score
         counted = score.log_loss * score.events
         assert predicted(service, lesson).prediction != before
@@ -182,9 +182,9 @@ def test_what_a_checkpoint_holds_is_removed_from_the_log(tmp_path):
     with opened(tmp_path, model, Settings(group_events=1)) as service:
         for lesson in STREAM * 5:
             service.learn([msgspec.structs.replace(lesson, id=None)])
-        assert service.look(lambda _: rows(service, "change")).result() == 300
+        assert service.call_in_writer(lambda _: rows(service, "change")).result() == 300
         assert service.checkpoint().result() == 300
-        assert service.look(lambda _: rows(service, "change")).result() == 0
+        assert service.call_in_writer(lambda _: rows(service, "change")).result() == 0
         assert len(list(tmp_path.glob("model-*"))) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_folder_serves_one_at_a_time(tmp_path):
 def test_no_room_refuses_learning_and_loses_nothing(tmp_path):
     def limit(pages):
         execute = service.store._db.execute
-        service.look(lambda _: execute(f"PRAGMA max_page_count={pages}")).result()
+        service.call_in_writer(lambda _: execute(f"PRAGMA max_page_count={pages}")).result()
 
     with opened(tmp_path / "a", model) as service:
         service.learn(STREAM[:10]).result()
@@ -277,7 +277,7 @@ def test_a_fault_of_ours_stops_learning_and_leaves_nobody_waiting(tmp_path, monk
         for request in (lambda: service.learn(STREAM[10:]), service.checkpoint):
             with pytest.raises(StoppedError):
                 request().result(20.0)
-        assert service.look(lambda served: served.sequence).result(20.0) == 10
+        assert service.call_in_writer(lambda served: served.sequence).result(20.0) == 10
 
 
 def test_nothing_of_a_forgotten_task_is_left_when_it_is_answered(tmp_path):

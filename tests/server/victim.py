@@ -152,9 +152,9 @@ class Asking:
         return self.service.keep([predicted(self.service, named)])
 
     def _download(self) -> Future[Any]:
-        _, state, _ = self.service.look(ServedModel.copy).result(30.0)
+        _, state, _ = self.service.call_in_writer(ServedModel.copy).result(30.0)
         self.service.store.open_copy(state).close()
-        return self.service.look(lambda _: None)
+        return self.service.call_in_writer(lambda _: None)
 
 
 def choose(order: dict[str, Any]) -> None:

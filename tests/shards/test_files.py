@@ -331,7 +331,7 @@ def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
     )
     code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "classes")
     assert code
-    assert "--shards goes with two classes and numbers" in said
+    assert "--shards with more than two labels needs all of them" in said
     code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
     assert code
     assert "of one SOURCE" in said

@@ -86,6 +86,55 @@ def loss_of(make, number, n):
     return -np.log(np.maximum(chance[EARLY:], 1e-12)).mean()
 
 
+CLASS_COLUMNS = 8
+
+
+def class_groups(rng, x, task, k):
+    """Every task has the vectors of one of three groups."""
+    weights = 1.5 * rng.normal(size=(3, k, CLASS_COLUMNS))
+    return np.einsum("nd,nkd->nk", x, weights[task % 3])
+
+
+def class_means(rng, x, task, k):
+    """Every task has its own mean of each class."""
+    label = rng.integers(k, size=len(x))
+    own = rng.normal(size=(k, CLASS_COLUMNS)) + 0.7 * rng.normal(size=(TASKS, k, CLASS_COLUMNS))
+    x += 1.2 * own[task, label]
+    return np.where(np.arange(k) == label[:, None], np.inf, 0.0)
+
+
+def class_levels(rng, x, task, k):
+    """Tasks share the vectors; each has a level of each class of its own."""
+    level = 1.5 * rng.normal(size=(TASKS, k))
+    return x @ rng.normal(size=(CLASS_COLUMNS, k)) + level[task]
+
+
+def class_causes(rng, x, task, k):
+    """All columns have three causes."""
+    causes = rng.normal(size=(len(x), 3))
+    x[:] = causes @ rng.normal(size=(3, CLASS_COLUMNS)) + 0.3 * x
+    return 2.0 * causes @ rng.normal(size=(3, k)) + 0.5 * x @ rng.normal(size=(CLASS_COLUMNS, k))
+
+
+CLASS_WORLDS = (class_groups, class_means, class_levels, class_causes)
+
+
+@cache
+def class_loss(make, k, n):
+    """Return the log loss of one world of k classes in n shards."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(EVENTS, CLASS_COLUMNS))
+    task = rng.integers(TASKS, size=EVENTS)
+    scores = make(rng, x, task, k)
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    given = {"target": "classes", "classes": range(k)}
+    features = romco.Columns(CLASS_COLUMNS)
+    with Shards("romco-auto", n, features, engine="serial", **given) as shards:
+        found = shards.predict_and_learn(Rows(x, [f"user {t}" for t in task], y.tolist()))
+    chance = found.probabilities[np.arange(EVENTS), y]
+    return -np.log(np.maximum(chance[EARLY:], 1e-12)).mean()
+
+
 SLOW = pytest.mark.slow
 SHARDS = [(4, 1.05), pytest.param(2, 1.05, marks=SLOW), pytest.param(16, 1.08, marks=SLOW)]
 
@@ -95,6 +144,16 @@ SHARDS = [(4, 1.05), pytest.param(2, 1.05, marks=SLOW), pytest.param(16, 1.08, m
 @pytest.mark.parametrize("make", WORLDS, ids=lambda make: make.__name__)
 def test_shards_predict_about_as_well_as_one_process(make, number, n, most):
     assert loss_of(make, number, n) < most * loss_of(make, number, 1)
+
+
+CLASS_SHARDS = [(4, 1.02), pytest.param(2, 1.02, marks=SLOW), pytest.param(16, 1.05, marks=SLOW)]
+
+
+@pytest.mark.parametrize(("n", "most"), CLASS_SHARDS)
+@pytest.mark.parametrize("k", [4, 15])
+@pytest.mark.parametrize("make", CLASS_WORLDS, ids=lambda make: make.__name__)
+def test_shards_tell_classes_apart_about_as_well_as_one_process(make, k, n, most):
+    assert class_loss(make, k, n) < most * class_loss(make, k, 1)
 
 
 @pytest.mark.slow

@@ -82,12 +82,12 @@ def test_ray_equals_one_process(expected):
 def test_lost_workers_change_no_bit(monkeypatch, expected):
     kills = killing(
         monkeypatch,
-        [("learn", 5), ("update", 9), ("apply", 15), ("subspace_sums", 2), ("take_subspace", 2)],
+        [("learn", 5), ("update", 9), ("apply", 15), ("subspace_sums", 2), ("take_subspaces", 2)],
     )
     with Shards(**SETTINGS, engine="ray") as shards:
         np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
         assert_same(shards.state(), expected[1])
-    assert set(kills) == {"learn", "update", "apply", "subspace_sums", "take_subspace"}
+    assert set(kills) == {"learn", "update", "apply", "subspace_sums", "take_subspaces"}
 
 
 def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, tmp_path):

@@ -338,15 +338,6 @@ def test_weights_that_cannot_be_are_refused_before_anything_is_learned():
     assert (shards.events, shards.classes, shards.tasks) == (0, (), [])
 
 
-def test_many_classes_are_refused_with_the_reason():
-    for make in (
-        lambda: Shards("romco-auto", 2, target="classes"),
-        lambda: Shards.of(romco.Model("romco-auto", target="classes"), 2),
-    ):
-        with pytest.raises(ValueError, match="shards learn two classes and numbers, not 'classes'"):
-            make()
-
-
 def test_rows_are_taken_as_scipy_does():
     x = random_array((9, 6), density=0.3, rng=np.random.default_rng(0), format="csr")
     given = Sparse(x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.adapters.common import tasks_of
+from romco.learners.base import add_prefix, take_prefix
 from romco.model import Columns, Model, Names
 from romco.model.target import logistic
 from romco.parameters import choice, not_negative, positive, whole
@@ -168,7 +169,7 @@ class PersonalLayer:
         state = self.fitted_model().state()
         assert self.alone is not None  # it is made together with the other
         alone = self.alone.state()
-        arrays = {ALONE + name: array for name, array in alone.pop("arrays").items()}
+        arrays = add_prefix(ALONE, alone.pop("arrays"))
         sums = [self._shares.tolist(), self._errors.tolist(), self._rows]
         settings = {"target": self.target, "columns": self.columns, "sums": sums}
         whole_state = {"arrays": state["arrays"] | arrays, "alone": alone, "estimator": settings}
@@ -179,9 +180,8 @@ class PersonalLayer:
         """Return the layer that gave a state, without its base."""
         settings, arrays = state["estimator"], state["arrays"]
         own = {name: array for name, array in arrays.items() if not name.startswith(ALONE)}
-        others = {name[len(ALONE) :]: arrays[name] for name in arrays.keys() - own.keys()}
         model = Model.from_state(state | {"arrays": own})
-        alone = Model.from_state(state["alone"] | {"arrays": others})
+        alone = Model.from_state(state["alone"] | {"arrays": take_prefix(ALONE, arrays)})
         classes = model.classes or None
         made = cls(None, target=settings["target"], classes=classes, columns=settings["columns"])
         shares, errors, rows = settings["sums"]

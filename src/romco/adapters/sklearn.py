@@ -371,7 +371,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_table(X)
         if first:
             self.n_features_in_ = len(X.columns)
-            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+            self.feature_names_in_ = np.array(list(map(str, X.columns)), dtype=object)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return y
@@ -415,7 +415,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Return the share of right answers; of numbers the share of variance explained (R2)."""
         alone = sample_weight is not None and task is None and self.task_column is None
-        if alone and any(name != ONLY_TASK for name in self.fitted_model().tasks):
+        if alone and _has_tasks(self.fitted_model()):
             raise ValueError(
                 "the third argument of score is sample_weight, and no task was given; if these "
                 "are the tasks, write score(X, y, task=...)"
@@ -426,12 +426,17 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
         if task is not None:
             return tasks_of(task, n)
-        if known is not None and any(name != ONLY_TASK for name in known.tasks):
+        if known is not None and _has_tasks(known):
             raise ValueError(
                 "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
                 "not hand it on, as in scorers, keep it in a column of X and name that task_column"
             )
         return [ONLY_TASK] * n
+
+
+def _has_tasks(model: Model) -> bool:
+    """Return whether a model has learned tasks that have names."""
+    return any(name != ONLY_TASK for name in model.tasks)
 
 
 def _linear(learner: Learner) -> Learner:
@@ -647,7 +652,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return np.asarray(y)
 
     def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
-        if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
+        if type(y) is list and set(map(type, y)) <= PLAIN_LABELS:
             y = np.array(y)
         if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
             return None
@@ -725,7 +730,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return numbers
 
     def _plain_answers(self, y: Any, n: int) -> Floats | None:
-        if type(y) is list and {type(number) for number in y} <= {int, float}:
+        if type(y) is list and set(map(type, y)) <= {int, float}:
             y = np.array(y, dtype=np.float64)
         plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
         if plain and bool(np.isfinite(y).all()):

@@ -60,13 +60,19 @@ class ActionReasons:
 
     @property
     def score(self) -> float:
-        """Expected score, without curiosity."""
+        """Expected score: all parts but the one for what is not known."""
         return self.shared + self.own + self.personal
 
     @property
     def index(self) -> float:
         """Number by which actions are ranked."""
         return self.score + self.curiosity
+
+
+def _counted(n: int, one: str, many: str) -> str:
+    if n == 1:
+        return f"1 {one}"
+    return f"{n} {many}"
 
 
 class Chooser:
@@ -161,17 +167,12 @@ class Chooser:
             return [id for id, stored in choices.items() if stored.context is not None]
 
     def __repr__(self) -> str:
-        counts = {
-            "action": len(self.actions),
-            "person": len(self._levels),
-            "feature": self._kernel.context.width - 1,
-            "reward": self.rewards,
-        }
-        plural = {"person": "people"}
-        words = [
-            f"{n} {what}" if n == 1 else f"{n} {plural.get(what, what + 's')}"
-            for what, n in counts.items()
-        ]
+        words = (
+            _counted(len(self.actions), "action", "actions"),
+            _counted(len(self._levels), "person", "people"),
+            _counted(self._kernel.context.width - 1, "feature", "features"),
+            _counted(self.rewards, "reward", "rewards"),
+        )
         return f"<romco.Chooser: {self.kind}, {', '.join(words)}, {len(self.pending)} pending>"
 
     # Choosing and learning
@@ -422,7 +423,7 @@ class Chooser:
         return choice
 
     def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
-        """Return an offer to score without learning its names: new actions are -1."""
+        """Return an offer that is only scored: new actions have number -1, and stay unknown."""
         offer = self._kernel.read(x, actions, MAX_ACTIONS)
         count = len(self._kernel.own)
         offer.actions = [(n if n < count else -1, row) for n, row in offer.actions]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from math import sqrt
 
 import numpy as np
@@ -50,17 +51,21 @@ class ChooserExplanation:
         unit = "log-odds" if self.kind == "yes/no" else "reward"
         counts = f"{self.rewards:,} rewards, {self.n_tasks:,} people, {self.n_features:,} features"
         lines = [f"{counts}; {unit} of each action in the mean context:"]
-        for one in self.actions:
-            parts = [f"{name} {weight:+.2f}" for name, weight in one.features.items()]
-            text = f"  {one.action}: {one.score:.2f} ± {one.deviation:.2f}"
-            lines.append("; ".join([text, *parts]))
+        for action in self.actions:
+            text = f"  {action.action}: {action.score:.2f} ± {action.deviation:.2f}"
+            lines.append("; ".join([text, *starmap(_weight, action.features.items())]))
         if self.shared:
-            parts = [f"{name} {weight:+.2f}" for name, weight in self.shared.items()]
-            lines.append(f"shared by all actions: {'; '.join(parts)}")
+            parts = "; ".join(starmap(_weight, self.shared.items()))
+            lines.append(f"shared by all actions: {parts}")
         if self.levels:
             lines.append("people who differ most:")
-        lines += [f"  {one.task}: {one.action} {one.level:+.2f}" for one in self.levels]
+        for person in self.levels:
+            lines.append(f"  {person.task}: {person.action} {person.level:+.2f}")
         return "\n".join(lines)
+
+
+def _weight(name: str, weight: float) -> str:
+    return f"{name} {weight:+.2f}"
 
 
 def explain_chooser(
@@ -111,14 +116,19 @@ def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
 def _levels(
     kernel: ChooserKernel, levels: Mapping[Id, Mapping[int, int]], top: int
 ) -> list[PersonalLevel]:
-    places = [(task, n, slot) for task, own in levels.items() for n, slot in own.items()]
-    slots = np.array([slot for _, _, slot in places], dtype=np.int64)
-    means = kernel.level_means[slots]
-    deviations = kernel.deviation * np.sqrt(kernel.level_variances[slots])
+    places: list[tuple[Id, int]] = []
+    slots: list[int] = []
+    for task, slot_of_action in levels.items():
+        for number, slot in slot_of_action.items():
+            places.append((task, number))
+            slots.append(slot)
+    at = np.array(slots, dtype=np.int64)
+    means = kernel.level_means[at]
+    deviations = kernel.deviation * np.sqrt(kernel.level_variances[at])
     order = np.argsort(-np.abs(means), kind="stable")[:top].tolist()
     found = []
     for k in order:
-        task, number, _ = places[k]
+        task, number = places[k]
         one = PersonalLevel(task, kernel.names[number], float(means[k]), float(deviations[k]))
         found.append(one)
     return found

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -33,46 +33,36 @@ class StoredChoice(NamedTuple):
 
 def chooser_state(
     kernel: ChooserKernel,
-    levels: Mapping[Id, Mapping[int, int]],
+    levels: Mapping[Id, dict[int, int]],
     choices: Mapping[Id, StoredChoice],
 ) -> dict[str, Any]:
     """Return copies of all that was learned and of all choices that are kept."""
     arrays: Arrays = {}
     _put_posteriors(arrays, [*kernel.own, kernel.shared])
     arrays["pairs"] = np.array(kernel.pairs, dtype=np.int32)
-    slots = np.array([slot for own in levels.values() for slot in own.values()], dtype=np.int64)
-    arrays["level_slot"] = slots
-    arrays["level_free"] = np.array(kernel.free, dtype=np.int64)
+    arrays["level_free"] = _integers(kernel.free)
     arrays["level_mean"] = kernel.level_means.copy()
     arrays["level_variance"] = kernel.level_variances.copy()
-    of_action = [number for own in levels.values() for number in own]
-    arrays["level_action"] = np.array(of_action, dtype=np.int64)
-    arrays["level_count"] = np.array([len(own) for own in levels.values()], dtype=np.int64)
+    of_people = list(levels.values())
+    arrays["level_slot"] = _integers(chain.from_iterable(map(dict.values, of_people)))
+    arrays["level_action"] = _integers(chain.from_iterable(of_people))
+    arrays["level_count"] = _integers(map(len, of_people))
     for prefix, table in (("context", kernel.context), ("features", kernel.features)):
         for name in COLUMN_ARRAYS:
             arrays[f"{prefix}_{name}"] = getattr(table, name)[: table.width].copy()
-    stored = list(choices.values())
-    arrays["choice_count"] = np.array([len(one.offered) for one in stored], dtype=np.int64)
-    arrays["choice_place"] = np.array([one.place for one in stored], dtype=np.int64)
-    offered = [number for one in stored for number in one.offered]
-    arrays["choice_offered"] = np.array(offered, dtype=np.int64)
-    probabilities = [p for one in stored for p in one.probabilities]
-    arrays["choice_probability"] = np.array(probabilities, dtype=np.float64)
-    _put_rows(arrays, "choice_context", [one.context for one in stored])
-    _put_rows(arrays, "choice_features", [one.features for one in stored])
-    tasks = [None if one.task is None else to_json(one.task) for one in stored]
+    _put_choices(arrays, choices)
     return {
         "learner": "chooser",
         "n_tasks": len(levels),
         "n_features": kernel.context.width,
         "numbers": dict(zip(NUMBERS, attrgetter(*NUMBERS)(kernel), strict=True)),
         "rows": [kernel.context.rows, kernel.features.rows],
-        "tasks": [to_json(task) for task in levels],
+        "tasks": list(map(to_json, levels)),
         "features": [list(kernel.context.number), list(kernel.features.number)],
         "session": {
-            "actions": [to_json(name) for name in kernel.names],
-            "ids": [to_json(id) for id in choices],
-            "tasks": tasks,
+            "actions": list(map(to_json, kernel.names)),
+            "ids": list(map(to_json, choices)),
+            "tasks": [_task_to_json(choice.task) for choice in choices.values()],
         },
         "arrays": arrays,
     }
@@ -85,8 +75,9 @@ def restore_kernel(kernel: ChooserKernel, state: Mapping[str, Any]) -> dict[Id, 
         setattr(kernel, name, state["numbers"][name])
     if kernel.rewards < 0 or min(kernel.noise, kernel.levels) < 0.0:
         raise ValueError("counts and variances cannot be negative")
-    actions = {from_json(name): k for k, name in enumerate(state["session"]["actions"])}
-    if len(actions) < len(state["session"]["actions"]):
+    names = state["session"]["actions"]
+    actions = dict(zip(map(from_json, names), range(len(names)), strict=True))
+    if len(actions) < len(names):
         raise ValueError("an action is named twice")
     kernel.adopt(actions, {}, {})
     tables = ("context", kernel.context), ("features", kernel.features)
@@ -94,7 +85,7 @@ def restore_kernel(kernel: ChooserKernel, state: Mapping[str, Any]) -> dict[Id, 
         _restore_table(table, state["features"][k], float(state["rows"][k]), prefix, arrays)
     kernel.restore_pairs(arrays["pairs"].tolist())
     _restore_posteriors(kernel, arrays)
-    tasks = [from_json(name) for name in state["tasks"]]
+    tasks = list(map(from_json, state["tasks"]))
     counts = _checked(arrays["level_count"], len(tasks), 0, len(actions))
     total = int(counts.sum())
     of_action = _checked(arrays["level_action"], total, 0, len(actions) - 1).tolist()
@@ -119,19 +110,19 @@ def restore_choices(
 ) -> OrderedDict[Id, StoredChoice]:
     """Return the choices of a state, the oldest first."""
     arrays: Arrays = state["arrays"]
-    ids = [from_json(id) for id in state["session"]["ids"]]
+    ids = list(map(from_json, state["session"]["ids"]))
     n = len(ids)
     tasks = [None if name is None else from_json(name) for name in state["session"]["tasks"]]
     counts = _checked(arrays["choice_count"], n, 1, len(kernel.names))
     ends = np.cumsum(counts).tolist()
-    total = ends[-1] if n else 0
+    total = int(counts.sum())
     offered = _checked(arrays["choice_offered"], total, 0, len(kernel.names) - 1).tolist()
     probabilities = _checked(arrays["choice_probability"], total, 0.0, 1.0).tolist()
     places = _checked(arrays["choice_place"], n, 0, np.inf)
     if np.any(places >= counts):
         raise ValueError("a chosen action was not offered")
-    contexts = _rows(arrays, "choice_context", n, kernel.context.width)
-    features = _rows(arrays, "choice_features", n, kernel.features.width)
+    contexts = _restore_rows(arrays, "choice_context", n, kernel.context.width)
+    features = _restore_rows(arrays, "choice_features", n, kernel.features.width)
     choices: OrderedDict[Id, StoredChoice] = OrderedDict()
     for k, (id, task, place) in enumerate(zip(ids, tasks, places.tolist(), strict=True)):
         part = slice(ends[k] - int(counts[k]), ends[k])
@@ -143,16 +134,44 @@ def restore_choices(
     return choices
 
 
+def _task_to_json(task: Id | None) -> Any:
+    if task is None:
+        return None
+    return to_json(task)
+
+
+def _put_choices(arrays: Arrays, choices: Mapping[Id, StoredChoice]) -> None:
+    columns = list(zip(*choices.values(), strict=True)) or [()] * len(StoredChoice._fields)
+    offered, probabilities, places, _, contexts, features = columns
+    arrays["choice_count"] = _integers(map(len, offered))
+    arrays["choice_place"] = _integers(places)
+    arrays["choice_offered"] = _integers(chain.from_iterable(offered))
+    arrays["choice_probability"] = np.fromiter(chain.from_iterable(probabilities), np.float64)
+    _put_rows(arrays, "choice_context", contexts)
+    _put_rows(arrays, "choice_features", features)
+
+
 def _put_posteriors(arrays: Arrays, posteriors: Sequence[Posterior | None]) -> None:
-    learned = [one for one in posteriors if one is not None]
-    widths = [ABSENT if one is None else one.width for one in posteriors]
-    arrays["posterior_width"] = np.array(widths, dtype=np.int64)
-    arrays["posterior_mean"] = _joined([one.mean for one in learned], np.float64)
-    covariances = [one.covariance.ravel() for one in learned]
-    arrays["posterior_covariance"] = _joined(covariances, np.float64)
-    pairs = [0 if one is None else one.pairs for one in posteriors]
-    arrays["posterior_pairs"] = np.array(pairs, dtype=np.int64)
-    arrays["posterior_slopes"] = _joined([one.slopes.ravel() for one in learned], np.float64)
+    widths: list[int] = []
+    pairs: list[int] = []
+    means: list[Array] = []
+    covariances: list[Array] = []
+    slopes: list[Array] = []
+    for one in posteriors:
+        if one is None:
+            widths.append(ABSENT)
+            pairs.append(0)
+            continue
+        widths.append(one.width)
+        pairs.append(one.pairs)
+        means.append(one.mean)
+        covariances.append(one.covariance.ravel())
+        slopes.append(one.slopes.ravel())
+    arrays["posterior_width"] = _integers(widths)
+    arrays["posterior_mean"] = _joined(means)
+    arrays["posterior_covariance"] = _joined(covariances)
+    arrays["posterior_pairs"] = _integers(pairs)
+    arrays["posterior_slopes"] = _joined(slopes)
 
 
 def _restore_posteriors(kernel: ChooserKernel, arrays: Arrays) -> None:
@@ -204,12 +223,14 @@ def _restore_table(
 def _put_rows(arrays: Arrays, prefix: str, rows: Sequence[Row | None]) -> None:
     sizes = [ABSENT if row is None else len(row[0]) // 4 for row in rows]
     there = [row for row in rows if row is not None]
-    arrays[f"{prefix}_size"] = np.array(sizes, dtype=np.int64)
-    arrays[f"{prefix}_column"] = np.frombuffer(b"".join(row[0] for row in there), np.int32)
-    arrays[f"{prefix}_value"] = np.frombuffer(b"".join(row[1] for row in there), np.float64)
+    arrays[f"{prefix}_size"] = _integers(sizes)
+    columns = b"".join(column for column, _ in there)
+    arrays[f"{prefix}_column"] = np.frombuffer(columns, np.int32)
+    values = b"".join(value for _, value in there)
+    arrays[f"{prefix}_value"] = np.frombuffer(values, np.float64)
 
 
-def _rows(arrays: Arrays, prefix: str, n: int, width: int) -> list[Row | None]:
+def _restore_rows(arrays: Arrays, prefix: str, n: int, width: int) -> list[Row | None]:
     sizes = _checked(arrays[f"{prefix}_size"], n, ABSENT, np.inf)
     total = int(np.maximum(sizes, 0).sum())
     columns = _checked(arrays[f"{prefix}_column"], total, 1, width - 1).astype(np.int32)
@@ -226,8 +247,12 @@ def _rows(arrays: Arrays, prefix: str, n: int, width: int) -> list[Row | None]:
     return rows
 
 
-def _joined(arrays: Iterable[Array], dtype: Any) -> Array:
-    return np.concatenate([np.zeros(0, dtype), *arrays])
+def _joined(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([np.zeros(0), *arrays])
+
+
+def _integers(values: Iterable[int]) -> Array:
+    return np.fromiter(values, np.int64)
 
 
 def _checked(array: Array, n: int, least: float, most: float) -> Array:

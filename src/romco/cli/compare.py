@@ -108,10 +108,10 @@ def compare(
 
 def learners() -> None:
     """List all learners: name, title in the paper, parameters and their defaults."""
-    rows = [
-        (name, m.title, m.role, ", ".join(f"{k}={v}" for k, v in m.parameters.items()))
-        for name, m in LEARNERS.items()
-    ]
+    rows = []
+    for name, method in LEARNERS.items():
+        parameters = ", ".join(f"{key}={value}" for key, value in method.parameters.items())
+        rows.append((name, method.title, method.role, parameters))
     head = ("name", "title", "role", "parameters and defaults")
     screen.show(console, Table("Learners", head, mark_best(rows)))
 

@@ -39,6 +39,7 @@ from romco.labels.audit import Audit
 from romco.model import Hashed, Model
 from romco.model.body import personal_tasks
 from romco.model.features import Features
+from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import LabelBudget
@@ -124,7 +125,7 @@ def learn(
         known = None
         if model.exists():
             known = load_model(model)
-        _check_combination(known, options, threads, shards)
+        _check_target(known, options)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         if not arrival.at_once:
@@ -155,15 +156,17 @@ def _learn_one(
         if known is not None:
             schema = known.schema
         check_source(source, True, schema)
-        _check_combination(known, options, threads)
+        _check_target(known, options)
         source = source.resolve(schema)
+        widened = False
         if known is not None:
             options.check(path, known)
-            if options.target == "classes" and known.engine.target.kind == "two classes":
+            widened = options.target == "classes" and known.engine.target.kind == "two classes"
+            if widened:
                 known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
             learner: Learns = known
         else:
-            learner, options = new_model(source, options, threads)
+            learner, options = new_model(source, options)
         if threads is not None:
             from romco.shards import Shards
 
@@ -171,25 +174,24 @@ def _learn_one(
             if known is None:
                 target = learner.engine.target.kind
                 learner = options.new(Shards, source.schema, n, target=target, **engine)
+            elif widened:
+                learner = Shards.of(known, n, **engine)
             else:
                 learner = Shards.load(path, n, **engine)
         budget = None
         if labels is not None:
-            budget = _under_budget(labels, source, learner)
+            budget = _limit_labels(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
-def new_model(
-    source: Source, options: ModelOptions, threads: str | None = None
-) -> tuple[Model, ModelOptions]:
+def new_model(source: Source, options: ModelOptions) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None
     if not (two and options.target is None):
         target = resolve_target(options.target, source)
-    _check_combination(None, replace(options, target=target), threads)
     if target is None:
         classes = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=classes)
@@ -204,23 +206,13 @@ def _read_threads(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
-def _check_combination(
-    known: Model | None, options: ModelOptions, threads: str | None, shards: int | None = None
-) -> None:
-    target = options.target
-    if known is not None:
-        kind = known.engine.target.kind
-        if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
-            raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
-        target = kind
-    if (threads, shards) != (None, None) and target == "classes":
-        option = "--shards"
-        if shards is None:
-            option = "--threads"
-        raise ValueError(
-            f"{option} goes with two classes and numbers: how shards would agree on new classes is "
-            "not settled; leave it out to learn --target classes"
-        )
+def _check_target(known: Model | None, options: ModelOptions) -> None:
+    """Raise ValueError where a model cannot learn the target that was asked for."""
+    if known is None:
+        return
+    kind, target = known.engine.target.kind, options.target
+    if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
+        raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
 
 
 def _follow(
@@ -369,14 +361,13 @@ def _learn_in_shards(
     if known is not None:
         schema = known.schema
     source = replace(source, path=paths[0]).resolve(schema)
-    classes = None
-    if not _learns_number(known, options, source):
-        classes = _classes_in_shards(known, options, source, paths)
+    kind = _target_in_shards(known, options, source)
+    classes = _classes_in_shards(kind, known, options, source, paths)
     if known is None:
         features: Features = Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS))
     else:
         features = known.features
-    files = EventFiles(paths, source, classes, features.to_json())
+    files = EventFiles(paths, source, classes, features.to_json(), kind)
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
     steps = learn_files(files, model, stop, **how)
@@ -391,27 +382,39 @@ def _learn_in_shards(
     predicts = "predicts a number"
     if classes is not None:
         predicts = f"positive label: {classes[1]}"
+    if kind == "classes":
+        predicts = f"predicts one of {', '.join(map(str, classes or ()))}"
     note(f"model: {model}, {predicts}")
 
 
-def _learns_number(known: Model | None, options: ModelOptions, source: Source) -> bool:
+def _target_in_shards(known: Model | None, options: ModelOptions, source: Source) -> Kind:
     if known is not None:
-        return known.engine.target.kind == "number"
-    if options.classes or options.positive:
-        return False
-    target = resolve_target(options.target, source)
-    _check_combination(None, replace(options, target=target), None, shards=1)
-    return target == "number"
+        return known.engine.target.kind
+    if options.target is None and options.classes and len(options.classes) > 2:
+        return "classes"
+    if options.target != "classes" and (options.classes or options.positive):
+        return "two classes"
+    return resolve_target(options.target, source) or "two classes"
 
 
 def _classes_in_shards(
-    known: Model | None, options: ModelOptions, source: Source, paths: tuple[str, ...]
-) -> tuple[Any, Any]:
-    if known is not None and len(known.classes) == 2:
-        negative, positive = known.classes
-    else:
-        negative, positive = options.classes or _infer_classes(source, paths, options.positive)
-    return negative, positive
+    kind: Kind,
+    known: Model | None,
+    options: ModelOptions,
+    source: Source,
+    paths: tuple[str, ...],
+) -> tuple[Any, ...] | None:
+    """Return the labels that shards will read, which must know them all; None for numbers."""
+    if kind == "number":
+        return None
+    if known is not None and len(known.classes) >= 2:
+        return known.classes
+    if options.classes is None and kind == "classes":
+        raise ValueError(
+            "--shards with more than two labels needs all of them, as shards read files apart: say "
+            "--classes A,B,C; or use --threads, which takes labels as they come"
+        )
+    return options.classes or _infer_classes(source, paths, options.positive)
 
 
 def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -> str:
@@ -495,8 +498,8 @@ def _learn_answers(source: Source, path: Path, request_file: Path, id: str | Non
         note(f"error of all predictions by audit: {error}")
 
 
-def _under_budget(text: str, source: Source, model: Any) -> LabelBudget:
-    """Let a model learn a part of the labels; one that has a policy keeps it."""
+def _limit_labels(text: str, source: Source, model: Any) -> LabelBudget:
+    """Let a model learn no more labels than a budget; one that has a policy keeps it."""
     if not isinstance(model, Model) or model.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
     if model.labels is None:
@@ -511,5 +514,5 @@ def _policy(labels: float | int, source: Source) -> Budget:
     if source.path == "-":
         raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
     with replace(source, skip_bad=True).open() as reader:
-        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+        events = sum(map(len, reader.blocks(ROWS_AT_A_TIME)))
     return Budget.of(min(labels, events), events, seed=0)

@@ -289,27 +289,25 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     A default of such a parameter becomes the default of its first option.
     """
     own = inspect.signature(command, eval_str=True).parameters
-    makers = {name: MAKERS[p.annotation] for name, p in own.items() if p.annotation in MAKERS}
-    shared = {
-        name: inspect.signature(make, eval_str=True).parameters for name, make in makers.items()
-    }
+    names: dict[str, list[str]] = {}  # of the options that replace a parameter
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.items():
         options = [parameter]
-        if name in shared:
-            options = list(shared[name].values())
-        if name in shared and parameter.default is not parameter.empty:
-            options[0] = options[0].replace(default=parameter.default)
+        if parameter.annotation in MAKERS:
+            make = MAKERS[parameter.annotation]
+            options = list(inspect.signature(make, eval_str=True).parameters.values())
+            names[name] = [option.name for option in options]
+            if parameter.default is not parameter.empty:
+                options[0] = options[0].replace(default=parameter.default)
         parameters += options
     parameters.sort(key=lambda p: p.default is not p.empty)
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        made = {
-            name: make(**{option: given.pop(option) for option in shared[name]})
-            for name, make in makers.items()
-        }
-        command(**made, **given)
+        for name, options in names.items():
+            make = MAKERS[own[name].annotation]
+            given[name] = make(*map(given.pop, options))
+        command(**given)
 
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -320,12 +318,12 @@ def split_list(text: str | None) -> tuple[str, ...] | None:
     """Split "a,b,c"."""
     if text is None:
         return None
-    return tuple(part.strip() for part in text.split(","))
+    return tuple(map(str.strip, text.split(",")))
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:
     """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`."""
-    return dict(setting(text) for text in settings or [])
+    return dict(map(setting, settings or []))
 
 
 def parse_label_budget(text: str) -> float | int:

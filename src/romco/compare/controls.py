@@ -108,7 +108,7 @@ def predict(
     if row == ENGINE:
         values, model = _by_model(stream, rounds, parameters, delay)
         seconds = time.process_time() - begin
-        numbers = [model.engine.tasks.find(task) for task in range(stream.n_tasks)]
+        numbers = list(map(model.engine.tasks.find, range(stream.n_tasks)))
         return Predictions(values, seconds, model.engine.learner, numbers)
     events = rounds.events
     offset = np.zeros(())
@@ -288,7 +288,7 @@ def _learned(
 
 def _replay(model: Learner, rounds: Rounds, delay: Delay) -> Floats:
     if delay.is_late:
-        return LabelLoop(model, None, delay).run(rounds)
+        return LabelLoop(model, None, delay).replay(rounds)
     return model.replay(rounds)
 
 

@@ -1,5 +1,6 @@
 """Report of a comparison: the verdict, one picture, the table, tasks by what they gain."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +90,10 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
     guide = HOW_TO_READ[_target(stream)]
     words = {"positive": "".join(stream["labels"][-1:]), "n": stream["answers"]}
     table = scores(comparison, table_rows)
-    explained = [row for row in table_rows if row.name in MEANINGS]
-    meanings = [f"{row.title}: {MEANINGS[row.name]}." for row in explained]
+    meanings = []
+    for row in table_rows:
+        if row.name in MEANINGS:
+            meanings.append(f"{row.title}: {MEANINGS[row.name]}.")
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(markdown(table), encoding="utf-8")
     path = page.write_page(
@@ -116,8 +119,11 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
     stream = table_rows[0].stream
     target = _target(stream)
     columns = COLUMNS[target]
-    head = ["predictions by", MEASURES[target], *(column.head for column in columns)]
-    best = [None, -1, *(column.best for column in columns)]
+    head = ["predictions by", MEASURES[target]]
+    best: list[int | None] = [None, -1]
+    for column in columns:
+        head.append(column.head)
+        best.append(column.best)
     cells = [_cells(row, columns) for row in table_rows]
     notes = [_method_note(comparison), f"labels came {comparison.arrival}"]
     if target == "number":
@@ -133,7 +139,9 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
         )
     notes += _coverage(table_rows)
     notes += stream["notes"]
-    notes += [f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed]
+    for row in table_rows:
+        if row.failed:
+            notes.append(f"{row.title} broke down: {row.failed}")
     return Table(f"{comparison.dataset}: who predicts best", head, mark_best(cells, best), notes)
 
 
@@ -215,13 +223,14 @@ def _tasks(result: Verdict, stream: dict[str, Any]) -> list[str]:
     if not gains:
         return [page.paragraph(f"Nothing is said of single tasks: {note}.")]
     target = _target(stream)
-    clear = [one.sign for one in gains]
+    tasks = Counter(one.sign for one in gains)
     counted = (
-        f"{clear.count(1):,} tasks gain clearly from sharing, {clear.count(-1):,} lose, "
-        f"{clear.count(0):,} show no clear difference."
+        f"{tasks[1]:,} tasks gain clearly from sharing, {tasks[-1]:,} lose, "
+        f"{tasks[0]:,} show no clear difference."
     )
-    losses = [f"{MEASURES[target]}, {row.title}" for row in (result.reference, result.sharing)]
-    head = ("task", "events", *losses, "gain", "")
+    before = f"{MEASURES[target]}, {result.reference.title}"
+    after = f"{MEASURES[target]}, {result.sharing.title}"
+    head = ("task", "events", before, after, "gain", "")
     cells = [_task_row(one, target) for one in gains[:MAX_TASKS]]
     notes = ["a difference is clear beyond two standard errors"]
     if few:
@@ -252,10 +261,12 @@ def _details(table_rows: Sequence[Row]) -> str:
     engine = _engine_row(table_rows)
     parts = []
     if not engine.failed:
-        others = [row for row in table_rows if row is not engine and not row.failed]
-        gains = [(row.title, gain(engine, row)) for row in others]
         words = {1: "lower loss", -1: "higher loss", 0: "no clear difference"}
-        cells = [(title, str(saved), words[saved.sign]) for title, saved in gains]
+        cells = []
+        for row in table_rows:
+            if row is not engine and not row.failed:
+                saved = gain(engine, row)
+                cells.append((row.title, str(saved), words[saved.sign]))
         head = ("compared with", "difference [95 % interval]", "")
         title = "Part of the loss that ROMCO-Auto saves"
         parts.append(_html(title, head, cells))

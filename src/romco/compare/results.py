@@ -134,10 +134,10 @@ def rows(runs: Iterable[Run], results: Path, task: NDArray[np.int64]) -> list[Ro
 def read(path: Path) -> Finished:
     """Read one results file."""
     with path.open() as lines:
-        head, *records, end = (json.loads(line) for line in lines)
+        head, *records, end = map(json.loads, lines)
     fields = head["run"]
     for name in ("parameters", "labels"):
-        fields[name] = tuple((key, value) for key, value in fields[name])
+        fields[name] = tuple(map(tuple, fields[name]))
     run = Run(**fields)
     failed = end.get("failed")
     return Finished(run, head["stream"], head["versions"], records, end["end"], failed)

@@ -173,11 +173,13 @@ def chosen_learners(text: str | None, answers: int = 1) -> tuple[str, ...]:
         return tuple(name for name in LEARNERS if _can_answer(name, answers))
     if text == "paper":
         return tuple(name for name, method in LEARNERS.items() if method.role == "paper")
-    names = dict.fromkeys(part.strip().removesuffix("-number") for part in text.split(","))
-    for name in filter(None, names):
-        known(name)
-        _make_small(name, answers)
-    return tuple(known(name).name for name in names if name)
+    names: dict[str, None] = {}
+    for part in text.split(","):
+        name = part.strip().removesuffix("-number")
+        if name and name not in names:
+            names[known(name).name] = None
+            _make_small(name, answers)
+    return tuple(names)
 
 
 def chosen_settings(texts: Sequence[str], answers: int = 1) -> dict[str, dict[str, Any]]:
@@ -275,7 +277,7 @@ def shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: shortened(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [shortened(part) for part in value]
+        return list(map(shortened, value))
     return value
 
 

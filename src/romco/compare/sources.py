@@ -129,7 +129,7 @@ def gather(
         np.array(task, dtype=np.int64),
         x,
         labels.sign * np.concatenate(y),
-        tuple(str(one) for one, _ in tasks.items()),
+        tuple(map(str, tasks.number)),
         tuple(map(str, labels.classes)),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
     )

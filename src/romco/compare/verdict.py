@@ -102,11 +102,10 @@ def gain(new: Row, old: Row) -> Gain:
     """
     differences = old.losses - new.losses  # (shuffles, n)
     mean, half = _interval(differences, old.task)
-    base = old.loss
-    low, value, high = (x / max(base, 1e-300) for x in (mean - half, mean, mean + half))
+    saved = np.array([mean, mean - half, mean + half]) / max(old.loss, 1e-300)
     if old.stream["answers"] == 0:  # of the RMSE, not of its square
-        low, value, high = (1.0 - np.sqrt(max(0.0, 1.0 - x)) for x in (low, value, high))
-    return Gain(float(value), float(low), float(high))
+        saved = 1.0 - np.sqrt(np.maximum(0.0, 1.0 - saved))
+    return Gain(*saved.tolist())
 
 
 def _interval(differences: Floats, task: NDArray[np.int64]) -> tuple[float, float]:
@@ -180,7 +179,8 @@ def task_gains(result: Verdict) -> list[TaskGain]:
     """Gain of each task with at least 20 events, the largest part of its loss first."""
     before, after = result.reference, result.sharing
     task = before.task
-    old, new = (_over_shuffles(row.losses) for row in (before, after))
+    old = _over_shuffles(before.losses)
+    new = _over_shuffles(after.losses)
     gains = []
     for members in groups(task):
         members = members[~np.isnan(old[members])]

@@ -1,7 +1,6 @@
 """Prequential evaluation: predict, score, learn each round; labels may cost or arrive late."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any, NamedTuple, Self
@@ -11,16 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.metrics import Metric
 from romco.labels import Audit, Policy
-from romco.labels.policies import Consulting
 from romco.learners import Learner
 from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 from romco.typing import Floats
 
-# Time and order of arrival, events, margins of every task's model if the policy wanted them, and
-# the learner's prediction context (n, k) if it wants it back.
-Pending = tuple[float, int, Round, list[Floats | None], Floats | None]
+# Time of arrival, number, events, and the learner's prediction context (n, k) if it wants it back.
+Pending = tuple[float, int, Round, Floats | None]
 
 
 class Delay:
@@ -106,9 +103,9 @@ class LabelLoop:
         self._pending: list[Pending] = []  # heap by time, then order
         self._added = 0
 
-    def run(self, rounds: Rounds) -> Floats:
+    def replay(self, rounds: Rounds) -> Floats:
         """Predict, then learn, a part of the stream; return its margins."""
-        return np.concatenate([self._round(events) for events in rounds])
+        return np.concatenate(list(map(self._round, rounds)))
 
     def summary(self) -> dict[str, Any]:
         """Labels asked for and learned, and the audit's estimates."""
@@ -124,75 +121,58 @@ class LabelLoop:
     def _round(self, events: Round) -> Floats:
         self._learn_until(self.delay.now(self.seen))
         margins = self.learner.predict(_unlabelled(events))
-        mask = self._choose(events, margins)
-        if not mask.all():
-            self._observe(events, ~mask)
-        if mask.any():
-            self._wait(events, mask)
+        mask = self.choose(events, margins)
+        self.observe(events, ~mask)
+        known = np.full(len(mask), np.nan)
+        known[mask] = self.delay.known(self.seen + np.flatnonzero(mask))
+        for time in np.unique(known[mask]).tolist():
+            self.wait(events, known == time, time)
         self.seen += len(events.y)
         if not self.delay.is_late:
             self._learn_until(np.inf)
         return margins
 
-    def _choose(self, events: Round, margins: Floats) -> NDArray[np.bool_]:
+    def choose(self, events: Round, margins: Floats) -> NDArray[np.bool_]:
         """Mask (n,) of the events whose labels are asked for; all of them without a policy."""
         policy = self.policy
         if policy is None:
             return np.ones(len(events.y), dtype=np.bool_)
-        if isinstance(policy, Consulting):
-            policy.consult(partial(_margins_of_all_tasks, self.learner, events), len(events.y))
         mask = policy.choose(events.task, margins)
         if policy.audited.any() and margins.ndim == 1:
             self.audit.add_round(events, margins, policy.audited)
         return mask
 
-    def _observe(self, events: Round, rest: NDArray[np.bool_]) -> None:
-        """Learn what needs no label, or the label that other tasks agree on."""
-        if isinstance(self.policy, Consulting):
-            given = rest & ~np.isnan(self.policy.given)
-            if given.any():
-                self.learner.update(chosen(events, given)._replace(y=self.policy.given[given]))
-                rest = rest & ~given
+    def observe(self, events: Round, rest: NDArray[np.bool_]) -> None:
+        """Learn what needs no label from the events of a mask (n,)."""
         if rest.any():
             self.learner.update(_unlabelled(chosen(events, rest)))
 
-    def _wait(self, events: Round, mask: NDArray[np.bool_]) -> None:
-        known = np.full(len(mask), np.nan)
-        known[mask] = self.delay.known(self.seen + np.flatnonzero(mask))
-        for time in np.unique(known[mask]).tolist():
-            some = chosen(events, known == time)
-            peers = []
-            context = None
-            if isinstance(self.policy, Consulting):
-                peers = [self.policy.heard[e] for e in np.flatnonzero(known == time)]
-            if self.delay.is_late and isinstance(self.learner, LearnsDelayed):
-                context = self.learner.prediction_context(some)
-            heappush(self._pending, (time, self._added, some, peers, context))
-            self._added += 1
+    def wait(self, events: Round, some: NDArray[np.bool_], time: float) -> int:
+        """Keep the events of a mask (n,) until their labels arrive; return their number."""
+        kept = chosen(events, some)
+        context = None
+        if self.delay.is_late and isinstance(self.learner, LearnsDelayed):
+            context = self.learner.prediction_context(kept)
+        heappush(self._pending, (time, self._added, kept, context))
+        self._added += 1
+        return self._added - 1
+
+    def learn(self, number: int, events: Round, context: Floats | None) -> None:
+        """Learn events whose labels have arrived; ``number`` is that of :meth:`wait`."""
+        if context is not None and isinstance(self.learner, LearnsDelayed):
+            self.learner.update_delayed(events, context)
+        else:
+            self.learner.update(events)
+        self.learned += len(events.y)
 
     def _learn_until(self, now: float) -> None:
-        learner = self.learner
         while self._pending and self._pending[0][0] <= now:
-            *_, events, peers, context = heappop(self._pending)
-            if context is not None and isinstance(learner, LearnsDelayed):
-                learner.update_delayed(events, context)
-            else:
-                learner.update(events)
-            self.learned += len(events.y)
-            if isinstance(self.policy, Consulting):
-                for task, y, margins in zip(events.task, events.y, peers, strict=True):
-                    if margins is not None:
-                        self.policy.learn(int(task), float(y), margins)
+            _, number, events, context = heappop(self._pending)
+            self.learn(number, events, context)
 
 
 def _unlabelled(events: Round) -> Round:
     return events._replace(y=np.full(len(events.y), np.nan))
-
-
-def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Floats:
-    """Margins (m,) that the model of every task gives for the row of event e."""
-    m = learner.n_tasks
-    return learner.predict(Round(np.arange(m), events.x[[e] * m], np.full(m, np.nan)))
 
 
 class Record(NamedTuple):
@@ -208,7 +188,7 @@ class Record(NamedTuple):
 
 
 def prequential(
-    learner: Learner,
+    learner: Learner | LabelLoop,
     rounds: Iterable[Round],
     metrics: Mapping[str, Metric],
     every: int = 100,
@@ -238,24 +218,20 @@ def prequential(
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
     _check(rounds)
-    loop = None
-    if labels is not None or delay:
+    if not isinstance(learner, LabelLoop) and (labels is not None or delay):
         if not isinstance(delay, Delay):
             delay = Delay(delay)
-        loop = LabelLoop(learner, labels, delay)
+        learner = LabelLoop(learner, labels, delay)
     done = events = 0
     for part in _parts(rounds, every):
-        if loop is None:
-            scores = learner.replay(part)
-        else:
-            scores = loop.run(part)
+        scores = learner.replay(part)
         done += len(part)
         events += len(scores)
         for metric in metrics.values():
             metric.add(part.events, scores)
         values = {name: metric.value() for name, metric in metrics.items()}
-        if loop is not None:
-            values["labels"] = loop.summary()
+        if isinstance(learner, LabelLoop):
+            values["labels"] = learner.summary()
         yield Record(done, events, values)
 
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -106,18 +107,17 @@ class Score:
             y = np.array([float(model.engine.target.number_of(label)) for label in labels])
             self.add_numbers(y, answers.margins, bounds)
         else:
-            column = {canonical_name(label): k for k, label in enumerate(model.classes)}
-            numbers = [column.get(canonical_name(label), -1) for label in labels]
-            columns = np.array(numbers, dtype=np.intp)
+            names = list(map(canonical_name, labels))
+            numbers = {canonical_name(label): k for k, label in enumerate(model.classes)}
+            columns = np.array([numbers.get(name, -1) for name in names], dtype=np.intp)
             known = (columns >= 0) & (columns < answers.probabilities.shape[1])
             true = np.zeros(len(labels))
             true[known] = answers.probabilities[known, columns[known]]
             true[true == 0.0] = np.nan  # the class was not known then
             stated = answers.probabilities.max(axis=1, initial=0.0)
             answered = model.engine.target.labels_of(answers.margins)
-            truth = [str(canonical_name(label)) for label in labels]
-            names = ["" if label is None else str(canonical_name(label)) for label in answered]
-            self._add_classes(truth, names, true, stated)
+            given = ["" if label is None else str(canonical_name(label)) for label in answered]
+            self._add_classes(list(map(str, names)), given, true, stated)
 
     def add_binary(self, y: Floats, margins: Floats, probabilities: Floats) -> None:
         """Count labels (n,), -1 or +1, their margins (n,), and P(+1) (n,) as predicted before."""
@@ -146,14 +146,14 @@ class Score:
     ) -> None:
         answered = list(answers)
         baseline = majority(truth, self._counts.copy())
-        wrong = [a != b for a, b in zip(answered, truth, strict=True)]
-        usual = [a != b for a, b in zip(baseline, truth, strict=True)]
+        wrong = np.array(list(map(ne, answered, truth)), dtype=np.bool_)
+        usual = np.array(list(map(ne, baseline, truth)), dtype=np.bool_)
         named = ~np.isnan(true)
         self._add_rows(wrong, usual, np.where(named, log_loss(true), 0.0), named)
         for pair in zip(truth, answered, strict=True):
             self._add_cell(*pair, 1)
         if self.curve:
-            self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
+            self._add_stated(stated, ~wrong)
 
     def add_numbers(self, y: Floats, predicted: Floats, bounds: Floats | None = None) -> None:
         """Count numbers (n,), their predictions (n,), and intervals (n, 2), NaN for none."""
@@ -234,7 +234,7 @@ class Score:
         if self.target == "two classes":
             return self._f1("1")
         if self._counts:
-            return float(np.mean([self._f1(name) for name in self._counts]))
+            return float(np.mean(list(map(self._f1, self._counts))))
         return 0.0
 
     @property
@@ -299,11 +299,10 @@ class Score:
         figures: dict[str, Any] = {"events": self.events, "error": self.error}
         figures["baseline"] = self.baseline
         if self.target == "classes":
-            table = {name: dict(row) for name, row in self._table.items()}
             figures |= {"log_loss": self.log_loss, "f1_macro": self.f1}
             if self.calibration is not None:
                 figures["calibration"] = self.calibration
-            return {**figures, "table": table}
+            return {**figures, "table": self._plain_table()}
         names = ("log_loss", "baseline_log_loss", "f1", "auc", "calibration", "positives")
         for name in names:
             figure = getattr(self, name)
@@ -341,8 +340,7 @@ class Score:
     def to_json(self) -> dict[str, Any]:
         """State from which :meth:`from_json` continues."""
         used = np.flatnonzero(self._logits.any(axis=0))
-        blocks = [block.tolist() for block in self._blocks]
-        table = {name: dict(row) for name, row in self._table.items()}
+        table = self._plain_table()
         if self.target == "two classes":  # whose order depends on the size of batches
             table = {name: dict(sorted(table[name].items())) for name in sorted(table)}
         groups = []
@@ -351,7 +349,7 @@ class Score:
         return {
             "target": self.target,
             "sums": self._sums.tolist(),
-            "blocks": blocks,
+            "blocks": np.array(self._blocks).tolist(),
             "table": table,
             "moments": [self._mean, self._spread, self._seen],
             "groups": groups,
@@ -395,6 +393,10 @@ class Score:
         columns = dict(zip(COLUMNS[self.target], sums.tolist(), strict=True))
         events = columns.get(COUNTED_BY.get(name, "events"), columns["events"])
         return float(columns[name] / max(events, 1.0))
+
+    def _plain_table(self) -> dict[str, dict[str, int]]:
+        """Return counts by true label and answer."""
+        return {name: dict(row) for name, row in self._table.items()}
 
     def _f1(self, name: str) -> float:
         hits = 2 * self._table.get(name, Counter())[name]

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +68,7 @@ class Reasons(NamedTuple):
             "margin": self.margin,
             "intercept": self.intercept,
             "task_known": self.task_known,
-            "features": [reason.summary() for reason in shown],
+            "features": list(map(Reason.summary, shown)),
         }
         if others:
             result["others"] = {"features": others, "adds": rest}
@@ -81,11 +83,9 @@ class Reasons(NamedTuple):
         lines = [f"{name} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
         if not self.task_known:
             lines.append("the task is unknown: explained by what tasks have in common")
-        lines += [
-            f"{one.total:+9.3f}  {inert(str(one.feature))} (shared {one.shared:+.3f}, "
-            f"personal {one.personal:+.3f})"
-            for one in shown
-        ]
+        for one in shown:
+            parts = f"shared {one.shared:+.3f}, personal {one.personal:+.3f}"
+            lines.append(f"{one.total:+9.3f}  {inert(str(one.feature))} ({parts})")
         if others:
             lines.append(f"{rest:+9.3f}  {others:,} other features")
         return lines
@@ -283,11 +283,11 @@ def _parts_by_pairs(learner: Classes, rows: Matrix, explained: ExplainedTask, at
     odds = factors * [parts.margin for parts in each]
     shares = shares_of_pairs(learner, odds, at) * factors
     weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
-    _, *both, found = zip(*weighted, strict=True)
+    _, shared, personal, found = zip(*weighted, strict=True)
     products: Counter[tuple[int, int]] = Counter()
     for one in found:
         products.update(one)
-    return [*(sum(parts[1:], parts[0]) for parts in both), products]
+    return [reduce(add, shared), reduce(add, personal), products]
 
 
 def odds_against_rest(scores: Floats, label: int) -> float:
@@ -342,11 +342,12 @@ def _slopes(learner: Classes, odds: Floats, label: int) -> Floats:
 def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reasons:
     """Reasons by feature name, and the rest of the margin."""
     names = _hashed_names(model, x)
-    shared, personal = (part.toarray()[0] for part in (parts.shared, parts.personal))
-    reasons = [
-        Reason(feature_name(model, j, names.get(j)), float(shared[j]), float(personal[j]))
-        for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
-    ]
+    shared = parts.shared.toarray()[0]
+    personal = parts.personal.toarray()[0]
+    reasons = []
+    for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist():
+        name = feature_name(model, j, names.get(j))
+        reasons.append(Reason(name, float(shared[j]), float(personal[j])))
     for pair, part in parts.products.items():
         if part != 0.0:
             two = [str(feature_name(model, j, names.get(j))) for j in pair]
@@ -369,5 +370,7 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
     by_column: dict[int, str] = {}
     for name in names:
         column = hash_name(name) & (model.features.width - 1)
-        by_column[column] = f"{by_column[column]} or {name}" if column in by_column else name
+        if column in by_column:
+            name = f"{by_column[column]} or {name}"
+        by_column[column] = name
     return by_column

@@ -24,7 +24,7 @@ RANK_STEP = 1.0 / 16  # over which the rise of a curve is measured
 MAX_PEOPLE = 3  # whose curves are beside a shared one
 GRID_VALUES = 60  # at which a curve is computed, besides past values
 MAP_RANKS = (np.arange(10) + 0.5) / 10  # of the rows and columns of a map
-TEXT_RANKS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
+PRINTED_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
 
 
 class PersonalCurve(NamedTuple):
@@ -76,14 +76,13 @@ class Curve:
 
     def quantiles(self) -> list[tuple[float, float]]:
         """Return five values of the column, from low to high, and what they add."""
-        values = np.unique(np.quantile(self.ranked, TEXT_RANKS, method="nearest"))
+        values = np.unique(np.quantile(self.ranked, PRINTED_QUANTILES, method="nearest"))
         return list(zip(values.tolist(), self.at(values).tolist(), strict=True))
 
     def summary(self) -> dict[str, Any]:
         """Return JSON values."""
         people = [{"task": str(one.task), "effect": one.effect.tolist()} for one in self.people]
-        arrays = ("values", "effect", "low", "high", "deciles")
-        lists = {name: getattr(self, name).tolist() for name in arrays}
+        lists = _lists(self, "values", "effect", "low", "high", "deciles")
         return {"column": str(self.column), **lists, "people": people}
 
 
@@ -103,8 +102,12 @@ class Cross:
 
     def summary(self) -> dict[str, Any]:
         """Return JSON values."""
-        lists = {name: getattr(self, name).tolist() for name in ("x", "y", "effect")}
-        return {"columns": list(map(str, self.columns)), **lists}
+        return {"columns": list(map(str, self.columns)), **_lists(self, "x", "y", "effect")}
+
+
+def _lists(found: Curve | Cross, *names: str) -> dict[str, Any]:
+    """Return arrays by name, as JSON holds them."""
+    return {name: getattr(found, name).tolist() for name in names}
 
 
 class Curves(NamedTuple):
@@ -137,7 +140,7 @@ def read_curves(model: Model) -> Curves:
 
 
 class CurveReader:
-    """Parts of predictions for rows that have one or two columns, all others being average."""
+    """Reader of curves and maps: predicts rows in which one or two columns vary, others do not."""
 
     def __init__(self, model: Model) -> None:
         engine = model.engine
@@ -162,13 +165,14 @@ class CurveReader:
         rows = _rows([column], np.concatenate([values, ranked])[:, None])
         effect = self._added(rows, column, self.newcomer, n)
         deviations = self.learner.term_deviations(self._round(rows, self.newcomer), (column,))
-        from_mean = [found[:n] - found[n:].mean(axis=0) for found in deviations]
-        error = np.sum([np.linalg.norm(found, axis=1) for found in from_mean], axis=0)
+        error = np.zeros(n)
+        for found in deviations:
+            error += np.linalg.norm(found[:n] - found[n:].mean(axis=0), axis=1)
         error = np.hypot(error / np.sqrt(self.information), _rank_error(values, effect, ranked))
-        people = [
-            PersonalCurve(name, self._added(rows, column, self.tasks[name], n))
-            for name in self._different(column)
-        ]
+        people = []
+        for name in self._different(column):
+            own_effect = self._added(rows, column, self.tasks[name], n)
+            people.append(PersonalCurve(name, own_effect))
         return Curve(
             column=feature_name(self.model, column),
             values=values,
@@ -180,8 +184,9 @@ class CurveReader:
 
     def cross(self, first: int, second: int) -> Cross:
         """Return what two columns add together."""
-        x, y = (self._map_values(column) for column in (first, second))
-        pairs = np.array([(a, b) for b in y for a in x])
+        x = self._map_values(first)
+        y = self._map_values(second)
+        pairs = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
         round = self._round(_rows([first, second], pairs), self.newcomer)
         added = self.sign * self.learner.contributions(round).products[first, second]
         names = (feature_name(self.model, first), feature_name(self.model, second))
@@ -193,8 +198,11 @@ class CurveReader:
         columns = np.flatnonzero(mean)
         round = self._round(_rows(columns.tolist(), mean[None, columns]), self.newcomer)
         products = self.learner.contributions(round).products.values()
-        added = sum(float(curve.at(mean[[column]])[0]) for column, curve in curves.items())
-        return added + self.sign * float(sum(part[0] for part in products))
+        added = 0.0
+        for column, curve in curves.items():
+            added += float(curve.at(mean[[column]])[0])
+        together = float(sum(part[0] for part in products))
+        return added + self.sign * together
 
     def _map_values(self, column: int) -> Floats:
         if column not in self.ranked:

@@ -2,13 +2,13 @@
 
 A two-level normal model: effects of a grouping's levels are normal around 0 with a variance that
 is inferred from all of them. The learner's own posteriors are used, with its prior taken out. Of
-two classes predictions are used too: what they differ by is taken as the mean of the posterior, and
-the information of an event is p (1 - p). Posteriors lose variance where features are many,
-predictions where effects are weak: whichever found more is kept.
+tasks of two classes predictions are used too: what they differ by is taken as the mean of the
+posterior, and the information of an event is p (1 - p). Posteriors lose variance where features
+are many, predictions where effects are weak: whichever found more is kept.
 """
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -95,16 +95,16 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
         if schema is not None:
             own = schema.task or "task"
             groupings = schema.groupings
-        events = np.array([engine.events_of(task) for task in tasks], dtype=np.int64)
+        events = np.array(list(map(engine.events_of, tasks)), dtype=np.int64)
         seen = np.flatnonzero(events)
         names = [tasks[k] for k in seen]
         estimates = [(own, names, events[seen], find.tasks(names, events[seen], columns))]
         for grouping in groupings:
             levels, at, counts = find.levels(grouping)
             if len(levels):
-                estimates.append((grouping, levels, counts, [find.intercepts(at, counts)]))
+                estimates.append((grouping, levels, counts, [find.intercepts(at)]))
         residual = find.residual()
-    rows = list(chain.from_iterable(_rows(*one) for one in estimates))
+    rows = list(chain.from_iterable(starmap(_rows, estimates)))
     return Effects(_table(rows), _table(_variances(estimates, residual)))
 
 
@@ -222,7 +222,9 @@ class _NumberEffects:
         self.counts = self.learner.arrays()["units"][:width, 0]
         rows = float(self.learner.arrays()["typical"][0])
         self.frequent = np.flatnonzero(self.counts >= FREQUENT_SHARE * max(rows, 1.0))
-        self.mean, self.spread = (part[:width] for part in self.learner.feature_moments())
+        mean, spread = self.learner.feature_moments()
+        self.mean = mean[:width]
+        self.spread = spread[:width]
 
     def slope_columns(self, slopes: Sequence[Any] | None) -> NDArray[np.intp]:
         name = self.model.features.name
@@ -231,14 +233,14 @@ class _NumberEffects:
             if len(varied) <= MAX_SLOPES:
                 return varied
             return varied[:0]
-        places = {name(j): j for j in range(len(self.counts))}
-        unknown = [slope for slope in slopes if slope not in places]
-        if unknown:
-            raise ValueError(f"the model has no feature {unknown[0]!r}")
-        return np.array([places[slope] for slope in slopes], dtype=np.intp)
+        columns = list(map(name, range(len(self.counts))))
+        for slope in slopes:
+            if slope not in columns:
+                raise ValueError(f"the model has no feature {slope!r}")
+        return np.array(list(map(columns.index, slopes)), dtype=np.intp)
 
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
-        terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
+        terms = ["intercept", *map(self.model.features.name, columns.tolist())]
         posteriors = self.learner.task_posterior(self.engine.tasks.numbers(names), columns)
         sign = self.engine.target.sign
         return [_shrunk(*one, sign) for one in zip(terms, posteriors, strict=True)]
@@ -246,14 +248,17 @@ class _NumberEffects:
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
         """Return names, columns and counts of the levels of a further grouping."""
         start = f"{grouping}="
-        width = len(self.counts)
-        names = {j: self.model.features.name(j) for j in range(width) if self.counts[j] > 0.0}
-        at = [j for j, name in names.items() if isinstance(name, str) and name.startswith(start)]
+        levels: list[str] = []
+        at: list[int] = []
+        for column in np.flatnonzero(self.counts > 0.0).tolist():
+            name = self.model.features.name(column)
+            if isinstance(name, str) and name.startswith(start):
+                levels.append(name.removeprefix(start))
+                at.append(column)
         columns = np.array(at, dtype=np.intp)
-        counts = self.counts[columns].astype(np.int64)
-        return [str(names[j])[len(start) :] for j in at], columns, counts
+        return levels, columns, self.counts[columns].astype(np.int64)
 
-    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
+    def intercepts(self, at: NDArray[np.intp]) -> Term:
         return _shrunk("intercept", self.learner.feature_posterior(at))
 
     def residual(self) -> float:
@@ -268,7 +273,7 @@ def _shrunk(name: Any, one: Posterior, sign: float = 1.0) -> Term:
 
 
 class _ClassEffects(_NumberEffects):
-    """The same of two classes, from predictions too."""
+    """Terms of a model of two classes, from predictions and from posteriors."""
 
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         middle = self._margins(names)
@@ -285,26 +290,18 @@ class _ClassEffects(_NumberEffects):
             others[0] = terms[0]  # the posterior is not that of the level at the means
         return [max(pair, key=attrgetter("variance")) for pair in zip(terms, others, strict=True)]
 
-    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
-        nobody = [object()] * len(at)
-        with_level = self._margins(nobody, level=at)
-        rises = [self._rise(nobody[:1], int(j))[0] * self.spread[j] for j in self.frequent]
-        spread = np.full(len(at), float(np.square(rises).sum()))
-        return _term("intercept", with_level, counts * _information(with_level, spread))
-
     def residual(self) -> float:
         return float(LOGISTIC_VARIANCE)
 
     def _rise(self, names: list[Any], column: int) -> Floats:
         """Return the slope of the margin along a feature."""
         step = self.spread[column] or 1.0
-        more, less = (self._margins(names, column, sign * step) for sign in (1.0, -1.0))
+        more = self._margins(names, column, step)
+        less = self._margins(names, column, -step)
         return np.asarray((more - less) / (2.0 * step))
 
-    def _margins(
-        self, names: list[Any], column: int = -1, step: float = 0.0, level: Any = None
-    ) -> Floats:
-        """Return margins of a row of means, of which one is moved, or with a level of its own."""
+    def _margins(self, names: list[Any], column: int = -1, step: float = 0.0) -> Floats:
+        """Return margins of a row of means, of which one is moved."""
         at = self.frequent
         if column >= 0:
             at = np.union1d(at, [column])
@@ -313,12 +310,6 @@ class _ClassEffects(_NumberEffects):
         columns = np.tile(at, (n, 1))
         rows = np.tile(values, (n, 1))
         numbers = self.engine.tasks.numbers(names)
-        if level is not None:
-            numbers = np.full(n, -1)
-            columns = np.column_stack([columns, level])
-            rows = np.column_stack([rows, np.ones(n)])
-            order = np.argsort(columns, axis=1)
-            columns, rows = (np.take_along_axis(part, order, axis=1) for part in (columns, rows))
         starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
         sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
         offset = np.zeros(n) if self.engine.with_offset else None

@@ -34,6 +34,7 @@ MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 FEW_TASKS = 1000  # up to these an overview is always made anew
 READING_PAUSE = 10.0  # between two readings, times as long as one took
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
+NEAREST_TASKS, PERSONAL_FEATURES = 3, 5  # of a task in detail
 
 
 @overload
@@ -69,27 +70,32 @@ def explain(
     detailed, rest = order[:top], order[top:]
     cosines = reader.weights.cosines(detailed)
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
-    whole = model if isinstance(model, Model) else None
-    spent = () if whole is None else _label_costs(whole)
-    session = {} if whole is None else whole.session
-    files = (str(name).rpartition("/")[2] for name in session.get("sources", {}))
-    return Explanation(
-        learner=reader.learner.name if whole is None else whole.engine.learner_name,
-        events=None if whole is None else whole.events,
+    explanation = Explanation(
+        learner=reader.learner.name,
+        events=None,
         n_tasks=len(reader.names),
         n_features=reader.n_features,
         spectrum=tuple(reader.weights.spectrum.tolist()),
         tasks=(*tasks, *map(reader.task, rest)),
-        findings=(*reader.findings, *spent),
+        findings=reader.findings,
         classes=reader.classes,
         notes=tuple(reader.notes()),
-        positive=None if whole is None else whole.engine.target.positive,
-        label=session.get("schema", {}).get("label"),
-        data=", ".join(files) or None,
         effects=reader.effects(),
         per_spread=reader.spread is not None,
         curves=tuple(reader.curves.curves.values()),
         crosses=tuple(reader.curves.crosses),
+    )
+    if not isinstance(model, Model):
+        return explanation
+    files = [str(name).rpartition("/")[2] for name in model.session.get("sources", {})]
+    return replace(
+        explanation,
+        learner=model.engine.learner_name,
+        events=model.events,
+        findings=(*reader.findings, *_label_costs(model)),
+        positive=model.engine.target.positive,
+        label=model.session.get("schema", {}).get("label"),
+        data=", ".join(files) or None,
     )
 
 
@@ -102,7 +108,9 @@ def read_model(model: Model | Learner, findings: bool) -> "ModelReader":
     """Read what a model has learned of its tasks; with the learner's ``findings`` or without."""
     if not isinstance(model, Model):
         return ModelReader(model, None, findings)
-    curves = read_curves(model) if findings else NO_CURVES
+    curves = NO_CURVES
+    if findings:
+        curves = read_curves(model)
     with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
         reader = ModelReader(learner, model, findings, curves)
     reader.weights.cosines(reader.numbers[:0])  # the first one of a task is as quick as the next
@@ -114,7 +122,9 @@ def _label_costs(model: Model) -> tuple[str, ...]:
     if model.labels is not None:
         return (f"Labels: {audit.describe(model.labels)}.",)
     error = audit.error()
-    return () if error is None else (f"Error of all predictions by audit: {error}.",)
+    if error is None:
+        return ()
+    return (f"Error of all predictions by audit: {error}.",)
 
 
 @dataclass(frozen=True)
@@ -139,11 +149,14 @@ class TaskWeights:
             own = learner.personal_sparse()
             return cls(left, right[tasks], own[:, tasks], learner.singular_values())
         W = learner.weights()[:, tasks]
-        per_feature = W.shape[2] if W.ndim == 3 else 1
-        if per_feature > 1:  # a task's weights of all classes, as one column
-            W = W.transpose(0, 2, 1).reshape(len(W) * per_feature, len(tasks))
-        W = W.reshape(len(W), len(tasks))
-        mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
+        per_feature = 1
+        if W.ndim == 3:  # a task's weights of all classes, as one column
+            per_feature = W.shape[2]
+            W = W.transpose(0, 2, 1)
+        W = W.reshape(len(W) * per_feature, len(tasks))
+        mean = np.zeros((len(W), 1))
+        if W.size:
+            mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
         note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
@@ -197,7 +210,8 @@ class TaskWeights:
         begin, end = self.own.indptr[task : task + 2]
         values, rows = self.own.data[begin:end], self.own.indices[begin:end]
         order = np.lexsort((rows, -np.abs(values)))[:n]
-        return [(int(rows[k]), float(values[k])) for k in order if values[k] != 0.0]
+        order = order[values[order] != 0.0]
+        return list(zip(rows[order].tolist(), values[order].tolist(), strict=True))
 
     def mean(self) -> Floats:
         """Mean weights (d,) over tasks."""
@@ -232,35 +246,55 @@ class ModelReader:
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
-        self.levels = self._levels() if findings else None
+        self.levels: Floats | None = None
         self.findings: tuple[str, ...] = ()
         self.classes: tuple[str, ...] = ()
+        self.groups: list[int] | None = None
         if findings:
+            self.levels = self._levels()
             self.findings = tuple(learner.findings(self.numbers))
             self.classes = tuple(self._class_effects())
-        few = findings and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
-        groups = learner.groups() if few else None
-        self.groups = None if groups is None else groups[self.numbers].tolist()
+            self.groups = self._groups()
         judged = personal_tasks(learner)
-        self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
-        kinds = [KINDS[int(different)] for different in self.different]
+        if judged is None:
+            self.different = self.personal > 0.0
+        else:
+            self.different = judged[self.numbers]
+        kinds = np.array(KINDS)[self.different.astype(int)].tolist()
         self.kinds = learner.kinds_of(self.numbers) or kinds
-        self.n_features = learner.n_features if model is None else model.features.width
+        self.n_features = learner.n_features
+        if model is not None:
+            self.n_features = model.features.width
+
+    def _groups(self) -> list[int] | None:
+        """Return the group of each task, where they are few and the learner has groups."""
+        if not 1 < self.learner.n_tasks <= MAX_GROUPED_TASKS:
+            return None
+        groups = self.learner.groups()
+        if groups is None:
+            return None
+        numbers: list[int] = groups[self.numbers].tolist()
+        return numbers
 
     def task(self, i: int, **detail: Any) -> TaskInsight:
         """Return a task without details, or with those given."""
         name = self.names[i]
-        engine = None if self.model is None else self.model.engine
+        events = since = None
+        if self.model is not None:
+            events = self.model.engine.events_of(name)
+            since = self.model.engine.personal_since(name)
+        if self.groups is not None:
+            detail["group"] = self.groups[i]
+        if self.levels is not None:
+            detail["level"] = float(self.levels[i])
         return TaskInsight(
             task=name,
-            events=None if engine is None else engine.events_of(name),
+            events=events,
             shared=float(self.shared[i]),
             personal=float(self.personal[i]),
-            since=None if engine is None else engine.personal_since(name),
+            since=since,
             different=bool(self.different[i]),
             kind=self.kinds[i],
-            group=None if self.groups is None else self.groups[i],
-            level=None if self.levels is None else float(self.levels[i]),
             **detail,
         )
 
@@ -291,13 +325,16 @@ class ModelReader:
 
     def column(self, name: str) -> list[Any]:
         """Values of all tasks of a field of :class:`TaskInsight`: a name, a text or a number."""
-        if name in ("task", "kind"):
-            return self.names if name == "task" else self.kinds
+        if name == "task":
+            return self.names
+        if name == "kind":
+            return self.kinds
         if name == "events" and self.model is not None:
-            return [int(n) for n in self.model.engine.counts.seen[self.numbers]]
-        values = self.personal if name == "share" else getattr(self, name)
+            return list(map(int, self.model.engine.counts.seen[self.numbers]))
         if name == "share":
-            values = values / np.where(values > 0.0, self.shared + values, 1.0)
+            values = self.personal / np.where(self.personal > 0.0, self.shared + self.personal, 1.0)
+        else:
+            values = getattr(self, name)
         column: list[Any] = values.tolist()
         return column
 
@@ -306,18 +343,24 @@ class ModelReader:
 
         def key(i: int) -> tuple[bool, bool, Any]:
             value = values[i]
-            return value is not None, isinstance(value, str), 0 if value is None else value
+            if value is None:
+                return False, False, 0
+            return True, isinstance(value, str), value
 
-        choose = nlargest if descending else nsmallest
-        return choose(n, places, key=key)
+        if descending:
+            return nlargest(n, places, key=key)
+        return nsmallest(n, places, key=key)
 
     def find(self, task: Any) -> int:
         """Place of a task, -1 if it was not known when the model was read."""
-        number = -1 if self.model is None else self.model.engine.tasks.find(task)
+        if self.model is None:
+            return -1
+        number = self.model.engine.tasks.find(task)
         i = int(np.searchsorted(self.numbers, number))
         found = i < len(self.numbers) and self.numbers[i] == number
-        same = found and canonical_name(self.names[i]) == canonical_name(task)
-        return i if same else -1
+        if found and canonical_name(self.names[i]) == canonical_name(task):
+            return i
+        return -1
 
     def explain_task(self, task: Any) -> TaskInsight:
         """Return a task in detail; KeyError if it was not known when the model was read."""
@@ -337,17 +380,17 @@ class ModelReader:
         effects = self.sign * self.weights.mean()[: self.n_features]
         sizes = np.abs(effects)
         for column, curve in self.curves.curves.items():
-            effects[column] = curve.slope * self._spread_of(column)
+            effects[column] = curve.slope
+            if self.spread is not None:
+                effects[column] *= self.spread[column]
             sizes[column] = curve.size
-        order = np.argsort(-sizes, kind="stable")[:n].tolist()
-        return tuple((self._name(j), float(effects[j])) for j in order if sizes[j] != 0.0)
-
-    def _spread_of(self, column: int) -> float:
-        return 1.0 if self.spread is None else float(self.spread[column])
+        return self._largest(effects, sizes, n)
 
     def notes(self) -> list[str]:
         """Return what a reader must know of the numbers."""
-        notes = [] if self.weights.note is None else [self.weights.note]
+        notes = []
+        if self.weights.note is not None:
+            notes.append(self.weights.note)
         if self.model is not None and self.different.any():
             every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
             notes.append(f"Since: events of all tasks when it was found different; {every}.")
@@ -369,7 +412,9 @@ class ModelReader:
         row = np.tile(self.average[columns], m), np.tile(columns, m)
         rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
         margins = self.sign * predict(self.learner, rows, self.numbers) - self.curves.at_average
-        return margins if kind == "number" else model.engine.probability_of(margins)
+        if kind == "number":
+            return margins
+        return model.engine.probability_of(margins)
 
     def _class_effects(self) -> list[str]:
         """Sentences on the features for each of many classes."""
@@ -377,38 +422,54 @@ class ModelReader:
         if model is None or model.engine.target.kind != "classes" or not self.names:
             return []
         W = self.weights.mean().reshape(-1, self.weights.per_feature)[: model.features.width]
-        classes = list(enumerate(model.classes))[: W.shape[1]]
-        shown = classes[:SHOWN_CLASSES]
-        largest = [self._largest(W[:, k], SHOWN_FEATURES) for k, _ in shown]
-        lines = [
-            f"For {label}: {pairs(effects, EFFECT) if effects else 'nothing yet'}."
-            for effects, (_, label) in zip(largest, shown, strict=True)
-        ]
+        classes = model.classes[: W.shape[1]]
+        lines = []
+        for weights, label in zip(W.T, classes[:SHOWN_CLASSES], strict=False):
+            effects = self._largest(weights, np.abs(weights), SHOWN_FEATURES)
+            text = "nothing yet"
+            if effects:
+                text = pairs(effects, EFFECT)
+            lines.append(f"For {label}: {text}.")
         more = len(classes) - SHOWN_CLASSES
-        return [*lines, f"And {more:,} more classes."] if more > 0 else lines
+        if more > 0:
+            lines.append(f"And {more:,} more classes.")
+        return lines
 
-    def _largest(self, w: Floats, n: int) -> tuple[tuple[Any, float], ...]:
-        order = np.argsort(-np.abs(w), kind="stable")[:n].tolist()
-        return tuple((self._name(j), float(w[j])) for j in order if w[j] != 0.0)
+    def _largest(self, effects: Floats, sizes: Floats, n: int) -> tuple[tuple[Any, float], ...]:
+        """Names and effects of the ``n`` columns with the largest sizes; none of size 0."""
+        order = np.argsort(-sizes, kind="stable")[:n]
+        order = order[sizes[order] != 0.0]
+        names = map(self._name, order.tolist())
+        return tuple(zip(names, effects[order].tolist(), strict=True))
 
     def _name(self, j: int) -> Any:
-        return j if self.model is None else feature_name(self.model, j)
+        if self.model is None:
+            return j
+        return feature_name(self.model, j)
 
-    def _nearest(self, i: int, cosines: Floats, n: int = 3) -> tuple[tuple[Any, float], ...]:
-        least = np.partition(cosines, -n - 1)[-n - 1] if len(cosines) > n else -np.inf
+    def _nearest(self, i: int, cosines: Floats) -> tuple[tuple[Any, float], ...]:
+        least = -np.inf
+        if len(cosines) > NEAREST_TASKS:
+            least = np.partition(cosines, -NEAREST_TASKS - 1)[-NEAREST_TASKS - 1]
         near = np.flatnonzero(cosines >= least)
-        most = near[np.argsort(-cosines[near], kind="stable")[: n + 1]]
-        return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
+        most = near[np.argsort(-cosines[near], kind="stable")[: NEAREST_TASKS + 1]]
+        others = most[most != i][:NEAREST_TASKS]
+        return tuple((self.names[j], float(cosines[j])) for j in others)
 
-    def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
+    def _features(self, i: int) -> tuple[tuple[Any, float], ...]:
         per, features = self.weights.per_feature, []
-        classes = dict(enumerate(() if self.model is None else self.model.classes))
-        for j, value in self.weights.largest(i, n):
+        for j, value in self.weights.largest(i, PERSONAL_FEATURES):
             if j < self.n_features * per:
-                name, k = self._name(j // per), j % per
-                name = f"{name} for {classes.get(k, f'class {k}')}" if per > 1 else name
+                name = self._name(j // per)
+                if per > 1:
+                    name = f"{name} for {self._class_title(j % per)}"
                 features.append((name, self.sign * value))
         return tuple(features)
+
+    def _class_title(self, k: int) -> Any:
+        if self.model is None or k >= len(self.model.classes):
+            return f"class {k}"
+        return self.model.classes[k]
 
 
 class Overview:

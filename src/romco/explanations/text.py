@@ -119,7 +119,11 @@ class Explanation:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
         counts = Counter(task.kind for task in self.tasks)
         counts[DIFFERENT] += 0
-        return {kind: counts[kind] for kind in (*KINDS, *counts) if kind in counts}
+        by_kind = {}
+        for kind in (*KINDS, *counts):
+            if kind in counts:
+                by_kind[kind] = counts[kind]
+        return by_kind
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
@@ -157,12 +161,12 @@ class Explanation:
             "kinds": self.kinds,
             "effects": _named_numbers(self.effects),
             "effects_unit": unit(self),
-            "curves": [curve.summary() for curve in self.curves],
-            "crosses": [cross.summary() for cross in self.crosses],
+            "curves": list(map(Curve.summary, self.curves)),
+            "crosses": list(map(Cross.summary, self.crosses)),
             "classes": list(self.classes),
             "findings": list(self.findings),
             "notes": list(self.notes),
-            "tasks": [task.summary() for task in self.tasks],
+            "tasks": list(map(TaskInsight.summary, self.tasks)),
         }
 
     def figures(self) -> "dict[str, Figure]":
@@ -170,9 +174,8 @@ class Explanation:
         from romco.explanations import figures  # here: matplotlib is slow to import
 
         drawn = {"spectrum": figures.draw_spectrum(self.spectrum)}
-        drawn["tasks"] = figures.draw_tasks(
-            [(str(task.task), task.shared, task.personal) for task in self.tasks]
-        )
+        norms = [(str(task.task), task.shared, task.personal) for task in self.tasks]
+        drawn["tasks"] = figures.draw_tasks(norms)
         if self.curves:
             drawn["columns"] = figures.draw_columns(self.curves, self.crosses, change(self))
         return drawn
@@ -218,9 +221,11 @@ def levels(report: Explanation) -> list[str]:
 
 def _known_levels(report: Explanation) -> list[tuple[str, float]]:
     """Return names and levels of the tasks that have learned something and have a level."""
-    return [
-        (task.title, task.level) for task in report.tasks if task.level is not None and task.events
-    ]
+    known = []
+    for task in report.tasks:
+        if task.level is not None and task.events:
+            known.append((task.title, task.level))
+    return known
 
 
 def level_title(report: Explanation) -> str:
@@ -257,18 +262,18 @@ def curve_lines(report: Explanation) -> list[str]:
     """Return what each curve adds at five values of its column, and how much products add."""
     if not report.curves:
         return []
-    width = max(len(_column(curve.column)) for curve in report.curves[:MAX_ROWS])
+    names = [_column(curve.column) for curve in report.curves[:MAX_ROWS]]
+    width = max(map(len, names))
     lines = [
         f"Curves, {change(report)} at five values of a column, from its 5 to its 95 % quantile:"
     ]
-    for curve in report.curves[:MAX_ROWS]:
+    for name, curve in zip(names, report.curves, strict=False):
         points = [f"{value:.4g}: {effect:+.2g}" for value, effect in curve.quantiles()]
-        lines.append(f"  {_column(curve.column):{width}}  {'  '.join(points)}")
-    lines += [
-        f"  {' * '.join(map(_column, cross.columns))}: from {cross.effect.min():+.2g} to "
-        f"{cross.effect.max():+.2g} beyond what each adds"
-        for cross in report.crosses[:MAX_ROWS]
-    ]
+        lines.append(f"  {name:{width}}  {'  '.join(points)}")
+    for cross in report.crosses[:MAX_ROWS]:
+        extremes = f"from {cross.effect.min():+.2g} to {cross.effect.max():+.2g}"
+        both = " * ".join(map(_column, cross.columns))
+        lines.append(f"  {both}: {extremes} beyond what each adds")
     return lines
 
 
@@ -438,7 +443,7 @@ def _effects(report: Explanation) -> str:
 
 def _curves(report: Explanation) -> str:
     """Charts of what columns do, and of two together."""
-    charts = [_curve_chart(curve) for curve in report.curves[:MAX_CURVES]]
+    charts = list(map(_curve_chart, report.curves[:MAX_CURVES]))
     parts = []
     if charts:
         told = (
@@ -447,7 +452,7 @@ def _curves(report: Explanation) -> str:
             "between tenths of the data. Dashed: the tasks whose slopes differ most."
         )
         parts += [heading("What a column does"), paragraph(told), *_folded(charts)]
-    maps = [_map(cross) for cross in report.crosses[:MAX_CURVES]]
+    maps = list(map(_map, report.crosses[:MAX_CURVES]))
     if maps:
         told = (
             "Beyond what each column does. Each value of a number stands for a tenth of the data."
@@ -458,29 +463,32 @@ def _curves(report: Explanation) -> str:
 
 def _folded(charts: list[str]) -> list[str]:
     """Return the first charts, and the others behind a fold."""
-    grids = [
-        f'<div class="charts">{"".join(some)}</div>'
-        for some in (charts[:MAX_OPEN_CURVES], charts[MAX_OPEN_CURVES:])
-    ]
-    if len(charts) <= MAX_OPEN_CURVES:
-        return grids[:1]
-    return [grids[0], fold(f"{len(charts) - MAX_OPEN_CURVES:,} more", grids[1:])]
+    parts = [_grid(charts[:MAX_OPEN_CURVES])]
+    more = charts[MAX_OPEN_CURVES:]
+    if more:
+        parts.append(fold(f"{len(more):,} more", [_grid(more)]))
+    return parts
+
+
+def _grid(charts: list[str]) -> str:
+    return f'<div class="charts">{"".join(charts)}</div>'
 
 
 def _curve_chart(curve: Curve) -> str:
     values = curve.values.tolist()
     points = list(zip(values, curve.effect.tolist(), strict=True))
     band = list(zip(curve.low.tolist(), curve.high.tolist(), strict=True))
-    people = [
-        Line(inert(str(one.task)), list(zip(values, one.effect.tolist(), strict=True)))
-        for one in curve.people
-    ]
+    people = []
+    for one in curve.people:
+        own_points = list(zip(values, one.effect.tolist(), strict=True))
+        people.append(Line(inert(str(one.task)), own_points))
     return curve_chart(Line(_column(curve.column), points), band, people, curve.deciles.tolist())
 
 
 def _map(cross: Cross) -> str:
     first, second = map(_column, cross.columns)
-    columns, rows = (map_labels(values.tolist()) for values in (cross.x, cross.y))
+    columns = map_labels(cross.x.tolist())
+    rows = map_labels(cross.y.tolist())
     return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
 
 
@@ -507,14 +515,11 @@ def _picture(report: Explanation) -> str:
 
 
 def _meanings(report: Explanation) -> str:
-    by_kind: dict[str, list[TaskInsight]] = {kind: [] for kind in report.kinds}
-    for task in report.tasks:
-        by_kind[task.kind].append(task)
-    items = [
-        _item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}")
-        for kind, tasks in by_kind.items()
-        if tasks
-    ]
+    items = []
+    for kind in report.kinds:
+        tasks = [task for task in report.tasks if task.kind == kind]
+        if tasks:
+            items.append(_item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}"))
     return _list("Kinds of tasks", items)
 
 
@@ -535,11 +540,14 @@ def _list(title: str, items: Iterable[str]) -> str:
 
 
 def _tasks(report: Explanation, most: int) -> str:
-    longest = max((task.personal + task.shared for task in report.tasks), default=0.0) or 1.0
+    lengths = [task.personal + task.shared for task in report.tasks]
+    longest = max(lengths, default=0.0) or 1.0
     columns = shown_columns(report)
     head = "".join(f"<th>{name}</th>" for name in columns)
     rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
-    level = f"Level: {escape(level_title(report))}. " if "level" in columns else ""
+    level = ""
+    if "level" in columns:
+        level = f"Level: {escape(level_title(report))}. "
     return (
         f"<p>{level}Differs in: {escape(unit(report))}, beyond what "
         "tasks share. Its own: the orange part "
@@ -550,7 +558,7 @@ def _tasks(report: Explanation, most: int) -> str:
 
 
 def _row(report: Explanation, task: TaskInsight, longest: float, columns: Sequence[str]) -> str:
-    texts = {name: escape(cell) for name, cell in zip(COLUMNS, cells(report, task), strict=True)}
+    texts = dict(zip(COLUMNS, map(escape, cells(report, task)), strict=True))
     if task.different:
         texts["kind"] = f"<b>{texts['kind']}</b>"
     texts["its own"] += _bar(task, longest)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from romco.exporting.tables import ModelTables
+from romco.exporting.tables import ModelTables, PartTables, TaskRows
 from romco.io import durable
-from romco.learners.frozen import Lane
+from romco.learners.frozen import NORMAL_QUANTILES, Lane
 
-MAGIC, VERSION = b"romcoexp", 1
+MAGIC, VERSION = b"romcoexp", 2
 PARTS = ("weight", "variance", "factor")  # codes of a lane's part are places in it
 NAME_BYTES, ALIGNMENT = 24, 8
 DATA_FILE = "model.romcoexp"
@@ -65,39 +65,79 @@ def _chunks(header: list[bytes], blocks: list[Block]) -> Iterator[bytes | memory
 
 def _blocks(tables: ModelTables) -> Iterator[Block]:
     """Yield all blocks in the order that `romco.h` reads them in."""
-    predictor = tables.predictor
-    units = predictor.units
-    lanes = predictor.pairs.lanes
-    entries = tables.covariance_entries()
-    sizes = [len(tables.feature_names), len(tables.task_names), tables.n_pairs, len(entries.at)]
-    listed = predictor.inputs, predictor.features.lanes, predictor.tasks.lanes, lanes
-    functions = tables.functions
-    counts = len(functions.features), len(functions.scales)
-    yield _array("size", "<i8", [*sizes, *map(len, listed), *counts])
-    yield _array("number", "<f8", [units.row, units.common, units.empty, tables.calibration])
-    yield _array("stack.weight", "<f8", tables.weights)
-    yield _array("stack.covariance", "<f8", predictor.covariance)
-    yield _array("intercept", "<f8", predictor.intercepts)
-    yield _array("unit", "<f8", tables.units)
+    many = tables.many
+    n_pairs = 0
+    numbers = np.zeros(6)
+    lines: Any = []
+    matrices: Any = []
+    densities: Any = []
+    if many is not None:
+        n_pairs = len(many.pairs)
+        numbers[:4] = [many.power, many.share, *many.weights]
+        if many.softmax is not None:
+            numbers[4:] = many.softmax.weights
+            lines, matrices = many.softmax.lines, many.softmax.matrices
+            densities = many.softmax.densities
+    named = tables.feature_names, tables.task_names, tables.classes, tables.parts
+    yield _array("size", "<i8", [*map(len, named), n_pairs, len(lines)])
+    yield _array("number", "<f8", numbers)
     yield from _names("feature", tables.feature_names)
-    yield from _table("feature", predictor.features.lanes, tables.features)
     yield from _names("task", tables.task_names)
-    yield from _table("task", predictor.tasks.lanes, tables.tasks)
-    yield _array("pair.start", "<i8", tables.pair_starts())
-    yield _array("pair.feature", "<i4", tables.pair_features)
-    yield _array("pair.lane", "<i4", _codes(lanes))
-    chunks = map(partial(_bytes_of, "<f8"), tables.pair_values())
-    yield Block("pair.value", 8 * tables.n_pairs * len(lanes), chunks)
+    yield from _names("class", tables.classes)
+    yield _array("quantile", "<f8", NORMAL_QUANTILES)
+    yield _array("line", "<i4", lines)
+    yield _array("line.matrix", "<f8", matrices)
+    yield _array("line.density", "<f8", densities)
+    yield from _rows("group", "class", tables.groups, 2 + len(lines))
+    for k, part in enumerate(tables.parts):
+        for block in _part_blocks(part):
+            yield block._replace(name=f"{k}.{block.name}")
+    text = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix}).encode()
+    yield Block("schema", len(text), [text])
+
+
+def _part_blocks(part: PartTables) -> Iterator[Block]:
+    """Yield all blocks of a part."""
+    predictor, functions = part.predictor, part.functions
+    units = predictor.units
+    entries = part.covariance_entries()
+    tables = (
+        predictor.inputs,
+        predictor.features.lanes,
+        predictor.tasks.lanes,
+        predictor.pairs.lanes,
+    )
+    sizes = [len(entries.at), *map(len, tables), len(functions.features), len(functions.scales)]
+    rotated = len(functions.centre)
+    yield _array("size", "<i8", [*sizes, rotated, part.units.shape[1]])
+    yield _array("number", "<f8", [units.row, units.common, units.empty, part.calibration])
+    yield _array("stack.weight", "<f8", part.weights)
+    yield _array("stack.covariance", "<f8", predictor.covariance)
+    yield _array("intercept", "<f8", [predictor.intercepts, part.variances])
+    yield _array("unit", "<f8", part.units)
+    yield from _table("feature", predictor.features.lanes, part.features)
+    yield from _table("task", predictor.tasks.lanes, part.tasks)
+    yield _array("pair.lane", "<i4", _codes(predictor.pairs.lanes))
+    yield from _rows("pair", "feature", part.pairs, len(predictor.pairs.lanes))
     yield _array("covariance.at", "<i4", entries.at)
     yield _array("covariance.value", "<f8", entries.values)
     yield _array("wave.feature", "<i4", functions.features)
-    knots = np.column_stack([functions.has_knots, functions.knots])
+    knots = np.column_stack([functions.kinds, functions.knots])
     yield _array("wave.knot", "<f8", knots)
     yield _array("function.factor", "<i4", functions.factors)
     yield _array("function.scale", "<f8", functions.scales)
-    yield from _names("class", tables.classes)
-    text = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix}).encode()
-    yield Block("schema", len(text), [text])
+    yield _array("function.centre", "<f8", functions.centre)
+    yield _array("function.rotation", "<f8", functions.rotation)
+
+
+def _rows(what: str, key: str, rows: TaskRows | None, width: int) -> Iterator[Block]:
+    """Yield where the rows of each task begin, their keys and their numbers."""
+    starts: Any = [] if rows is None else rows.starts()
+    keys: Any = [] if rows is None else rows.keys
+    values: Any = [] if rows is None else rows.values()
+    yield _array(f"{what}.start", "<i8", starts)
+    yield _array(f"{what}.{key}", "<i4", keys)
+    yield Block(f"{what}.value", 8 * len(keys) * width, map(partial(_bytes_of, "<f8"), values))
 
 
 def _names(what: str, names: Sequence[str]) -> Iterator[Block]:

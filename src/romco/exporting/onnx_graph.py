@@ -1,6 +1,6 @@
 """ONNX: one graph from named inputs, the task and the columns, to margin, probability and label.
 
-A model of numbers has one output, the prediction.
+More than two classes have the outputs probabilities and label, numbers have one, the prediction.
 
 Numbers are double; NaN is a missing number and "" a missing category. Weights are in a file beside
 the graph, which is written a chunk at a time. Needs the package ``onnx``; onnxruntime runs it.
@@ -16,9 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.exporting.tables import ModelTables
+from romco.exporting.tables import ModelTables, PartTables, TaskRows
 from romco.io import durable
-from romco.learners.frozen import UNIT_FIELDS, Lane, Part
+from romco.learners.frozen import (
+    INDICATOR,
+    MISSING_IF_ZERO,
+    NORMAL_QUANTILES,
+    PAIR_FIELDS,
+    SCORE_STEPS,
+    UNIT_FIELDS,
+    ZERO_IF_MISSING,
+    FrozenClasses,
+    FrozenSoftmax,
+    Lane,
+    Part,
+)
 
 if TYPE_CHECKING:
     from onnx import NodeProto, ValueInfoProto
@@ -28,6 +40,11 @@ OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 TASK, MATRIX = "task", "x"  # inputs
 MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
 KINDS = ("number", "category")  # of columns that a graph can read
+
+# Limits of `romco.learners.frozen`
+MAX_LOG_ODDS, CLOSE_LOG_ODDS = 500.0, 4.0  # of pairs
+MAX_SCORE, MIN_LOG_DENSITY = 50.0, -30.0  # of the softmax
+MAX_LINE = 8.0
 
 
 def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
@@ -72,11 +89,11 @@ class _Graph:
         self._inputs.append(self._helper.make_tensor_value_info(name, kind, ["n", *more]))
         return name
 
-    def output(self, name: str, value: str, text: bool = False) -> None:
-        """Give a value (n,) out under a name."""
+    def output(self, name: str, value: str, *more: int, text: bool = False) -> None:
+        """Give a value (n, ...) out under a name."""
         kind = self._proto.STRING if text else self._proto.DOUBLE
         self._nodes.append(self._helper.make_node("Identity", [value], [name]))
-        self._outputs.append(self._helper.make_tensor_value_info(name, kind, ["n"]))
+        self._outputs.append(self._helper.make_tensor_value_info(name, kind, ["n", *more]))
 
     def __call__(self, operator: str, *inputs: str, domain: str = "", **options: Any) -> str:
         """Add a node; return the name of its value."""
@@ -145,45 +162,192 @@ class _Graph:
         scaled = self("Mul", self("Max", variance, self.constant(0.0)), self.constant(pi / 8.0))
         return self("Div", mean, self("Sqrt", self("Add", scaled, self.constant(1.0))))
 
-    def sum_rows(self, value: str, keep: bool = True) -> str:
-        """Add up the last axis."""
-        return self("ReduceSum", value, self.constant(np.array([-1])), keepdims=int(keep))
+    def sum_rows(self, value: str, keep: bool = True, axis: int = -1) -> str:
+        """Add up an axis, the last one if not given."""
+        return self("ReduceSum", value, self.constant(np.array([axis])), keepdims=int(keep))
+
+    def columns_of(self, value: str, columns: Any, axis: int = 1) -> str:
+        """Return some columns of a value."""
+        return self("Gather", value, self.constant(np.asarray(columns)), axis=axis)
+
+    def log1p(self, value: str) -> str:
+        """Return log(1 + x), exact for small x too (Kahan)."""
+        one = self.constant(1.0)
+        more = self("Add", one, value)
+        rounded = self("Sub", more, one)
+        same = self("Equal", rounded, self.constant(0.0))
+        ratio = self("Div", value, self("Where", same, one, rounded))
+        return self("Where", same, value, self("Mul", self("Log", more), ratio))
 
 
 def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
     """Add all nodes of `romco.learners.frozen`'s formula."""
-    predictor, zero = tables.predictor, graph.constant(0.0)
     row = _task_rows(graph, tables)
     feature, x = _features(graph, tables)
+    if tables.many is not None:
+        _add_classes(graph, tables, tables.many, row, feature, x)
+        return
+    (part,) = tables.parts
+    z, _ = _inputs(graph, part, row, feature, x)
+    _add_outputs(graph, tables, graph("Squeeze", _margin(graph, part, z), graph.constant([1])))
+
+
+def _inputs(graph: _Graph, part: PartTables, row: str, feature: str, x: str) -> tuple[str, str]:
+    """Return the inputs (n, K) of a part's stacking model, and functions before their rotation."""
+    predictor, zero = part.predictor, graph.constant(0.0)
     known = graph("Max", feature, graph.constant(np.int64(0)))  # else x is missing
-    u = _scaled(graph, tables, known, x)
+    u = _scaled(graph, part, known, x)
     squares = graph.sum_rows(graph("Mul", u, u))
     filled = graph("GreaterOrEqual", squares, graph.constant(predictor.units.empty))
     u = graph("Where", filled, u, zero)
-    totals = _Totals(graph, len(predictor.inputs))
-    of_task = graph("Gather", graph.constant(tables.tasks), row)
+    totals = _Totals(graph, part.variances)
+    of_task = graph("Gather", graph.constant(part.tasks), row)
     lanes = predictor.tasks.lanes
     totals.add(lanes, of_task, of_task)
     factors = _selection(lanes, "factor", len(predictor.inputs))
     factor = graph("MatMul", of_task, graph.constant(factors))
     factor = graph("Add", factor, graph.constant(1.0 - factors.sum(axis=0)))
-    if tables.n_pairs:
-        own, values = _pairs(graph, tables, row, feature)
-        totals.add_entries(predictor.pairs.lanes, values, graph("Where", own, u, zero))
-    if len(tables.functions.scales):
-        places, values = _functions(graph, tables, feature, x)
-        known = graph("Concat", known, places, axis=1)
-        u = graph("Concat", u, values, axis=1)
-    values = graph("Gather", graph.constant(tables.features), known)
+    values = graph("Gather", graph.constant(part.features), known)
     totals.add_entries(predictor.features.lanes, values, u)
-    for covariance in tables.covariances:
-        totals.variances.append(_quadratic(graph, tables, covariance, known, u))
+    functions = ""
+    if len(part.functions.scales):
+        functions, places, turned = _functions(graph, part, feature, x, u)
+        weights = graph.constant(part.features[part.n_features + 1 :])
+        squared = graph("Mul", turned, turned)
+        totals.add(
+            predictor.features.lanes,
+            graph("MatMul", turned, weights),
+            graph("MatMul", squared, weights),
+        )
+        feature = graph("Concat", feature, places, axis=1)
+        known = graph("Concat", known, places, axis=1)
+        u = graph("Concat", u, turned, axis=1)
+    if len(part.pairs):
+        own, place = _find(graph, part.pairs, row, feature)
+        width = len(predictor.pairs.lanes)
+        values = graph.stream(np.float64, (len(part.pairs), width), part.pairs.values())
+        values = graph("Gather", values, place)
+        totals.add_entries(predictor.pairs.lanes, values, graph("Where", own, u, zero))
+    for covariance in part.covariances:
+        totals.variances.append(_quadratic(graph, part, covariance, known, u))
     sums = graph.sum_of(graph.constant(predictor.intercepts), *totals.weights)
     variances = graph.sum_of(*totals.variances)
-    z = graph("Mul", factor, graph.moderate(sums, variances))
-    mean = graph("MatMul", z, graph.constant(tables.weights))
-    spread = graph("Mul", graph("MatMul", z, graph.constant(predictor.covariance)), z)
-    _add_outputs(graph, tables, graph.moderate(mean, graph.sum_rows(spread, keep=False)))
+    return graph("Mul", factor, graph.moderate(sums, variances)), functions
+
+
+def _margin(graph: _Graph, part: PartTables, z: str) -> str:
+    """Return the margin (n, 1) of a part."""
+    mean = graph("MatMul", z, graph.constant(part.weights[:, None]))
+    spread = graph("Mul", graph("MatMul", z, graph.constant(part.predictor.covariance)), z)
+    return graph.moderate(mean, graph.sum_rows(spread))
+
+
+# More than two classes
+
+
+def _add_classes(
+    graph: _Graph, tables: ModelTables, many: FrozenClasses, row: str, feature: str, x: str
+) -> None:
+    """Add all nodes of the probabilities of many classes, and of the label."""
+    K = len(tables.classes)
+    scores = []
+    if many.pairs:
+        margins = []
+        for part in tables.parts[: len(many.pairs)]:
+            z, _ = _inputs(graph, part, row, feature, x)
+            margins.append(_margin(graph, part, z))
+        odds = graph("Mul", graph("Concat", *margins, axis=1), graph.constant(many.factors))
+        coupled = _couple(graph, many, graph.within(odds, graph.constant(MAX_LOG_ODDS)), K)
+        scores.append(graph("Mul", coupled, graph.constant(many.weights[0])))
+    if many.softmax is not None and tables.groups is not None:
+        part = tables.parts[-1]
+        z, functions = _inputs(graph, part, row, feature, x)
+        score = _softmax(graph, part, many.softmax, tables.groups, row, z, functions)
+        scores.append(graph("Mul", score, graph.constant(many.weights[1])))
+    chances = graph("Softmax", graph.sum_of(*scores), axis=1)
+    best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
+    names = graph.constant(np.array(tables.classes, dtype=object))
+    graph.output("probabilities", chances, K)
+    graph.output("label", graph("Gather", names, best), text=True)
+
+
+def _couple(graph: _Graph, many: FrozenClasses, odds: str, K: int) -> str:
+    """Return log-probabilities (n, K) from the log-odds (n, P) of pairs."""
+    k, j = np.divmod(np.arange(K * K), K)
+    high = np.maximum(k, j)
+    low = np.minimum(k, j)
+    place = np.where(high > low, high * (high - 1) // 2 + low, 0)
+    z = graph("Mul", graph.columns_of(odds, place), graph.constant(np.sign(k - j).astype(float)))
+    zero = graph.constant(0.0)
+    rows = graph("Shape", z, start=0, end=1)
+    shape = graph("Concat", rows, graph.constant(np.array([1])), axis=0)
+    best = graph("Expand", graph.constant(np.int64(0)), shape)
+    for other in range(1, K):
+        at = graph("Add", best, graph.constant(np.int64(K * other)))
+        better = graph("Greater", graph("GatherElements", z, at, axis=1), zero)
+        best = graph("Where", better, graph.constant(np.int64(other)), best)
+    every = graph.constant(np.arange(K)[None])
+    first = graph("Mul", best, graph.constant(np.int64(K)))
+    ahead = graph("GatherElements", z, graph("Add", first, every), axis=1)
+    close = graph("Less", ahead, graph.constant(CLOSE_LOG_ODDS))
+    is_best = graph("Equal", best, every)
+    both = graph("And", *(graph("Unsqueeze", close, graph.constant([axis])) for axis in (1, 2)))
+    either = graph("Or", *(graph("Unsqueeze", is_best, graph.constant([axis])) for axis in (1, 2)))
+    counted = graph("And", graph("Or", both, either), graph.constant(~np.eye(K, dtype=bool)))
+    evidence = graph("Exp", graph("Neg", graph("Reshape", z, graph.constant(np.array([0, K, K])))))
+    against = graph.sum_rows(graph("Where", counted, evidence, zero), keep=False)
+    log_sums = graph("Log", graph("Add", against, graph.constant(1.0)))
+    chances = graph("Softmax", graph("Mul", log_sums, graph.constant(-many.power)), axis=1)
+    kept = graph("Mul", chances, graph.constant(1.0 - many.share))
+    return graph("Log", graph("Add", kept, graph.constant(many.share / K)))
+
+
+def _softmax(
+    graph: _Graph,
+    part: PartTables,
+    softmax: FrozenSoftmax,
+    groups: TaskRows,
+    row: str,
+    z: str,
+    functions: str,
+) -> str:
+    """Return log-probabilities (n, K) from the inputs of the softmax."""
+    K = len(softmax.new_groups)
+    n = len(softmax.lines)
+    cut = graph.within(z, graph.constant(MAX_SCORE))
+    weighted = graph("Mul", cut, graph.constant(part.weights))
+    by_class = graph("Reshape", weighted, graph.constant(np.array([0, 3, K])))
+    score = graph.sum_rows(by_class, keep=False, axis=1)
+    every = graph.constant(np.arange(K)[None])
+    shape = graph("Concat", graph("Shape", row), graph.constant(np.array([K])), axis=0)
+    own, place = _find(graph, groups, row, graph("Expand", every, shape))
+    new = graph.constant(len(groups) - K + np.arange(K)[None])
+    values = graph.stream(np.float64, (len(groups), 2 + n), groups.values())
+    group = graph("Gather", values, graph("Where", own, place, new))
+    level, spread = (graph.columns_of(group, column, axis=2) for column in (0, 1))
+    score = graph("Add", score, level)
+    if n == 0:
+        return graph("LogSoftmax", score, axis=1)
+    means = graph.columns_of(group, 2 + np.arange(n), axis=2)
+    lines = graph("Unsqueeze", graph.columns_of(functions, softmax.lines), graph.constant([1]))
+    off = graph("Sub", lines, means)
+    turned = graph("MatMul", off, graph.constant(softmax.matrices[0].T))
+    single = graph("Unsqueeze", off, graph.constant([2]))
+    by_own = graph("MatMul", single, graph.constant(softmax.matrices[1:].transpose(0, 2, 1)))
+    by_own = graph("Squeeze", by_own, graph.constant([2]))
+    size = graph("Mul", graph("Log", spread), graph.constant(-0.5 * n))
+    numbers = softmax.densities[:1], softmax.densities[1:]
+    for weight, vector, (events, constant) in zip(
+        softmax.weights, (turned, by_own), (pair.T for pair in numbers), strict=True
+    ):
+        far = graph("Div", graph.sum_rows(graph("Mul", vector, vector), keep=False), spread)
+        tail = graph.log1p(graph("Div", far, graph.constant(events)))
+        tail = graph("Mul", tail, graph.constant(-0.5 * (events + n)))
+        log = graph("Sub", graph("Add", tail, size), graph.constant(constant))
+        behind = graph("Sub", log, graph("ReduceMax", log, axes=[1], keepdims=1))
+        behind = graph("Max", behind, graph.constant(MIN_LOG_DENSITY))
+        score = graph("Add", score, graph("Mul", behind, graph.constant(weight)))
+    return graph("LogSoftmax", score, axis=1)
 
 
 def _add_outputs(graph: _Graph, tables: ModelTables, margin: str) -> None:
@@ -192,7 +356,7 @@ def _add_outputs(graph: _Graph, tables: ModelTables, margin: str) -> None:
         graph.output("prediction", margin)
         return
     zero, one = map(graph.constant, (0.0, 1.0))
-    scaled = graph("Mul", margin, graph.constant(tables.calibration))
+    scaled = graph("Mul", margin, graph.constant(tables.parts[0].calibration))
     chance = graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", scaled))))
     negative, positive = map(graph.constant, np.array(tables.classes, dtype=object))
     label = graph("Where", graph("GreaterOrEqual", margin, zero), positive, negative)
@@ -202,12 +366,12 @@ def _add_outputs(graph: _Graph, tables: ModelTables, margin: str) -> None:
 
 
 class _Totals:
-    """Terms (n, K) of the sums and of the variances of the inputs."""
+    """Terms (n, K) of the sums and of the variances of the inputs, which begin with some."""
 
-    def __init__(self, graph: _Graph, n_inputs: int) -> None:
-        self._graph, self._n_inputs = graph, n_inputs
+    def __init__(self, graph: _Graph, variances: NDArray[np.float64]) -> None:
+        self._graph, self._n_inputs = graph, len(variances)
         self.weights: list[str] = []
-        self.variances: list[str] = [graph.constant(np.zeros(n_inputs))]
+        self.variances: list[str] = [graph.constant(variances)]
 
     def add(self, lanes: tuple[Lane, ...], weighted: str, squared: str) -> None:
         """Add sums (n, lanes) of values times u, and times its square."""
@@ -297,107 +461,157 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[str, str]:
     return graph("Concat", *features, axis=1), graph("Concat", *values, axis=1)
 
 
-def _scaled(graph: _Graph, tables: ModelTables, feature: str, x: str) -> str:
+def _scaled(graph: _Graph, part: PartTables, feature: str, x: str) -> str:
     """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
-    units = tables.predictor.units
+    units = part.predictor.units
+    names = (*UNIT_FIELDS, *(f"pair {name}" for name in PAIR_FIELDS))
+    is_pair = part.units.shape[1] == len(names)
     field = {}
-    for name, column in zip(UNIT_FIELDS, tables.units.T, strict=True):
+    for name, column in zip(names, part.units.T, strict=is_pair):
         field[name] = graph("Gather", graph.constant(column), feature)
     zero, one, rounding = map(graph.constant, (0.0, 1.0, 1e-9))
-    measured = graph("Greater", field["count"], zero)
-    count = graph("Max", field["count"], one)
     missing = graph("IsNaN", x)
     x = graph("Where", missing, zero, x)
     v = graph.within(x, field["bound"])
-    mean = graph("Div", graph("Add", field["total"], v), count)
-    square = graph("Div", graph("Add", field["square"], graph("Mul", v, v)), count)
-    rounded = graph("Mul", rounding, square)
-    mean2 = graph("Mul", mean, mean)
-    spread = graph("Sub", square, mean2)
-    sure = graph("Mul", graph("Sub", count, one), mean2)
-    shrunk = graph("Div", sure, graph("Add", sure, spread))
-    known = graph("Where", graph("Greater", spread, rounded), shrunk, one)
-    centre = graph("Mul", graph("Mul", mean, field["share"]), known)
+
+    def moments(count: str, of: str) -> tuple[str, str, str, str]:
+        """Return mean, mean square, whether values differ, and the centre."""
+        mean = graph("Div", graph("Add", field[f"{of}total"], v), count)
+        square = graph("Div", graph("Add", field[f"{of}square"], graph("Mul", v, v)), count)
+        mean2 = graph("Mul", mean, mean)
+        spread = graph("Sub", square, mean2)
+        sure = graph("Mul", graph("Sub", count, one), mean2)
+        shrunk = graph("Div", sure, graph("Add", sure, spread))
+        spreads = graph("Greater", spread, graph("Mul", rounding, square))
+        known = graph("Where", spreads, shrunk, one)
+        return mean, square, spreads, graph("Mul", graph("Mul", mean, field[f"{of}share"]), known)
+
+    measured = graph("Greater", field["count"], zero)
+    mean, square, spreads, centre = moments(graph("Max", field["count"], one), "")
     twice = graph("Mul", graph.constant(2.0), graph("Mul", centre, mean))
     variance = graph("Add", graph("Sub", square, twice), graph("Mul", centre, centre))
-    varies = graph("Greater", variance, rounded)
+    varies = graph("Greater", variance, graph("Mul", rounding, square))
     size = graph("Sqrt", graph("Where", varies, variance, square))
     r = graph("Sub", graph("Log", size), graph.constant(units.common))
     r2 = graph("Mul", r, r)
     r4 = graph("Mul", r2, r2)
     far = graph("Div", graph("Mul", r, r4), graph("Add", r4, graph.constant(1.4**4)))
     factor = graph("Exp", graph("Sub", graph.constant(-units.common), far))
-    reach = graph("Mul", graph.constant(10.0), size)
-    anew = graph("Mul", factor, graph.within(graph("Sub", x, centre), reach))
-    kept = graph.within(graph("Sub", x, field["centre"]), field["reach"])
-    u = graph("Where", measured, anew, graph("Mul", field["factor"], kept))
+    factor = graph("Where", measured, factor, field["factor"])
+    reach = graph("Where", measured, graph("Mul", graph.constant(10.0), size), field["reach"])
+    if is_pair:
+        centre = graph("Where", spreads, zero, centre)
+    centre = graph("Where", measured, centre, field["centre"])
+    if is_pair:
+        spreads = graph("Or", spreads, graph("Not", measured))
+        by_both = graph("And", spreads, graph("Greater", field["pair count"], zero))
+        *_, of_both = moments(graph("Max", field["pair count"], one), "pair ")
+        centre = graph("Where", by_both, of_both, centre)
+        has_size = graph("And", by_both, graph("Greater", field["pair reach"], zero))
+        reach = graph("Where", has_size, field["pair reach"], reach)
+        factor = graph("Where", has_size, field["pair factor"], factor)
+    u = graph("Mul", factor, graph.within(graph("Sub", x, centre), reach))
     is_zero = graph("Less", graph("Abs", x), graph.constant(1e-150))
     u = graph("Where", is_zero, field["zero"], u)
     return graph("Where", missing, zero, graph("Mul", u, graph.constant(units.row)))
 
 
-def _pairs(graph: _Graph, tables: ModelTables, row: str, feature: str) -> tuple[str, str]:
-    """Return whether a task has own numbers of a feature (n, c), and these (n, c, lanes)."""
-    starts = tables.pair_starts()
+def _find(graph: _Graph, rows: TaskRows, row: str, key: str) -> tuple[str, str]:
+    """Return whether a task has a row of a key (n, c), and its place (n, c)."""
+    starts = rows.starts()
     start = graph.constant(starts)
     axis = graph.constant(np.array([1]))
     one = graph.constant(np.int64(1))
-    shape = graph("Shape", feature)
+    shape = graph("Shape", key)
     first = graph("Unsqueeze", graph("Gather", start, row), axis)
     last = graph("Unsqueeze", graph("Gather", start, graph("Add", row, one)), axis)
     low = graph("Expand", first, shape)
     end = graph("Expand", last, shape)
-    n, lanes = tables.n_pairs, tables.predictor.pairs.lanes
-    features = graph.constant(tables.pair_features)
-    values = graph.stream(np.float64, (n, len(lanes)), tables.pair_values())
-    last = graph.constant(np.int64(n - 1))
+    keys = graph.constant(rows.keys)
+    last = graph.constant(np.int64(len(rows) - 1))
     two = graph.constant(np.int64(2))
     high = end
     for _ in range(int(np.diff(starts).max()).bit_length()):  # binary search
         middle = graph("Div", graph("Add", low, high), two)
-        found = graph("Gather", features, graph("Min", middle, last))
+        found = graph("Gather", keys, graph("Min", middle, last))
         active = graph("Less", low, high)
-        below = graph("And", active, graph("Less", found, feature))
-        above = graph("And", active, graph("GreaterOrEqual", found, feature))
+        below = graph("And", active, graph("Less", found, key))
+        above = graph("And", active, graph("GreaterOrEqual", found, key))
         low = graph("Where", below, graph("Add", middle, one), low)
         high = graph("Where", above, middle, high)
     place = graph("Min", low, last)
-    same = graph("Equal", graph("Gather", features, place), feature)
-    own = graph("And", same, graph("Less", low, end))
-    return own, graph("Gather", values, place)
+    same = graph("Equal", graph("Gather", keys, place), key)
+    return graph("And", same, graph("Less", low, end)), place
 
 
-def _functions(graph: _Graph, tables: ModelTables, feature: str, x: str) -> tuple[str, str]:
-    """Return places (n, g) of functions among the features, and their values (n, g)."""
-    functions = tables.functions
-    d, c, g = len(tables.feature_names), len(functions.features), len(functions.scales)
+def _functions(
+    graph: _Graph, part: PartTables, feature: str, x: str, u: str
+) -> tuple[str, str, str]:
+    """Return functions (n, g), their places among the features, and values that have weights."""
+    functions = part.functions
+    d, g = part.n_features, len(functions.scales)
+    features, columns = np.unique(functions.features, return_inverse=True)
+    c = len(features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
-    place[functions.features] = np.arange(c)
+    place[features] = np.arange(c)
     rows = graph("Shape", x, start=0, end=1)
     shape = graph("Concat", rows, graph.constant(np.array([c + 1])), axis=0)
-    empty = graph("Expand", graph.constant(np.full((1, 1), np.nan)), shape)
     at = graph("Gather", graph.constant(place), feature)
-    value = graph("ScatterElements", empty, at, x, axis=1)  # the last column is of all others
-    value = graph("Gather", value, graph.constant(np.arange(c)), axis=1)
+
+    def of_features(given: str, missing: float) -> str:
+        """Return values of the features with waves, some of which may be there twice."""
+        empty = graph("Expand", graph.constant(np.full((1, 1), missing)), shape)
+        return graph.columns_of(graph("ScatterElements", empty, at, given, axis=1), columns)
+
+    kinds = functions.kinds
+    value = of_features(x, np.nan)
+    zero = graph.constant(0.0)
+    gap = graph("And", graph("IsNaN", value), graph.constant(kinds == ZERO_IF_MISSING))
+    value = graph("Where", gap, zero, value)
     rank = _ranks(graph, functions.knots, value)
     there = graph("Not", graph("IsNaN", value))
-    has_knots = functions.has_knots == 1
-    filled = graph("Not", graph("Equal", value, graph.constant(0.0)))
-    there = graph("And", there, graph("Or", filled, graph.constant(has_knots)))
+    zero_counts = ~np.isin(kinds, (INDICATOR, MISSING_IF_ZERO))
+    filled = graph("Not", graph("Equal", value, zero))
+    there = graph("And", there, graph("Or", filled, graph.constant(zero_counts)))
     product = graph.constant(functions.scales)
+    is_line = functions.factors[:, 1] == 0
     for k in (0, 2):
         chosen, order = functions.factors[:, k], functions.factors[:, k + 1]
-        places = graph.constant(np.maximum(chosen, 0))
-        angle = graph("Mul", graph("Gather", rank, places, axis=1), graph.constant(pi * order))
+        places = np.maximum(chosen, 0)
+        angle = graph("Mul", graph.columns_of(rank, places), graph.constant(pi * order))
         wave = graph("Mul", graph("Cos", angle), graph.constant(np.sqrt(2.0)))
         indicator = graph.constant((order == 1).astype(np.float64))
-        wave = graph("Where", graph.constant(has_knots[chosen]), wave, indicator)
-        known = graph("Gather", there, places, axis=1)
-        wave = graph("Where", known, wave, graph.constant(0.0))
+        wave = graph("Where", graph.constant(kinds[chosen] != INDICATOR), wave, indicator)
+        if k == 0 and is_line.any():
+            score = graph.columns_of(_normal_scores(graph, rank), places)
+            wave = graph("Where", graph.constant(is_line), score, wave)
+        wave = graph("Where", graph.columns_of(there, places), wave, zero)
+        if k == 0 and is_line.any():
+            unit = graph.columns_of(of_features(u, 0.0), places)
+            unit = graph.within(unit, graph.constant(MAX_LINE))
+            is_unit = is_line & (kinds[chosen] == INDICATOR)
+            wave = graph("Where", graph.constant(is_unit), unit, wave)
         wave = graph("Where", graph.constant(chosen < 0), graph.constant(1.0), wave)
         product = graph("Mul", product, wave)
+    turned = product
+    if len(functions.centre):
+        off = graph("Sub", product, graph.constant(functions.centre))
+        turned = graph("MatMul", off, graph.constant(functions.rotation.T))
     numbers = graph.constant(d + 1 + np.arange(g)[None])
-    return graph("Expand", numbers, graph("Shape", product)), product
+    return product, graph("Expand", numbers, graph("Shape", product)), turned
+
+
+def _normal_scores(graph: _Graph, rank: str) -> str:
+    """Return normal scores of ranks; NaN becomes a number."""
+    at = graph("Mul", rank, graph.constant(float(SCORE_STEPS)))
+    at = graph("Where", graph("IsNaN", at), graph.constant(0.0), at)
+    low = graph("Min", graph("Floor", at), graph.constant(SCORE_STEPS - 1.0))
+    place = graph("Cast", low, to=graph.kind_of(np.int64))
+    table = graph.constant(np.array(NORMAL_QUANTILES))
+    first = graph("Gather", table, place)
+    after = graph("Gather", table, graph("Add", place, graph.constant(np.int64(1))))
+    way = graph("Sub", at, low)
+    return graph("Add", first, graph("Mul", way, graph("Sub", after, first)))
 
 
 def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
@@ -425,11 +639,11 @@ def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
     return graph("Div", graph("Where", inside, between, middle), graph.constant(float(n)))
 
 
-def _quadratic(graph: _Graph, tables: ModelTables, covariance: Any, known: str, u: str) -> str:
+def _quadratic(graph: _Graph, part: PartTables, covariance: Any, known: str, u: str) -> str:
     """Return the term (n, K) that the covariances of an input add to its variance."""
-    d, features = len(tables.feature_names), covariance.features
+    d, features = part.n_features, covariance.features
     n = len(features)
-    place = np.full(len(tables.features), n)
+    place = np.full(len(part.features), n)
     place[features] = np.arange(n)
     padded = np.zeros((n + 1, n + 1))
     padded[:n, :n] = covariance.values
@@ -441,6 +655,6 @@ def _quadratic(graph: _Graph, tables: ModelTables, covariance: Any, known: str, 
     at = graph("Gather", graph.constant(place), known)
     x = graph("ScatterElements", empty, at, u, axis=1, reduction="add")
     total = graph.sum_rows(graph("Mul", graph("MatMul", x, graph.constant(padded)), x))
-    chosen = np.zeros((1, len(tables.predictor.inputs)))
+    chosen = np.zeros((1, len(part.predictor.inputs)))
     chosen[0, covariance.input] = 1.0
     return graph("Mul", total, graph.constant(chosen))

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from romco.exporting.tables import ModelTables
+from romco.exporting.tables import ModelTables, PartTables, TaskRows
 from romco.io import durable
-from romco.learners.frozen import KNOTS, UNIT_FIELDS, Lane
+from romco.learners.frozen import INDICATOR, KNOTS, UNIT_FIELDS, Lane
 
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
@@ -33,7 +33,7 @@ NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the com
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
 WHOLE_NUMBERS = {
     *("task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("has_knots", "first_order", "second_order"),
+    *("kind", "first_order", "second_order"),
 }
 TEXTS = {"name", "negative", "positive"}
 
@@ -41,18 +41,19 @@ TEXTS = {"name", "negative", "positive"}
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
+    part = tables.only_part()
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
-    for name, columns in _small_tables(tables).items():
+    for name, columns in _small_tables(tables, part).items():
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
         durable.replace(written[-1], _csv([columns]))
-    lanes = _names_of(tables.predictor.pairs.lanes)
+    lanes = _names_of(part.predictor.pairs.lanes)
     written.append(folder / "romco_pair.csv")
     definitions.append(_definition("romco_pair", ("task", "feature", *lanes)))
-    durable.replace(written[-1], _csv(_pairs(tables, lanes)))
+    durable.replace(written[-1], _csv(_pairs(part.pairs, lanes)))
     definitions.append(_event_table(tables))
-    views = [_values_view(tables), _prediction_view(tables)]
+    views = [_values_view(tables), _prediction_view(part, bool(tables.classes))]
     names = [path.stem for path in written]
     for engine, loading in LOADING.items():
         loads = [loading.format(table=name) for name in names]
@@ -81,39 +82,39 @@ def _check(tables: ModelTables) -> None:
 # Tables
 
 
-def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
+def _small_tables(tables: ModelTables, part: PartTables) -> dict[str, dict[str, Any]]:
     """Return the columns of all tables but that of pairs."""
-    predictor = tables.predictor
+    predictor = part.predictor
     units, inputs = predictor.units, len(predictor.inputs)
     d, m = len(tables.feature_names), len(tables.task_names)
     number: dict[str, Any] = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
-        "calibration": tables.calibration,
+        "calibration": part.calibration,
         "new_task": m,
         "constant": d,
     }
     if tables.classes:
         number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
-    n = len(tables.features)
+    n = len(part.features)
     padding = np.zeros((n - d, len(UNIT_FIELDS)))
     unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
-    unit |= dict(zip(UNIT_FIELDS, np.vstack([tables.units, padding]).T, strict=True))
+    unit |= dict(zip(UNIT_FIELDS, np.vstack([part.units, padding]).T, strict=True))
     task = {"task": np.arange(m + 1), "name": [*tables.task_names, ""]}
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
     first, second = np.nonzero(stacking)
     return {
         "romco_number": {name: [value] for name, value in number.items()},
-        "romco_feature": unit | _columns(predictor.features.lanes, tables.features),
-        **_function_tables(tables),
-        "romco_task": task | _columns(predictor.tasks.lanes, tables.tasks),
-        "romco_covariance": _covariances(tables),
+        "romco_feature": unit | _columns(predictor.features.lanes, part.features),
+        **_function_tables(part),
+        "romco_task": task | _columns(predictor.tasks.lanes, part.tasks),
+        "romco_covariance": _covariances(part),
         "romco_input": {
             "input": np.arange(inputs),
             "name": predictor.inputs,
             "intercept": predictor.intercepts,
-            "weight": tables.weights,
+            "weight": part.weights,
         },
         "romco_stacking": {
             "first": first,
@@ -123,23 +124,23 @@ def _small_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
     }
 
 
-def _function_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
+def _function_tables(part: PartTables) -> dict[str, dict[str, Any]]:
     """Return features that have waves, their knots, and products of waves."""
-    functions = tables.functions
-    numbers = functions.has_knots == 1
+    functions = part.functions
+    numbers = functions.kinds != INDICATOR
     place, order, second, second_order = functions.factors.T
     other = np.where(second < 0, -1, functions.features[second] if len(second) else second)
     return {
         "romco_wave": {
             "feature": functions.features,
-            "has_knots": functions.has_knots,
+            "kind": functions.kinds,
         },
         "romco_knot": {
             "feature": np.repeat(functions.features[numbers], KNOTS),
             "knot": functions.knots[numbers].ravel(),
         },
         "romco_function": {
-            "feature": len(tables.feature_names) + 1 + np.arange(len(functions.scales)),
+            "feature": part.n_features + 1 + np.arange(len(functions.scales)),
             "first": functions.features[place],
             "first_order": order,
             "second": other,
@@ -149,20 +150,20 @@ def _function_tables(tables: ModelTables) -> dict[str, dict[str, Any]]:
     }
 
 
-def _covariances(tables: ModelTables) -> dict[str, Any]:
+def _covariances(part: PartTables) -> dict[str, Any]:
     """Return pairs of features, and what they add to the variance of each input."""
-    entries = tables.covariance_entries()
+    entries = part.covariance_entries()
     pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
-    values = np.zeros((len(pairs), len(tables.predictor.inputs)))
+    values = np.zeros((len(pairs), len(part.predictor.inputs)))
     values[row.ravel(), entries.at[:, 0]] = entries.values
     columns: dict[str, Any] = {"first": pairs[:, 0], "second": pairs[:, 1]}
-    for k in _inputs_with_covariances(tables):
+    for k in _inputs_with_covariances(part):
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
 
-def _inputs_with_covariances(tables: ModelTables) -> list[int]:
-    return [one.input for one in tables.covariances]
+def _inputs_with_covariances(part: PartTables) -> list[int]:
+    return [one.input for one in part.covariances]
 
 
 def _columns(lanes: tuple[Lane, ...], values: Any) -> dict[str, Any]:
@@ -173,14 +174,14 @@ def _names_of(lanes: tuple[Lane, ...]) -> list[str]:
     return [f"{lane.part}_{lane.input}" for lane in lanes]
 
 
-def _pairs(tables: ModelTables, lanes: list[str]) -> Iterator[dict[str, Any]]:
+def _pairs(rows: TaskRows, lanes: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the columns of the table of pairs, some rows at a time; at first none."""
     begin = 0
     yield dict.fromkeys(("task", "feature", *lanes), np.empty(0))
-    for values in tables.pair_values():
-        part = slice(begin, begin + len(values))
-        begin = part.stop
-        numbers = {"task": tables.pair_tasks[part], "feature": tables.pair_features[part]}
+    for values in rows.values():
+        chunk = slice(begin, begin + len(values))
+        begin = chunk.stop
+        numbers = {"task": rows.tasks[chunk], "feature": rows.keys[chunk]}
         yield numbers | dict(zip(lanes, values.T, strict=True))
 
 
@@ -249,7 +250,7 @@ def _values_view(tables: ModelTables) -> str:
     return f"CREATE VIEW romco_value AS\n{inner};\n"
 
 
-def _prediction_view(tables: ModelTables) -> str:
+def _prediction_view(part: PartTables, has_classes: bool) -> str:
     """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other.
 
     All steps are materialized: engines that inline them repeat each step wherever it is used.
@@ -258,14 +259,14 @@ def _prediction_view(tables: ModelTables) -> str:
         **UNIT_STEPS,
         **_function_steps(),
         "event": EVENT_STEP,
-        "sums": _sums_step(tables),
+        "sums": _sums_step(part),
         "with_constant": CONSTANT_STEP,
-        "covariances": _covariances_step(tables),
-        "z": _inputs_step(tables),
+        "covariances": _covariances_step(part),
+        "z": _inputs_step(part),
         **_stacking_steps(),
     }
     defined = [f"{name} AS MATERIALIZED ({query})" for name, query in steps.items()]
-    result = LABELS if tables.classes else "SELECT id, margin AS prediction FROM margins"
+    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
     return "CREATE VIEW romco_prediction AS\nWITH " + ",\n".join(defined) + f"\n{result};\n"
 
 
@@ -344,18 +345,18 @@ def _function_steps() -> dict[str, str]:
     """Return the steps that compute functions of features: products of waves of ranks."""
     return {
         "ranked": """
-    SELECT v.id, w.feature, w.has_knots, v.x,
+    SELECT v.id, w.feature, w.kind, v.x,
            sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
            sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
            max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
            min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
     FROM given v JOIN romco_wave w ON w.feature = v.feature
     LEFT JOIN romco_knot k ON k.feature = w.feature
-    WHERE v.x <> 0.0 OR w.has_knots = 1
-    GROUP BY v.id, w.feature, w.has_knots, v.x
+    WHERE v.x <> 0.0 OR w.kind = 1
+    GROUP BY v.id, w.feature, w.kind, v.x
 """,
         "waves": f"""
-    SELECT id, feature, has_knots, CASE
+    SELECT id, feature, kind, CASE
         WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
         ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
     FROM ranked
@@ -375,12 +376,12 @@ def _function_steps() -> dict[str, str]:
 def _wave(table: str, order: str) -> str:
     """Return the wave of a rank, or of an indicator."""
     wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
-    return f"CASE WHEN {table}.has_knots = 1 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
+    return f"CASE WHEN {table}.kind > 0 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
 
 
-def _sums_step(tables: ModelTables) -> str:
+def _sums_step(part: PartTables) -> str:
     """Return the step that adds up weights and variances of features and pairs, by lane."""
-    predictor = tables.predictor
+    predictor = part.predictor
     of_feature, of_pair = _names_of(predictor.features.lanes), _names_of(predictor.pairs.lanes)
     columns = ["u.id"]
     for lane in dict.fromkeys((*of_feature, *of_pair)):
@@ -396,10 +397,10 @@ def _sums_step(tables: ModelTables) -> str:
 """
 
 
-def _covariances_step(tables: ModelTables) -> str:
+def _covariances_step(part: PartTables) -> str:
     """Return the step that adds up what covariances of features add to variances."""
     columns = ["a.id"]
-    for k in _inputs_with_covariances(tables):
+    for k in _inputs_with_covariances(part):
         columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
     return f"""
     SELECT {_listed(columns)}
@@ -409,9 +410,9 @@ def _covariances_step(tables: ModelTables) -> str:
 """
 
 
-def _inputs_step(tables: ModelTables) -> str:
+def _inputs_step(part: PartTables) -> str:
     """Return the step that computes the inputs of the stacking model."""
-    predictor = tables.predictor
+    predictor = part.predictor
     of_task = _names_of(predictor.tasks.lanes)
     summed = {*_names_of(predictor.features.lanes), *_names_of(predictor.pairs.lanes)}
     cases = []
@@ -423,7 +424,7 @@ def _inputs_step(tables: ModelTables) -> str:
             terms[lane] = found
         mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
         variances = terms[f"variance_{k}"]
-        if k in _inputs_with_covariances(tables):
+        if k in _inputs_with_covariances(part):
             variances.append(f"coalesce(c.variance_{k}, 0.0)")
         value = _moderated(f"({mean})", " + ".join(variances)) if variances else f"({mean})"
         factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""

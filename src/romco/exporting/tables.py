@@ -9,10 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners.base import Learner
+from romco.learners.classes import Classes
 from romco.learners.frozen import (
+    MISSING_IF_ZERO,
+    NUMBER,
+    FrozenClasses,
     FrozenFunctions,
     FrozenPredictor,
+    FrozenSoftmax,
     InputCovariance,
+    PairTable,
     no_functions,
 )
 from romco.model import Columns, Model, Names
@@ -22,7 +29,7 @@ from romco.model.names import Id
 from romco.typing import Floats
 
 Whole = NDArray[np.int64]
-CHUNK_PAIRS = 2**18  # pairs of task and feature that are in memory at a time
+CHUNK_ROWS = 2**18  # rows of pairs of task and feature that are in memory at a time
 
 
 class CovarianceEntries(NamedTuple):
@@ -32,40 +39,56 @@ class CovarianceEntries(NamedTuple):
     values: Floats  # (n,)
 
 
+class TaskRows:
+    """Rows of numbers by task and key, both rising, which are read when they are written.
+
+    ``table`` has the rows of tasks; ``task`` and ``key`` are their places, -1 where a row is left
+    out. Those of the new task, ``new_task``, come last.
+    """
+
+    def __init__(
+        self, table: PairTable, task: Whole, key: Whole, new_task: int, new_keys: Whole, new: Floats
+    ) -> None:
+        kept = np.flatnonzero((task >= 0) & (key >= 0))
+        place = task[kept] * (key.max(initial=0) + 1) + key[kept]
+        self._order = kept[np.argsort(place, kind="stable")]
+        self._read, self._new_task, self._new = table.read, new_task, new
+        self.tasks = np.concatenate([task[self._order], np.full(len(new_keys), new_task)])
+        self.keys = np.concatenate([key[self._order], new_keys])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def starts(self) -> Whole:
+        """Return where the rows of each task begin (m + 2,)."""
+        return np.searchsorted(self.tasks, np.arange(self._new_task + 2))
+
+    def values(self) -> Iterator[Floats]:
+        """Yield all rows (n, width), some at a time."""
+        for begin in range(0, len(self._order), CHUNK_ROWS):
+            yield self._read(self._order[begin : begin + CHUNK_ROWS])
+        if len(self._new):
+            yield self._new
+
+
 @dataclass(frozen=True)
-class ModelTables:
+class PartTables:
     """A frozen predictor whose features and tasks are in the order of their names.
 
-    Task ``len(task_names)`` is a new one. Only use it while the model is at rest: pairs of task and
-    feature are read from the learner when they are written.
+    The last task is a new one.
     """
 
     predictor: FrozenPredictor
-    feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
-    task_names: list[str]
-    units: Floats  # (d, 9)
+    n_features: int  # d
+    units: Floats  # (d, 9), or (d, 15) of a pair of classes
     features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
     functions: FrozenFunctions
     tasks: Floats  # (m + 1, lanes)
-    pair_tasks: Whole  # (p,) rising
-    pair_features: Whole  # (p,) rising within a task
+    pairs: TaskRows  # of task and feature
     covariances: list[InputCovariance]  # feature d is the constant, then come functions
     weights: Floats  # (K,) of the stacking model; margins above 0 are of the positive class
-    classes: tuple[str, ...]  # the negative one first; none where numbers are predicted
+    variances: Floats  # (K,) that those of inputs begin with
     calibration: float  # factor of a margin that makes it a log-odds
-    columns: dict[str, str]  # kind of each column, see `romco.io.schema`
-    is_matrix: bool  # rows are arrays: columns have no names
-    _order: Whole  # places of the pairs in the learner's table, but of the new task
-    _new_values: Floats  # of pairs of the new task, which come last
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of pairs of task and feature."""
-        return len(self.pair_tasks)
-
-    def pair_starts(self) -> Whole:
-        """Return where the pairs of each task begin (m + 2,)."""
-        return np.searchsorted(self.pair_tasks, np.arange(len(self.task_names) + 2))
 
     def covariance_entries(self) -> CovarianceEntries:
         """Return all entries of the inputs' covariances."""
@@ -77,12 +100,31 @@ class ModelTables:
             values.append(one.values[first, second] * np.where(first == second, 1.0, 2.0))
         return CovarianceEntries(np.concatenate(at), np.concatenate(values))
 
-    def pair_values(self) -> Iterator[Floats]:
-        """Yield the numbers (n, lanes) of all pairs, some at a time."""
-        for begin in range(0, len(self._order), CHUNK_PAIRS):
-            yield self.predictor.pairs.read(self._order[begin : begin + CHUNK_PAIRS])
-        if len(self._new_values):
-            yield self._new_values
+
+@dataclass(frozen=True)
+class ModelTables:
+    """A model by name; only use it while the model is at rest.
+
+    A model of two classes or numbers has one part. One of more classes has a part for each pair of
+    classes, or none, and one of the softmax, if it has one, which is the last.
+    """
+
+    feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
+    task_names: list[str]
+    classes: tuple[str, ...]  # of two, the negative one first; none where numbers are predicted
+    columns: dict[str, str]  # kind of each column, see `romco.io.schema`
+    is_matrix: bool  # rows are arrays: columns have no names
+    parts: list[PartTables]
+    many: FrozenClasses | None = None  # numbers of more than two classes
+    groups: TaskRows | None = None  # of task and class, of the softmax
+
+    def only_part(self) -> PartTables:
+        """Return the part of two classes or of numbers; ValueError for more classes."""
+        if self.many is not None:
+            raise ValueError(
+                "more than two classes cannot be exported to SQL yet: export them to ONNX"
+            )
+        return self.parts[0]
 
 
 def read_tables(model: Model) -> ModelTables:
@@ -90,59 +132,108 @@ def read_tables(model: Model) -> ModelTables:
     _check(model)
     engine, features, d = model.engine, model.features, model.features.width
     new_weights = _weights_of_new_task(engine, d)  # first: it may make room for a task
-    predictor = engine.learner.frozen_predictor()
     given_names = [text_of("feature", features.name(column)) for column in range(d)]
     feature_names, feature_order = _sorted_names("feature", given_names)
     known = dict(engine.tasks.items())
     task_names, places = _sorted_names("task", known)
     task_order = np.array(list(known.values()), dtype=np.int64)[places]
-    m = len(task_names)
-    new_row, new_features = predictor.new_task, np.empty(0, dtype=np.int64)
-    if new_row is None:  # the first lane is the weight
-        new_row = np.zeros(len(predictor.tasks.lanes))
-        new_row[0] = new_weights[-1]
-        new_features = np.flatnonzero(new_weights[feature_order])
-    feature_place = _places(feature_order, engine.learner.n_features)
-    task = _places(task_order, engine.learner.n_tasks)[predictor.pairs.task]
-    feature = feature_place[predictor.pairs.feature]
-    kept = np.flatnonzero((task >= 0) & (feature >= 0))
-    order = kept[np.argsort(task[kept] * d + feature[kept], kind="stable")]
-    lanes = predictor.features.lanes
-    own_weights = predictor.features.values[feature_order]
-    functions = predictor.functions or no_functions(len(lanes))
-    covariances = []
-    for one in predictor.covariances:
-        places = feature_place[np.maximum(one.features, 0)]
-        places = np.where(one.features < 0, d - 1 - one.features, places)
-        covariances.append(one._replace(features=places))
+    is_matrix = isinstance(features, Columns) and features.names is None
+    order = _Order(engine.learner, feature_order, task_order, is_matrix)
+    parts, many, groups = [], None, None
+    if isinstance(engine.learner, Classes):
+        many = engine.learner.frozen_classes()
+        for predictor, factor in zip(many.pairs, many.factors.tolist(), strict=True):
+            parts.append(order.part(predictor, new_weights, calibration=factor))
+        if many.softmax is not None:
+            parts.append(order.part(many.softmax.predictor, new_weights))
+            groups = order.groups(many.softmax)
+    else:
+        predictor = engine.learner.frozen_predictor()
+        scale = float(np.exp(engine.scale.log_a))
+        parts.append(order.part(predictor, new_weights, engine.target.sign, scale))
     return ModelTables(
-        predictor=predictor,
         feature_names=feature_names,
         task_names=task_names,
-        units=predictor.units.table[feature_order],
-        features=np.vstack([own_weights, np.zeros((1, len(lanes))), functions.weights]),
-        functions=functions._replace(features=feature_place[functions.features]),
-        tasks=np.vstack([predictor.tasks.values[task_order], new_row]),
-        pair_tasks=np.concatenate([task[order], np.full(len(new_features), m)]),
-        pair_features=np.concatenate([feature[order], new_features]),
-        covariances=covariances,
-        weights=engine.target.sign * predictor.weights,
         classes=tuple(map(partial(text_of, "label"), model.classes)),
-        calibration=float(np.exp(engine.scale.log_a)),
         columns=_columns(model, given_names),
-        is_matrix=isinstance(features, Columns) and features.names is None,
-        _order=order,
-        _new_values=new_weights[feature_order[new_features]][:, None],
+        is_matrix=is_matrix,
+        parts=parts,
+        many=many if len(model.classes) > 2 else None,
+        groups=groups,
     )
+
+
+class _Order:
+    """Features and tasks of a learner in the order of their names."""
+
+    def __init__(self, learner: Learner, features: Whole, tasks: Whole, is_matrix: bool) -> None:
+        self._features, self._tasks, self._is_matrix = features, tasks, is_matrix
+        self._feature_place = _places(features, learner.n_features)
+        self._task_place = _places(tasks, learner.n_tasks)
+
+    def part(
+        self,
+        predictor: FrozenPredictor,
+        new_weights: Floats,
+        sign: float = 1.0,
+        calibration: float = 1.0,
+    ) -> PartTables:
+        """Return the tables of a predictor; ``new_weights`` are of a linear model's new task."""
+        lanes = predictor.features.lanes
+        new_row, new_features = predictor.new_task, np.empty(0, dtype=np.int64)
+        if new_row is None:  # the first lane is the weight
+            new_row = np.zeros(len(predictor.tasks.lanes))
+            new_row[0] = new_weights[-1]
+            new_features = np.flatnonzero(new_weights[self._features])
+        functions = predictor.functions or no_functions(len(lanes))
+        kinds = functions.kinds
+        if self._is_matrix and not len(functions.centre):  # as the kernel of functions reads rows
+            kinds = np.where(kinds == NUMBER, MISSING_IF_ZERO, kinds)
+        places = self._feature_place[functions.features]
+        constant = np.zeros((1, len(lanes)))
+        own_weights = predictor.features.values[self._features]
+        covariances = []
+        for one in predictor.covariances:
+            covariances.append(one._replace(features=self._numbers(one.features)))
+        variances = predictor.variances
+        return PartTables(
+            predictor=predictor,
+            n_features=len(self._features),
+            units=predictor.units.table[self._features],
+            features=np.vstack([own_weights, constant, functions.weights]),
+            functions=functions._replace(features=places, kinds=kinds),
+            tasks=np.vstack([predictor.tasks.values[self._tasks], new_row]),
+            pairs=TaskRows(
+                predictor.pairs,
+                self._task_place[predictor.pairs.task],
+                self._numbers(predictor.pairs.feature),
+                len(self._tasks),
+                new_features,
+                new_weights[self._features[new_features]][:, None],
+            ),
+            covariances=covariances,
+            weights=sign * predictor.weights,
+            variances=np.zeros(len(predictor.inputs)) if variances is None else variances,
+            calibration=calibration,
+        )
+
+    def groups(self, softmax: FrozenSoftmax) -> TaskRows:
+        """Return the numbers of tasks and classes."""
+        table, new = softmax.groups, softmax.new_groups
+        task = self._task_place[table.task]
+        return TaskRows(table, task, table.feature, len(self._tasks), np.arange(len(new)), new)
+
+    def _numbers(self, features: Whole) -> Whole:
+        """Return numbers of features, the constant (-1) and functions (-2, -3, ...) in tables."""
+        places = self._feature_place[np.maximum(features, 0)]
+        return np.where(features < 0, len(self._features) - 1 - features, places)
 
 
 def _check(model: Model) -> None:
     """Raise ValueError with the reason why a model cannot be exported."""
     engine = model.engine
     kind = engine.target.kind
-    if kind == "classes":
-        raise ValueError("a model for classes cannot be exported yet: only two, and numbers")
-    if kind == "two classes" and len(model.classes) < 2:
+    if kind != "number" and len(model.classes) < max(2, engine.learner.answers):
         raise ValueError("the model does not know two classes yet: learn events of both first")
     if not model.events:
         raise ValueError("the model has learned nothing yet: learn events first")

@@ -31,7 +31,7 @@ Values = dict[str, float]
 
 
 class BadCell(ValueError):  # noqa: N818 - says what is wrong
-    """A cell that cannot be used; whoever knows the line makes a ``BadRow`` of it."""
+    """A cell that cannot be read; a file's reader turns it into a ``BadRow`` with its line."""
 
     def __init__(self, column: str, reason: str) -> None:
         self.column, self.reason = column, reason

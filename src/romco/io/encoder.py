@@ -79,7 +79,7 @@ class CellEncoder:
         listed = isinstance(rows, list | tuple)
         kinds = category_columns(rows)
         if not listed and not learning and self.schema is not None:
-            self._report_missing(name for name, _ in column_types(rows))
+            self._report_missing(dict(column_types(rows)))
         if not listed:
             rows = rows_of(rows)
         if learning and self.required:
@@ -111,7 +111,9 @@ class CellEncoder:
         schema = self.schema.copy()
         inferred = {name for name, column in schema.columns.items() if column.reason != "set"}
         inferred -= set(given)
-        used = {column for name in left for column in _columns_of(name, inferred)}
+        used = set[str]()
+        for name in left:
+            used |= _columns_of(name, inferred)
         for name in gone:
             for column in _columns_of(name, inferred) - used:
                 schema.columns.pop(column, None)
@@ -228,6 +230,10 @@ def _columns_of(name: Any, columns: Container[str]) -> set[str]:
     """Return the columns that a feature may come from: its name, or what is before = : or a dot."""
     if not isinstance(name, str):
         return set()
-    ends = [k for k, mark in enumerate(name) if mark in "=:."]
-    starts = [name, *(name[:end] for end in ends)]
-    return {start for start in starts if start in columns}
+    found = set()
+    for k, mark in enumerate(name):
+        if mark in "=:." and name[:k] in columns:
+            found.add(name[:k])
+    if name in columns:
+        found.add(name)
+    return found

@@ -362,7 +362,7 @@ def separator(line: str, usual: str, wanted: Collection[str] = ()) -> str:
             cells = next(csv.reader([line], delimiter=sign), [])
         except csv.Error:  # reported by whoever reads it in earnest
             return set()
-        return {cell.strip() for cell in cells}
+        return set(map(str.strip, cells))
 
     found = {sign: columns(sign) for sign in dict.fromkeys((usual, *SEPARATORS))}
 
@@ -502,7 +502,7 @@ def parquet_rows(
         for batch in table.iter_batches(batch_size=_parquet_batch_rows(table.metadata, name)):
             own = [True] * len(batch)
             if tasks is not None:
-                own = [tasks.owns(cell) for cell in batch.column(*tasks.columns).to_pylist()]
+                own = list(map(tasks.owns, batch.column(*tasks.columns).to_pylist()))
                 batch = batch.filter(pa.array(own, pa.bool_()))
             cells = _batch_rows(batch)
             for wants in own:

@@ -240,7 +240,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
-        "classes": [str(label) for label in target.classes],
+        "classes": list(map(str, target.classes)),
         "positive": positive,
     }
 

@@ -64,18 +64,22 @@ class Block:
     def at(self, places: NDArray[np.intp]) -> Block:
         """Return the events at some places."""
         return Block(
-            tasks=[self.tasks[k] for k in places],
-            labels=[self.labels[k] for k in places],
-            lines=[self.lines[k] for k in places],
+            tasks=_pick(self.tasks, places),
+            labels=_pick(self.labels, places),
+            lines=_pick(self.lines, places),
             features=self.features.at(places),
             weights=select(self.weights, places),
             offsets=select(self.offsets, places),
-            moments=self.moments and [self.moments[k] for k in places],
+            moments=self.moments and _pick(self.moments, places),
         )
 
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""
         return self.at(np.arange(begin, end))
+
+
+def _pick(values: list[Any], places: NDArray[np.intp]) -> list[Any]:
+    return [values[k] for k in places]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 ========  =======================================================================
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -158,15 +158,16 @@ class Schema:
         ``kinds`` are not inferred, nor those that the sample itself has.
         """
         kinds = kinds or {}
-        cells: dict[str, list[Any]] = {name: [] for name in self.features or ()}
-        places: dict[str, list[int]] = {name: [] for name in cells}
+        wanted = frozenset(self.features or ())
+        cells: dict[str, list[Any]] = defaultdict(list)
+        places: dict[str, list[int]] = defaultdict(list)
         for place, row in enumerate(sample.rows):
             for name, cell in row.items():
-                if self.features is None or name in cells:
-                    cells.setdefault(name, []).append(cell)
-                    places.setdefault(name, []).append(place)
+                if self.features is None or name in wanted:
+                    cells[name].append(cell)
+                    places[name].append(place)
         roles = self.roles
-        for name in dict.fromkeys((*cells, *kinds)):
+        for name in dict.fromkeys((*(self.features or ()), *cells, *kinds)):
             if name in self.columns or name in roles:
                 continue
             values = cells.get(name, [])
@@ -351,14 +352,17 @@ class Schema:
 
     def __str__(self) -> str:
         """Return the table that ``romco learn`` prints."""
-        shown = list(self.columns.items())[:MAX_PRINTED_COLUMNS]
-        width = min(max((len(name) for name, _ in shown), default=0), 40)
-        lines = [f"  {name:{width}}  {column.meaning:9}  {column.reason}" for name, column in shown]
-        if len(self.columns) > len(shown):
-            rest = list(self.columns.values())[len(shown) :]
-            counts = Counter(column.meaning for column in rest)
-            lines.append("  and " + ", ".join(f"{n:,} {what}" for what, n in counts.items()))
-        return "\n".join([self._title(), *lines])
+        shown = dict(islice(self.columns.items(), MAX_PRINTED_COLUMNS))
+        width = min(max(map(len, shown), default=0), 40)
+        lines = [self._title()]
+        for name, column in shown.items():
+            lines.append(f"  {name:{width}}  {column.meaning:9}  {column.reason}")
+        rest = islice(self.columns.values(), MAX_PRINTED_COLUMNS, None)
+        counts = Counter(column.meaning for column in rest)
+        if counts:
+            more = [f"{n:,} {meaning}" for meaning, n in counts.items()]
+            lines.append(f"  and {', '.join(more)}")
+        return "\n".join(lines)
 
     def _named_roles(self, sign: str) -> list[str]:
         """Return each role that a column has, the sign, and the column."""

@@ -125,7 +125,16 @@ SKETCHES = Merged(
 MOMENT_GAIN = 0.04  # by which an event moves the moment, where its variance has settled
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
 NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise")
+NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
+UNITS: tuple[Line, ...] = (  # of features
+    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
+)
+FUNCTIONS: tuple[Line, ...] = (  # of columns
+    Whole("scores", Sum(tuple(range(2 * BASES)))),
+    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
+)
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
     Whole("mixed_intercept", Belief(0, 1)),
@@ -136,7 +145,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
         *evidence_and_rest(
             STREAM_FIELDS,
             ANSWERS,
-            Tracked(_of_stream(*NOISES), constants.NOISE_PACE, ANSWERS.count),
+            Tracked(_of_stream(*NOISES, *NOISE_SHAPE), constants.NOISE_PACE, ANSWERS.count),
             Tracked(_of_stream("moment"), MOMENT_GAIN),
             Tracked(_of_stream("drift"), constants.DRIFT_RATE),
             Tracked(_of_stream("moment_variance", "tracking"), 1.0),
@@ -152,13 +161,9 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
             Tracked((PLACE_FIELDS.index("moment_spent"),), 1.0),
         ),
     ),
-    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
-    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
     Fixed("definitions"),
-    Whole("scores", Sum(tuple(range(2 * BASES)))),
-    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
     OWN,
 )
 
@@ -209,6 +214,7 @@ class BaseAuto(PairLearner):
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
     function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
+    information_share: ClassVar[float] = 1.0  # of posterior precisions that is information
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -348,6 +354,28 @@ class BaseAuto(PairLearner):
             prior = np.full(len(tasks), unit**2 * prior_variance)
             found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
         return found
+
+    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share.
+
+        Frequent ones have covariances. The variance of their mean is left out, for an intercept
+        may take it up.
+        """
+        V, units = self._variance(), self.units()[features]
+        mean, spent = (self.field("features", f"mixed_{k}")[features] for k in ("mean", "spent"))
+        frequent = self._arrays["mixed_frequent"][1:]  # the first is the intercept
+        members = np.flatnonzero(np.isin(features, frequent))
+        n = len(members)
+        if n > 1:
+            places = [1 + frequent.tolist().index(j) for j in features[members]]
+            joint = self.kernel.mixed_block.read_block()[1:][np.ix_(places, places)]
+            centring = np.eye(n) - 1.0 / n
+            spent[members] = np.diag(centring @ joint @ centring) * n / (n - 1.0)
+        prior = V * units**2
+        if CLOSED not in frequent:  # else the prior variance is 1
+            prior *= self.prior
+        variance = prior * (1.0 - spent / self.prior)
+        return Posterior(units * mean, variance, prior, 0.0, self.information_share)
 
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
@@ -531,7 +559,7 @@ class BaseAuto(PairLearner):
         cross = np.sqrt(constants.CROSS_PRIOR * share)
         return FrozenFunctions(
             features=features,
-            has_knots=self.field("places", "is_number")[rows].astype(np.int64),
+            kinds=self.field("places", "is_number")[rows].astype(np.int64),
             knots=knots,
             factors=factors,
             scales=np.where(second < 0, wave, cross),
@@ -602,7 +630,9 @@ class BaseAuto(PairLearner):
             *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
             Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
         )
-        return beliefs, *SHARING, *blocks
+        units = () if self._lent else UNITS
+        functions = FUNCTIONS if len(self._arrays["functions"]) else (Fixed("scores", "functions"),)
+        return beliefs, *SHARING, *units, *functions, *blocks
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
@@ -611,6 +641,14 @@ class BaseAuto(PairLearner):
         """Leave the subspace, and which features have covariances, to barriers from now on."""
         self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
+
+    @property
+    def is_shard(self) -> bool:
+        return bool(self._arrays["clock"][2] == LATER)
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Choose features with covariances and functions, and units of numbers."""
+        return self.kernel.choose_after_merge(rows)
 
     def subspace_update_due(self) -> bool:
         """Return True when the subspace is due for an update."""

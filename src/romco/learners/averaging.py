@@ -31,7 +31,10 @@ Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
-AVERAGED = ("features", "tasks", "stream", "weight", "covariance", "frozen_covariance", "errors")
+AVERAGED = (
+    *("features", "tasks", "stream", "weight", "covariance", "frozen_covariance"),
+    *("errors", "frozen_errors"),
+)
 INTERCEPTS = ("global_intercept", "mixed_intercept")
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events

@@ -142,6 +142,16 @@ class Learner(ABC):
         """Leave to barriers what cannot be decided from some of the tasks."""
         return  # most learners decide nothing of the kind
 
+    @property
+    def is_shard(self) -> bool:
+        """True where it leaves something to barriers."""
+        return False
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Decide what is left to barriers, after a merge of rows (t,); True if anything changed."""
+        del rows
+        return False
+
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         """Drop caches of the arrays: rows (t,) of features, and all small arrays, were merged."""
         del rows  # most learners have none
@@ -349,3 +359,22 @@ def copy_arrays(target: Arrays, source: Arrays) -> None:
     check_finite(others)
     for name, values in others.items():
         target[name][tuple(map(slice, values.shape))] = values
+
+
+def add_prefix(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays of a part by their names in the state of the whole.
+
+    >>> add_prefix("inner.", {"weights": 1})
+    {'inner.weights': 1}
+    """
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def take_prefix(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays that :func:`add_prefix` named, without the prefix.
+
+    >>> take_prefix("inner.", {"inner.weights": 1, "events": 2})
+    {'weights': 1}
+    """
+    named = filter(lambda name: name.startswith(prefix), arrays)
+    return {name.removeprefix(prefix): arrays[name] for name in named}

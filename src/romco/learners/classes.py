@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -9,12 +10,26 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
+from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
-from romco.learners.auto import KINDS, Auto
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.learners.auto import KINDS, Auto, BaseAuto
+from romco.learners.base import Arrays, CompiledLearner, Learner, copy_arrays
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.frozen import FrozenClasses, FrozenUnits, pair_units
 from romco.learners.registry import forget, learner, split_members
+from romco.learners.sharing import (
+    Counts,
+    Fixed,
+    Full,
+    Latest,
+    Line,
+    PerFeature,
+    Scale,
+    Sharing,
+    Sum,
+    Whole,
+)
 from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
 from romco.rounds import Round
@@ -51,7 +66,17 @@ class ClassUnits:
         """Sums and numbers of events of the classes."""
         n = self._classes
         sums, events = self._held.values()
+        if n == len(events):
+            return dict(self._held)
         return {"class_sums": sums[:, :n], "class_events": events[:n]}
+
+    def sharing(self) -> Sharing:
+        """Return the merge rules of the arrays."""
+        numbers = np.arange(6 * self._classes)
+        sums = Sum(tuple(numbers[numbers % 6 < 3].tolist()))
+        found = Latest(tuple(numbers[numbers % 6 >= 3].tolist()))
+        events = Whole("class_events", Sum(tuple(range(self._classes))))
+        return PerFeature("class_sums", sums, found), events
 
     def make_classes(self, n: int) -> None:
         """As many classes; of those that are new nothing is known."""
@@ -61,6 +86,15 @@ class ClassUnits:
             self._held["class_events"] = np.zeros(n)
             copy_arrays(self._held, old)
             self.measured.know(*self._held.values())
+
+    def between(self, units: FrozenUnits, low: int, high: int) -> FrozenUnits:
+        """Return the units of a pair of classes, from those of all."""
+        sums, events = self.arrays.values()
+        columns = self._found["units"]
+        seen = events[low] + events[high]
+        return pair_units(
+            units, columns, self._found["typical"][0], sums[:, low], sums[:, high], seen
+        )
 
     def give(self, learner: CompiledLearner, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
@@ -113,6 +147,7 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
+    _lines: Sharing | None = None  # of the present members, once asked for
 
     def __init__(
         self,
@@ -153,6 +188,7 @@ class Classes(CompiledLearner):
 
     def make_classes(self, n: int) -> None:
         self.check_classes(n)
+        is_shard = self.is_shard
         self._make_softmax(n)
         if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
             self.form, self._members, self._scales, self._units = "softmax", [], [], None
@@ -170,6 +206,8 @@ class Classes(CompiledLearner):
         self.answers = max(n, self.answers)
         self.supports_offset = all(member.supports_offset for member in self._members)
         self._measure_together()
+        if is_shard:
+            self.become_shard()  # members that are new
         self._link()
 
     def with_classes(self, n: int) -> "Classes":
@@ -311,6 +349,53 @@ class Classes(CompiledLearner):
         if self._many is not None:
             self._many.forget_task(task)
 
+    # In shards
+
+    def sharing(self) -> Sharing:
+        if self._lines is None:
+            self._lines = self._list_lines()
+        return self._lines
+
+    def _list_lines(self) -> Sharing:
+        lines: list[Line] = [Fixed("classes"), Whole("power", Scale(), Sum((2,)))]
+        if self._units is not None:
+            lines += self._units.sharing()
+        for n, (pair, member) in enumerate(zip(self.pairs(), self._members, strict=True)):
+            counts: Counts | None = None
+            if self._units is not None:  # events of two classes
+                counts = "class_events", pair
+            every = (*member.sharing(), Whole("scale", Scale()))
+            lines += [line.of_member(f"{n}.", counts) for line in every]
+        if self.form == "pairs" and self._stacking:
+            variances = np.array(STACKING_VARIANCES)
+            names = ("stacking_weight", "stacking_covariance")
+            lines.append(Full(*names, STACKING_RENEWAL, variances))
+        if self._many is not None:
+            lines += [line.of_member(AT_ONCE) for line in self._many.sharing()]
+        return tuple(lines)
+
+    def _parts(self) -> list[CompiledLearner]:
+        """Return all learners within."""
+        if self._many is None:
+            return self.members()
+        return [*self._members, self._many]
+
+    def become_shard(self) -> None:
+        for part in self._parts():
+            part.become_shard()
+
+    @property
+    def is_shard(self) -> bool:
+        return any(part.is_shard for part in self._parts())
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        changed = [part.settle_after_merge(rows) for part in self._parts()]
+        return any(changed)
+
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
+        for part in self._parts():
+            part.invalidate_caches(rows)
+
     # What most of the inner learners say of tasks
 
     def personal_tasks(self) -> NDArray[np.int64]:
@@ -324,6 +409,32 @@ class Classes(CompiledLearner):
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """Return whether each of some tasks is like the others or different."""
         return [KINDS[int(own)] for own in np.isin(tasks, self.personal_tasks())]
+
+    def frozen_classes(self) -> FrozenClasses:
+        """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
+        two_at_once = self.answers == 2 and not self._members
+        if self._inner != "romco-auto" or self.form == "rest" or two_at_once:
+            raise ValueError(
+                f"{self._inner} for {self.answers} classes {FORM_TEXTS[self.form]} cannot be "
+                "exported yet: only romco-auto by pairs, or for three and more at once"
+            )
+        pairs = []
+        for (low, high), member in zip(self.pairs(), self._members, strict=True):
+            predictor = member.frozen_predictor()
+            if self._units is not None:
+                units = self._units.between(predictor.units, low, high)
+                predictor = replace(predictor, units=units)
+            pairs.append(predictor)
+        K = self.answers
+        stacked = self.stacked()
+        return FrozenClasses(
+            pairs=pairs,
+            factors=np.exp([scale[0] for scale in self._scales]),
+            power=float(np.exp(self._power[0])) if K > 2 else 1.0,
+            share=EVEN_SHARE_EVENTS * K / (self._power[2] + K) if K > 2 else 0.0,
+            softmax=None if self._many is None else self._many.frozen_softmax(),
+            weights=np.array([1.0, 1.0]) if stacked is None else np.array(stacked[1:]),
+        )
 
     # New tasks: as the inner learners have it
 
@@ -352,8 +463,18 @@ class Classes(CompiledLearner):
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
 
+    def _add_task_axes(self, prefix: str, part: CompiledLearner) -> None:
+        own = {prefix + name: axes for name, axes in (part.task_axes or {}).items()}
+        self.task_axes = {**(self.task_axes or {}), **own}
+
     def _link(self) -> None:
         """Make the kernel of the present members."""
+        self._lines = None
+        self.task_axes = {}
+        for n, member in enumerate(self._members):
+            self._add_task_axes(f"{n}.", member)
+        if self._many is not None:
+            self._add_task_axes(AT_ONCE, self._many)
         if self._many is not None and self.form == "softmax":
             self.kernel = self._many.kernel
             return
@@ -383,6 +504,12 @@ class _Newcomer(NamedTuple):
     def margins(self, round: Round) -> NDArray[np.float64]:
         """Scores (n, K) of rows."""
         return self.kernel.scores_of(np.array([one.margins(round) for one in self.members]))
+
+
+def auto_members(learner: Learner) -> list[BaseAuto]:
+    """Return the learners with a low-rank part: the learner itself, or those within it."""
+    members = learner.members() if isinstance(learner, Classes) else [learner]
+    return [member for member in members if isinstance(member, BaseAuto)]
 
 
 def default_form(inner: str) -> Form:

@@ -15,10 +15,14 @@ Lower-case letters are in tables whose columns are *lanes*: a lane is a part of 
 (t, w, p), a variance (s, v, q) or a factor (f). What has no lane is 0; a factor is 1. S are
 covariances of few features, of the constant, u = 1, and of functions of features, which have
 weights as features have: see :class:`FrozenFunctions`. `docs/export-format.md` describes a file.
+
+Many classes have such a margin for each pair of classes, and inputs of a softmax for each class:
+see :class:`FrozenClasses`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +37,7 @@ Part = Literal["weight", "variance", "factor"]
 
 UNBOUNDED = 1e300  # no value of a feature is larger
 FAR_SIZES = 10.0  # sizes from its centre beyond which a value is cut
+NEAR_SIZES = 1.4  # log sizes up to which a feature is near the common size
 MIN_VALUES_OF_SIZE = 3  # from which the size of a feature is estimated
 PARTLY_CENTRED_SHARE = 0.7  # of events, from which on a feature is centred in part,
 WHOLLY_CENTRED_SHARE = 0.85  # and wholly
@@ -46,6 +51,7 @@ UNIT_FIELDS = (
     *("centre", "reach", "factor"),  # of any other feature: its count is 0
     "zero",  # what a stored zero becomes; 0: it is no value
 )
+PAIR_FIELDS = ("count", "total", "square", "share", "reach", "factor")  # of two classes
 
 
 class Lane(NamedTuple):
@@ -70,9 +76,14 @@ class FrozenUnits(NamedTuple):
 
     where ``known`` is 1 if square - mean^2 is at most 1e-9 square, and size^2 is square if it were
     at most that. If the squares of all u add up to less than ``empty``, all are 0.
+
+    A pair of classes has six numbers more. A feature that is measured anew and spreads, square -
+    mean^2 > 1e-9 square, then has the centre 0. Unless it does not spread, and if ``count`` of the
+    two classes is not 0, the centre is found from v and their sums as above, and ``reach`` and
+    ``factor`` are those of the two classes unless that reach is 0.
     """
 
-    table: Numbers  # (d, 9), see UNIT_FIELDS
+    table: Numbers  # (d, 9), see UNIT_FIELDS; (d, 15) with PAIR_FIELDS
     row: float  # one over the size of a row
     common: float  # log size of most features
     empty: float
@@ -90,8 +101,11 @@ class PairTable(NamedTuple):
 
     lanes: tuple[Lane, ...]
     task: Whole  # (p,)
-    feature: Whole  # (p,)
+    feature: Whole  # (p,) -2 is the first function, -3 the second
     read: Callable[[Whole], Numbers]  # values (n, lanes) of some of the pairs
+
+
+INDICATOR, NUMBER, ZERO_IF_MISSING, MISSING_IF_ZERO = range(4)  # kinds of features with waves
 
 
 class FrozenFunctions(NamedTuple):
@@ -102,17 +116,30 @@ class FrozenFunctions(NamedTuple):
     from the n-th knot to the next; (n + l / 2) / K where l knots equal x; 0 below all knots, and 1
     above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0.
     A missing value has waves of 0, and so has a zero of an indicator.
+
+    A wave of order 0 is a line: the normal score of r, or u within -8 and 8 of a feature without
+    knots. A number whose line is no normal score is listed twice, once without knots. A normal
+    score is the normal quantile, between sixty-fourths linear, at 0 and 1 that of 1/64 and 63/64.
+
+    With a ``rotation`` functions f become rotation (f - centre) before they have weights.
     """
 
     features: Whole  # (c,) that have waves
-    has_knots: Whole  # (c,) 1: a number, 0: an indicator
+    kinds: Whole  # (c,) INDICATOR, NUMBER, ...
     knots: Numbers  # (c, KNOTS) rising
     factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
     scales: Numbers  # (g,) that products are multiplied by
     weights: Numbers  # (g, lanes), as those of features
+    centre: Numbers = np.empty(0)  # (g,), or none
+    rotation: Numbers = np.empty((0, 0))  # (g, g) lower triangle
 
 
-KNOTS = 32
+KNOTS = 64
+SCORE_STEPS = 64  # of the table of normal quantiles
+NORMAL_QUANTILES = tuple(
+    NormalDist().inv_cdf(min(max(step, 1), SCORE_STEPS - 1) / SCORE_STEPS)
+    for step in range(SCORE_STEPS + 1)
+)
 NO_PLACES = np.empty(0, dtype=np.int64)
 
 
@@ -149,6 +176,59 @@ class FrozenPredictor:
     pairs: PairTable
     covariances: Sequence[InputCovariance] = ()
     functions: FrozenFunctions | None = None
+    variances: Numbers | None = None  # (K,) that variances begin with; 0 if not given
+
+
+@dataclass(frozen=True)
+class FrozenSoftmax:
+    """Log-probabilities of K classes from scores by vectors, two discriminants and counts.
+
+    Inputs of the ``predictor`` are three for each class, k, K + k and 2 K + k. Each z is cut at -50
+    and 50, and the score of class k is their sum by the predictor's weights, and::
+
+        score_k += level_ik + weights_0 linear_k + weights_1 quadratic_k
+
+    and log-probabilities are scores less their log-sum. Discriminants are of n *lines* f, which are
+    functions before they are rotated. With the matrix M and numbers (events, constant) of *linear*,
+    which all classes have in common, or of the class::
+
+        far = |M (f - mean_ik)|^2 / spread_ik
+        log-density = -(events + n) / 2 log(1 + far / events) - n / 2 log(spread_ik) - constant
+
+    less the largest of all classes, at least -30. Level, spread and mean are numbers of a task and
+    a class that it had events of; others have those of a new task.
+    """
+
+    predictor: FrozenPredictor
+    weights: Numbers  # (2,) of linear and quadratic
+    lines: Whole  # (n,) places among functions
+    matrices: Numbers  # (1 + K, n, n) lower triangles
+    densities: Numbers  # (1 + K, 2) events and constant
+    groups: PairTable  # of task and class, which is the ``feature``: level, spread, mean (2 + n)
+    new_groups: Numbers  # (K, 2 + n) of a new task
+
+
+@dataclass(frozen=True)
+class FrozenClasses:
+    """Log-probabilities of K classes from pairs of classes and a softmax.
+
+    The log-odds z_kj of class k against j < k are ``factors`` times the margin of the predictor
+    k (k - 1) / 2 + j, within -500 and 500. The best class is found by comparing each with the best
+    so far, from the first on: it is better if z > 0. *Close* is a class to which the best has
+    log-odds below 4. With sums over the pairs of the best and any other, and of two close ones::
+
+        q_k = (1 + sum_j exp(-z_kj))^-power;  p_k = (1 - share) q_k / sum_j q_j + share / K
+
+    A score is ``weights`` times log p_k and the log-probability of the softmax; log-probabilities
+    are scores less their log-sum. Without pairs, or without a softmax, they are those of the other.
+    """
+
+    pairs: Sequence[FrozenPredictor]
+    factors: Numbers  # (P,)
+    power: float
+    share: float
+    softmax: FrozenSoftmax | None
+    weights: Numbers  # (2,)
 
 
 def frozen_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
@@ -156,10 +236,8 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     count, total, square, centre, size, factor, due_count, due_events = columns.T
     now = events + 1.0
     due = (count + 1.0 >= due_count) | ((centre != 0.0) & (now >= due_events))
-    bound = np.full(len(columns), UNBOUNDED)
-    several = count >= MIN_VALUES_OF_SIZE
-    bound[several] = FAR_SIZES * np.sqrt(square[several] / count[several])
-    share = np.clip(((count + 1.0) / now - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
+    bound = _bounds(columns)
+    share = _share_centred(count + 1.0, now)
     has_zeros = counted_zeros(columns, now)
     reach = FAR_SIZES * size
     zero = np.where(has_zeros, factor * np.clip(-centre, -reach, reach), 0.0)
@@ -169,6 +247,76 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     kept[due] = 0.0
     table = np.column_stack([measured, kept, zero])
     return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
+
+
+def pair_units(
+    units: FrozenUnits, columns: Numbers, events: float, low: Numbers, high: Numbers, seen: float
+) -> FrozenUnits:
+    """Return the units of a pair of classes, from those of all, as `between.pyx` has them.
+
+    ``low`` and ``high`` (d, 6) are the sums of the two classes, which had ``seen`` events.
+    """
+    count, total, square, known, known_total, known_square = (low + high).T
+    kept_count, kept_total, kept_square, _, kept_size, kept_factor, _, _ = columns.T
+    spreads = kept_total * kept_total < (1.0 - ROUNDING) * kept_square * kept_count
+    size, factor = _size_of_pair(known, known_total, known_square, units.common)
+    now = seen + 1.0
+    often = count + 1.0 >= UNCENTRED_SHARE * now
+    centred = _share_centred(count + 1.0, now)
+    own = np.column_stack([count + 1.0, total, square, centred, FAR_SIZES * size, factor])
+    table = units.table.copy()
+    field = dict(zip(UNIT_FIELDS, table.T, strict=True))  # views
+    field["bound"][:] = _bounds(columns)
+    measured = field["count"] > 0.0
+    own[~often | ~(measured | spreads)] = 0.0
+    field["centre"][spreads & ~measured] = 0.0
+    filled = np.maximum(count, 1.0)  # none of the classes counts a zero
+    mean = total / filled
+    mean_square = square / filled
+    centre = mean * _share_centred(count, now) * _shrinkage(count, mean, mean_square)
+    reach = FAR_SIZES * np.where(size > 0.0, size, kept_size)
+    zero = np.where(size > 0.0, factor, kept_factor) * np.clip(-centre, -reach, reach)
+    is_value = counted_zeros(columns, events + 1.0) & (count >= UNCENTRED_SHARE * now)
+    field["zero"][spreads] = np.where(is_value, zero, 0.0)[spreads]
+    return units._replace(table=np.column_stack([table, own]))
+
+
+def _bounds(columns: Numbers) -> Numbers:
+    """Return by which size (d,) values are cut before they are counted."""
+    count, square = columns[:, 0], columns[:, 2]
+    bound = np.full(len(columns), UNBOUNDED)
+    several = count >= MIN_VALUES_OF_SIZE
+    bound[several] = FAR_SIZES * np.sqrt(square[several] / count[several])
+    return bound
+
+
+def _share_centred(count: Numbers, events: float) -> Numbers:
+    """Return the share of the mean by which features of this frequency are centred, from 0 to 1."""
+    return np.clip((count / events - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
+
+
+def _shrinkage(count: Numbers, mean: Numbers, square: Numbers) -> Numbers:
+    """Return the factor of a mean by its t-statistic: `known` in `columns.pxd`."""
+    variance = square - mean * mean
+    sure = (count - 1.0) * mean * mean
+    uncertain = variance > ROUNDING * square
+    return np.where(uncertain, sure / np.where(uncertain, sure + variance, 1.0), 1.0)
+
+
+def _size_of_pair(
+    count: Numbers, total: Numbers, square: Numbers, common: float
+) -> tuple[Numbers, Numbers]:
+    """Return size and factor of features in two classes; 0 where they have too few values."""
+    filled = np.maximum(count, 1.0)
+    mean = total / filled
+    mean_square = square / filled
+    centre = mean * _shrinkage(count, mean, mean_square)
+    variance = mean_square - 2.0 * centre * mean + centre * centre
+    size = np.sqrt(np.where(variance > ROUNDING * mean_square, variance, mean_square))
+    enough = (count >= MIN_VALUES_OF_SIZE) & (size > 0.0)
+    r = np.log(np.where(enough, size, 1.0)) - common
+    factor = np.exp(-common - r**5 / (r**4 + NEAR_SIZES**4))
+    return np.where(enough, size, 0.0), np.where(enough, factor, 0.0)
 
 
 def settled_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:

@@ -10,12 +10,13 @@ shards together. Changes are added, not posteriors, so the prior is not counted 
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.core.counts import MEMORY
 from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
@@ -24,12 +25,15 @@ from romco.learners.base import Learner
 from romco.learners.sharing import (
     Belief,
     Block,
+    ClassWeights,
+    Counts,
     Floats,
     Full,
     Latest,
     Moments,
     PerFeature,
     PerPair,
+    Scale,
     Steps,
     Sum,
     Tracked,
@@ -39,6 +43,7 @@ from romco.learners.sharing import (
 
 Values = dict[str, NDArray[Any]]
 Pairs = tuple[NDArray[np.int64], NDArray[np.float64]]  # keys (task << 32) | feature, and values
+ScaleNumbers = tuple[float, float]  # a number learned by Newton steps, and its curvature
 RangeFunction = Callable[[int, int], None]  # called with begin and end
 MapRanges = Callable[[RangeFunction, int], object]  # calls it for ranges that cover 0 to n
 
@@ -76,7 +81,7 @@ def collect_change(learner: Learner, counts: FeatureCounts, events: int) -> Chan
 def shared_values(learner: Learner, rows: NDArray[np.int32]) -> Values:
     """Return a copy of the shared state: these rows, and small arrays."""
     arrays = learner.arrays()
-    values = _small(learner)
+    values = _small(learner, rows)
     for line in learner.sharing():
         if isinstance(line, PerFeature):
             block = np.empty((len(rows), len(line.columns)))
@@ -106,16 +111,16 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     """
     active = [one for one in changes if one.events]
     arrays = common.arrays()
-    start = _small(common)
+    touched = _touched(active, common.n_features)
+    changed = touched.union()
+    start = _small(common, changed)
     rules: list[Rule] = []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             blocks = [list(_block(line, one).T) for one in active]
             rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
-    touched = _touched(active, common.n_features)
     _merge_rows(touched, rules, False, ranges)
-    _put_small(common, _merged_small(common, start, active))
-    changed = touched.union()
+    _put_small(common, changed, _merged_small(common, start, active, changed))
     return Merged(changed, shared_values(common, changed))
 
 
@@ -147,18 +152,18 @@ class InPlaceMerge:
     def run(self, periods: Sequence[Period], ranges: MapRanges) -> NDArray[np.int32]:
         """Merge at a barrier; return the changed rows. Nothing depends on ``ranges``."""
         common, *shards = self._learners
-        start = _small(common)
+        touched = _touched(periods, common.n_features)
+        changed = touched.union()
+        start = _small(common, changed)
         active = [
-            Change(period.events, period.rows, period.seen, _small(shard))
+            Change(period.events, period.rows, period.seen, _small(shard, period.rows))
             for period, shard in zip(periods, shards, strict=True)
             if period.events
         ]
-        touched = _touched(periods, common.n_features)
         _merge_rows(touched, self._rules, True, ranges)
-        small = _merged_small(common, start, active)
-        changed = touched.union()
+        small = _merged_small(common, start, active, changed)
         for learner in self._learners:
-            _put_small(learner, small)
+            _put_small(learner, changed, small)
             learner.invalidate_caches(changed)
         return changed
 
@@ -171,7 +176,7 @@ def apply_merged(learner: Learner, merged: Merged) -> None:
             views = line.view(arrays, learner.n_features)
             for view, columns, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, columns, part)
-    _put_small(learner, merged.values)
+    _put_small(learner, merged.rows, merged.values)
     learner.invalidate_caches(merged.rows)
 
 
@@ -215,7 +220,10 @@ def _block(line: PerFeature, change: Change) -> Floats:
 
 
 def _rules(
-    line: PerFeature | Whole, common: list[Floats], shards: list[list[Floats]], live: bool
+    line: PerFeature | Whole | ClassWeights,
+    common: list[Floats],
+    shards: list[list[Floats]],
+    live: bool,
 ) -> list[Rule]:
     """Return the compiled rules: first for rows of one shard, then for rows of several.
 
@@ -226,7 +234,7 @@ def _rules(
         columns[int(column)] = Column(values, others, live)
     copied: list[int] = []
     for part in line.parts:
-        if not isinstance(part, Steps | Tracked | sharing.Merged):
+        if not isinstance(part, Steps | Tracked | Scale | sharing.Merged):
             copied += part.columns
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
@@ -253,22 +261,17 @@ def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Col
 # Weights of single tasks, which are never merged
 
 
-def pair_arrays(learner: Learner) -> tuple[str, ...]:
-    """Return the names of the arrays of (task, feature) pairs: values, keys; () if none."""
-    for line in learner.sharing():
-        if isinstance(line, PerPair):
-            return line.arrays
-    return ()
+def pair_lines(learner: Learner) -> list[PerPair]:
+    """Return the lines of the arrays of (task, feature) pairs: values, keys."""
+    return [line for line in learner.sharing() if isinstance(line, PerPair)]
 
 
 def pairs(
-    learner: Learner, arrays: Values, tasks: NDArray[np.int64], numbers: NDArray[np.int64]
+    line: PerPair, arrays: Values, tasks: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> Pairs:
     """Return the pairs of some ``tasks``, which get other ``numbers``."""
-    names = pair_arrays(learner)
-    if not names:
-        return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    task, feature, values = stored_pairs(arrays[names[0]], arrays.get(names[1]))
+    values_name, keys_name = line.arrays
+    task, feature, values = stored_pairs(arrays[values_name], arrays.get(keys_name))
     most = max(int(task.max(initial=0)), int(tasks.max(initial=0)))
     number = np.full(most + 1, -1)
     number[tasks] = numbers
@@ -276,24 +279,23 @@ def pairs(
     return (number[task[kept]] << 32) | feature[kept], values[kept]
 
 
-def store_pairs(learner: Learner, arrays: Values, tables: Sequence[Pairs]) -> Values:
-    """Return the arrays in which the learner stores the pairs of all tables."""
-    names = pair_arrays(learner)
-    if not names:
-        return {}
+def store_pairs(line: PerPair, arrays: Values, tables: Sequence[Pairs]) -> Values:
+    """Return the arrays in which a learner stores the pairs of all tables."""
+    values_name, keys_name = line.arrays
     keys = np.concatenate([keys for keys, _ in tables])
     values = np.concatenate([values for _, values in tables])
-    if names[1] in arrays:
-        return {names[0]: values, names[1]: keys}
-    dense = np.zeros_like(arrays[names[0]])
+    if keys_name in arrays:
+        return {values_name: values, keys_name: keys}
+    dense = np.zeros_like(arrays[values_name])
     dense[keys >> 32, keys & 0xFFFFFFFF] = values
-    return {names[0]: dense}
+    return {values_name: dense}
 
 
-# Small arrays, which are merged whole
+# Small arrays, which are merged whole, and weights of classes
 
 
-def _small(learner: Learner) -> Values:
+def _small(learner: Learner, rows: NDArray[np.int32]) -> Values:
+    """Return a copy of small arrays, and of the weights of classes in these rows."""
     arrays = learner.arrays()
     values: Values = {}
     for line in learner.sharing():
@@ -303,10 +305,12 @@ def _small(learner: Learner) -> Values:
             values |= {name: arrays[name].copy() for name in line.arrays}
         elif isinstance(line, Block):
             values[line.name] = line.kernel.read_block()
+        elif isinstance(line, ClassWeights):
+            values[line.name] = line.owner.read_weights(rows)
     return values
 
 
-def _put_small(learner: Learner, values: Values) -> None:
+def _put_small(learner: Learner, rows: NDArray[np.int32], values: Values) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole):
@@ -316,14 +320,25 @@ def _put_small(learner: Learner, values: Values) -> None:
                 arrays[name][...] = values[name]
         elif isinstance(line, Block):
             line.kernel.put_block(values[line.name])
+        elif isinstance(line, ClassWeights):
+            line.owner.put_weights(rows, values[line.name])
 
 
-def _merged_small(common: Learner, values: Values, active: Sequence[Change]) -> Values:
-    """Merge the small arrays of shards that had events into ``values``, those of their start."""
-    if not active:
-        return values
+def _merged_small(
+    common: Learner, values: Values, every: Sequence[Change], rows: NDArray[np.int32]
+) -> Values:
+    """Merge small arrays, and weights of classes in ``rows``, into ``values``, those at the start.
+
+    Shards have had events.
+    """
     arrays = common.arrays()
-    for line in common.sharing():
+    lines = common.sharing()
+    ways = {line.counts for line in lines}
+    active_by = {counts: _active(counts, values, every) for counts in ways}  # before sums change
+    for line in lines:
+        active = active_by[line.counts]
+        if not active:
+            continue
         if isinstance(line, Whole):
             _merge_whole(line, values[line.name], active)
         elif isinstance(line, Full):
@@ -331,7 +346,40 @@ def _merged_small(common: Learner, values: Values, active: Sequence[Change]) -> 
         elif isinstance(line, Block):
             parts = [one.values[line.name] for one in active]
             values[line.name] = _merge_block(values[line.name], parts, line.prior)
+        elif isinstance(line, ClassWeights):
+            _merge_weights(line, values[line.name], active, rows)
     return values
+
+
+def _active(counts: Counts | None, start: Values, every: Sequence[Change]) -> Sequence[Change]:
+    """Return the changes of shards whose sums have changed, with as many events."""
+    if counts is None:
+        return every
+    name, columns = counts
+    index = list(columns)
+    active = []
+    for one in every:
+        events = round((one.values[name] - start[name])[0, index].sum())
+        if events > 0:
+            active.append(replace(one, events=events))
+    return active
+
+
+def _merge_weights(
+    line: ClassWeights, start: Floats, active: Sequence[Change], rows: NDArray[np.int32]
+) -> None:
+    """Merge weights of classes into ``start``: rows that every event touches, then those given."""
+    n = len(start)
+    fixed = n - len(rows)  # rows that every event touches
+    every = np.arange(fixed)
+    periods = []
+    for one in active:
+        touched = np.concatenate([every, fixed + np.searchsorted(rows, one.rows)])
+        often = np.concatenate([np.full(fixed, one.events), one.seen])
+        periods.append(Period(one.events, touched.astype(np.int32), often.astype(np.int32)))
+    columns = [list(one.values[line.name].T) for one in active]
+    rules = _rules(line, list(start.T), columns, False)
+    _merge_rows(_touched(periods, n), rules, False, run_at_once)
 
 
 def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
@@ -347,6 +395,8 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
             part.merge(start, values)
         elif isinstance(part, Tracked):
             _merge_tracked(part, start, values, [one.events for one in active])
+        elif isinstance(part, Scale):
+            _merge_scale(part, start, values, [one.events for one in active])
     rules = _rules(line, line.merged(start), [line.merged(own) for own in values], False)
     _merge_rows(_touched(periods, n), rules, False, run_at_once)
 
@@ -377,6 +427,40 @@ def _merge_tracked(
     start[:, columns] += share * move
 
 
+def _merge_scale(
+    part: Scale, start: Floats, values: Sequence[Floats], events: Sequence[int]
+) -> None:
+    at = list(part.columns)
+    for row, before in enumerate(start):
+        parts = [own[row, at].tolist() for own in values]
+        before[at] = merge_scales(before[at].tolist(), parts, events)
+
+
+def merge_scales(
+    start: ScaleNumbers, parts: Sequence[ScaleNumbers], events: Sequence[int]
+) -> ScaleNumbers:
+    """Merge scales as Gaussians of log a whose precision is the curvature.
+
+    An event keeps ``MEMORY`` of the precision before; a curvature is at least 1.
+
+    >>> merge_scales((0.0, 1.0), [(0.5, 9.0), (0.0, 1.0)], [10, 0])
+    (0.5, 9.0)
+    """
+    active = [(part, n) for part, n in zip(parts, events, strict=True) if n]
+    if len(active) < 2:
+        if active:
+            return active[0][0]
+        return start
+    log_a, curvature = start
+    total = max(1.0, curvature * MEMORY ** sum(n for _, n in active))
+    step = 0.0
+    for (own, precision), n in active:
+        total += precision - max(1.0, curvature * MEMORY**n)
+        step += precision * (own - log_a)
+    total = max(1.0, total)
+    return log_a + step / total, total
+
+
 def _share_left(pace: float, before: float, events: int) -> float:
     """Return the share of a start that so many events leave, each of which takes a part of it."""
     early = float(np.clip(2.0 / pace - 2.0 - before, 0.0, events))  # until the pace is the larger
@@ -394,8 +478,10 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     events = [one.events for one in active]
     parts = [line.view(one.values) for one in active]
     renewals: Sequence[Floats | None] = [None] * len(means)
-    if line.renewal is not None:
+    if isinstance(line.renewal, str):
         renewals = list(arrays[line.renewal].reshape(means.shape))
+    elif line.renewal is not None:
+        renewals = list(np.full(means.shape, line.renewal))
     for k, renewal in enumerate(renewals):
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]

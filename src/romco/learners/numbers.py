@@ -42,7 +42,7 @@ class AutoNumber(BaseAuto):
     Answers are measured from the first one and in units of their own spread: predictions for
     a y + b are a times the predictions plus b.
     :meth:`intervals` are as wide as past errors were, relative to what was expected of them. How
-    much is expected depends on the task and on the size of the prediction.
+    much is expected depends on the task, on the size of the prediction and on how much is known.
 
     >>> import numpy as np, romco
     >>> learner = AutoNumber(n_features=1, n_tasks=1)
@@ -62,6 +62,7 @@ class AutoNumber(BaseAuto):
     prior = constants.NUMBER_PRIOR
     start = constants.NUMBER_LEVEL_START
     function_share = constants.NUMBER_FUNCTIONS
+    information_share = 1.0 / NOISE_FACTOR
 
     def _stacking_prior(self) -> tuple[Numbers, Numbers]:
         weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
@@ -72,14 +73,15 @@ class AutoNumber(BaseAuto):
     def _with_more(self, arrays: Arrays) -> Arrays:
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][[stream[name] for name in NOISES]] = 1.0
-        return arrays | {"errors": np.tile(_normal_residuals(), (2, 1))}  # live, frozen
+        return arrays | {"errors": _normal_residuals(), "frozen_errors": _normal_residuals()}
 
     def _of_stream(self, name: str) -> float:
         return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
 
     def sharing(self) -> tuple[Line, ...]:
-        errors = Tracked(tuple(range(len(EDGES) - 1)), 1.0 - constants.ERROR_MEMORY)
-        return *super().sharing(), Whole("errors", errors)
+        bins = tuple(range(len(EDGES) - 1))
+        live = Whole("errors", Tracked(bins, 1.0 - constants.ERROR_MEMORY))
+        return *super().sharing(), live, Whole("frozen_errors", Tracked(bins, constants.NOISE_PACE))
 
     def become_shard(self) -> None:
         super().become_shard()
@@ -97,7 +99,8 @@ class AutoNumber(BaseAuto):
 
     def _reach(self, level: float, frozen: bool = False) -> float:
         """Quantile of past errors, in units of the expected error."""
-        reached = np.concatenate([[0.0], np.cumsum(self._arrays["errors"][int(frozen)])])
+        name = "frozen_errors" if frozen else "errors"
+        reached = np.concatenate([[0.0], np.cumsum(self._arrays[name])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
     def _contrasts(self, weights: Numbers, known: Numbers) -> dict[str, Numbers]:
@@ -196,17 +199,9 @@ class AutoNumber(BaseAuto):
         found = super().task_posterior(tasks, features)
         common = [self._of_stream("origin") + found[0].common, *shared[features].tolist()]
         return [
-            Posterior(p.mean, V * p.variance, V * p.prior, c, 1.0 / NOISE_FACTOR)
+            Posterior(p.mean, V * p.variance, V * p.prior, c, self.information_share)
             for p, c in zip(found, common, strict=True)
         ]
-
-    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
-        """Return the posterior of the weights of indicators that all tasks share."""
-        V, units = self._variance(), self.units()[features]
-        mean, spent = (self.field("features", f"mixed_{k}")[features] for k in ("mean", "spent"))
-        prior = self.prior * units**2
-        variance = prior - units**2 * spent
-        return Posterior(units * mean, V * variance, V * prior, 0.0, 1.0 / NOISE_FACTOR)
 
     def residual_variance(self) -> float:
         """Return the variance of what is not explained."""

@@ -22,7 +22,14 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import Arrays, CompiledLearner, check_finite, copy_arrays
+from romco.learners.base import (
+    Arrays,
+    CompiledLearner,
+    add_prefix,
+    check_finite,
+    copy_arrays,
+    take_prefix,
+)
 from romco.learners.capabilities import ROUNDING, Decomposed, Started
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
@@ -238,19 +245,17 @@ class Romco(Decomposed, CompiledLearner):
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        known = {RELATIONS + name: array for name, array in self._known.items()}
-        return {**self.kernel.arrays(), **known}
+        return {**self.kernel.arrays(), **add_prefix(RELATIONS, self._known)}
 
     def load(self, arrays: Arrays) -> None:
         check_finite(arrays)
         known, tasks = self._known, self._tasks
         if known:
-            related = {name for name in arrays if name.startswith(RELATIONS)}
             known = known_of(self._coupling, self.n_features, self.n_tasks)
-            copy_arrays(known, {name.removeprefix(RELATIONS): arrays[name] for name in related})
+            copy_arrays(known, take_prefix(RELATIONS, arrays))
             unseen_as_mean(known["factor"], np.flatnonzero(known["tally"][:, 0]))
             tasks = Relations(**known)
-            arrays = {name: arrays[name] for name in arrays.keys() - related}
+            arrays = {name: a for name, a in arrays.items() if not name.startswith(RELATIONS)}
         fresh = type(self.kernel)(self._rules, tasks, self.n_features, self.n_tasks)
         fresh.load(arrays)
         self.kernel, self._tasks, self._known = fresh, tasks, known

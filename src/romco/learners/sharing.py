@@ -10,9 +10,10 @@ never merged, and lists all others once, a line each::
 """
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,22 @@ class Moments:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """Two columns of a small array: a number learned by Newton steps, and its curvature.
+
+    The curvature is at least 1, and forgets with every event, as that of a model's margins does.
+    """
+
+    number: int = 0
+    curvature: int = 1
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Both columns."""
+        return self.number, self.curvature
+
+
+@dataclass(frozen=True)
 class Merged:
     """Columns of a small array that ``merge(start, shards)`` merges into its start."""
 
@@ -103,14 +120,37 @@ class Merged:
     merge: Callable[[Floats, list[Floats]], None]
 
 
-Part = Sum | Belief | Steps | Latest | Tracked | Moments | Merged
+Part = Sum | Belief | Steps | Latest | Tracked | Moments | Scale | Merged
+Counts = tuple[str, tuple[int, ...]]  # a small array of sums, and those of its columns that count
 
 
 def _sorted_columns(parts: Iterable[Part]) -> tuple[int, ...]:
     return tuple(sorted(chain.from_iterable(part.columns for part in parts)))
 
 
-class PerFeature:
+class Line:
+    """Merge rule of some arrays, the first of which gives it its name (abstract).
+
+    Where ``counts`` is given, these sums have changed by as many events as the arrays are of.
+    """
+
+    arrays: tuple[str, ...]
+    counts: Counts | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the first array."""
+        return self.arrays[0]
+
+    def of_member(self, prefix: str, counts: Counts | None = None) -> Self:
+        """Return the line of an inner learner, whose arrays have names with a prefix."""
+        line = copy(self)
+        line.arrays = tuple(prefix + name for name in self.arrays)
+        line.counts = counts
+        return line
+
+
+class PerFeature(Line):
     """Arrays, side by side, whose rows are features: only those that were touched are merged.
 
     Columns that no part names are left alone.
@@ -119,7 +159,6 @@ class PerFeature:
     def __init__(self, arrays: str | tuple[str, ...], *parts: Part) -> None:
         self.arrays = (arrays,) if isinstance(arrays, str) else arrays
         self.parts = parts
-        self.name = self.arrays[0]
         self.columns = _sorted_columns(parts)
 
     def view(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
@@ -134,14 +173,14 @@ class PerFeature:
         return [every[column] for column in self.columns]
 
 
-class Whole:
+class Whole(Line):
     """A small array that is handed over and merged as a whole; its rows as if all were touched.
 
     Every column of it must be named by a part, or shards could not be taken up where they stopped.
     """
 
     def __init__(self, array: str, *parts: Part) -> None:
-        self.name, self.arrays, self.parts = array, (array,), parts
+        self.arrays, self.parts = (array,), parts
         self.columns = np.array(_sorted_columns(parts))
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
@@ -154,14 +193,23 @@ class Whole:
         return [rows[:, column] for column in self.columns]
 
 
-class Full:
+class Full(Line):
     """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
 
-    The arrays may stack several: mean (k, n), covariance (k, n, n), renewal (k, n).
+    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is one number, or
+    the name of an array (k, n), ``ceiling`` one number or one of each (n,).
     """
 
-    def __init__(self, mean: str, covariance: str, renewal: str | None, ceiling: float) -> None:
+    def __init__(
+        self, mean: str, covariance: str, renewal: str | float | None, ceiling: float | Floats
+    ) -> None:
         self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
+
+    def of_member(self, prefix: str, counts: Counts | None = None) -> Self:
+        line = super().of_member(prefix, counts)
+        if isinstance(self.renewal, str):
+            line.renewal = prefix + self.renewal
+        return line
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
         """Live means (k, n) and covariances (k, n, n)."""
@@ -170,7 +218,7 @@ class Full:
         return mean.reshape(-1, n), covariance.reshape(-1, n, n)
 
 
-class Block:
+class Block(Line):
     """A Gaussian with a full covariance, of an intercept and of some features' weights.
 
     The kernel of the learner returns and takes it as (1 + n, n): means, and what is spent of the
@@ -179,10 +227,34 @@ class Block:
     """
 
     def __init__(self, array: str, kernel: Any, prior: float) -> None:
-        self.name, self.arrays, self.kernel, self.prior = array, (array,), kernel, prior
+        self.arrays, self.kernel, self.prior = (array,), kernel, prior
 
 
-class PerPair:
+class HasClassWeights(Protocol):
+    """Reads and puts weights of classes as blocks, for :class:`ClassWeights`."""
+
+    def read_weights(self, rows: NDArray[np.int32]) -> Floats:
+        """Return a block (c + t, lanes): rows that every event touches, and those of features."""
+
+    def put_weights(self, rows: NDArray[np.int32], block: Floats) -> None:
+        """Replace what :meth:`read_weights` returned for these features."""
+
+
+class ClassWeights(Line):
+    """Gaussians about the weights of each class, whose prior variance is 1.
+
+    ``owner`` has rows that every event touches and one row per feature. In a row lie the means of
+    all ``classes``, then what is spent of their variances, ``vectors`` times.
+    """
+
+    def __init__(self, owner: HasClassWeights, vectors: int, classes: int, *arrays: str) -> None:
+        self.owner, self.arrays = owner, arrays
+        means = [2 * v * classes + k for v in range(vectors) for k in range(classes)]
+        self.parts = tuple(Belief(mean, mean + classes) for mean in means)
+        self.columns = _sorted_columns(self.parts)
+
+
+class PerPair(Line):
     """Values per task and feature, owned by one shard and never merged."""
 
     def __init__(self, values: str, keys: str) -> None:
@@ -199,12 +271,11 @@ def stored_pairs(
     return task, feature, values[task, feature]
 
 
-class Fixed:
+class Fixed(Line):
     """Arrays that are the same in every shard at every time."""
 
     def __init__(self, *arrays: str) -> None:
         self.arrays = arrays
 
 
-Line = PerFeature | Whole | Full | Block | PerPair | Fixed
 Sharing = tuple[Line, ...]

@@ -1,5 +1,6 @@
 """romco-auto for many classes: all of them at once, O(K) per entry of an event."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,8 @@ from romco.kernels.auto.constants import (
     CLASS_PRIOR_EVENTS,
     COVARIANCE_PRIOR_EVENTS,
     MEAN_PRIOR_EVENTS,
+    NEARLY_ALWAYS,
+    SHRINKAGE_EVENTS,
 )
 from romco.kernels.auto.discriminant import (
     COLUMN_FIELDS,
@@ -17,11 +20,39 @@ from romco.kernels.auto.discriminant import (
     WAVE_ORDERS,
     Discriminant,
 )
+from romco.kernels.auto.functions import SKETCH_FIELDS, merge_sketches
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
+from romco.learners.auto import UNITS
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.learners.frozen import (
+    FIRST_FUNCTION,
+    INDICATOR,
+    KNOTS,
+    NUMBER,
+    ZERO_IF_MISSING,
+    FrozenFunctions,
+    FrozenPredictor,
+    FrozenSoftmax,
+    Lane,
+    PairTable,
+    Table,
+    frozen_units,
+)
+from romco.learners.sharing import (
+    ClassWeights,
+    Fixed,
+    Full,
+    Latest,
+    Line,
+    Merged,
+    PerPair,
+    Sharing,
+    Sum,
+    Whole,
+)
 from romco.parameters import whole
 from romco.rounds import Round
 
@@ -35,9 +66,12 @@ LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is
 GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
 SHARED, OWN = 6, 2  # numbers of a class in each store
+VECTOR_NAMES = ("softmax", "margin", "together")
 STORES = ("shared", "personal", "groups")
 BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
+FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
+IS_SHARD = PROGRESS_FIELDS.index("is_shard")
 
 
 class AutoSoftmax(CompiledLearner):
@@ -77,6 +111,7 @@ class AutoSoftmax(CompiledLearner):
 
     def __init__(self, n_features: int, n_tasks: int, *, n_classes: int = 2) -> None:
         super().__init__(n_features, n_tasks)
+        self.task_axes = {"own_level": (0,), "counts": (0,)}
         self.answers = self._room = whole("n_classes", n_classes, least=2)
         self._arrays = self._nothing()
         self._stores = self._empty()
@@ -165,6 +200,68 @@ class AutoSoftmax(CompiledLearner):
         self._arrays["counts"][task] = 0.0
         self._stores["personal"].clear(task)
 
+    # In shards
+
+    def sharing(self) -> Sharing:
+        columns, lines = len(self._arrays["columns"]), len(self._arrays["line_factor"])
+        sketches = Merged(
+            tuple(range(FIRST_OF_SKETCH, len(COLUMN_FIELDS))),
+            partial(merge_sketches, first=FIRST_OF_SKETCH),
+        )
+        class_scatter: Line = Fixed("class_scatter")  # where it is empty
+        if lines:
+            class_scatter = Whole("class_scatter", Sum(tuple(range(lines))))
+        return (
+            ClassWeights(self, SHARED // 2, self.answers, "shared", "shared_keys", "level"),
+            Whole("seen", Sum(tuple(range(self.answers)))),
+            Whole("clock", Sum((0, 1))),
+            Whole("columns", Latest(tuple(range(FIRST_OF_SKETCH))), sketches),
+            Whole("progress", Sum((0,)), Latest(tuple(range(1, IS_SHARD)))),
+            Whole("sums", Sum(tuple(range(columns)))),
+            Whole("scatter", Sum(tuple(range(columns)))),
+            class_scatter,
+            Fixed("centre", "factor", "line_factor", "class_factor", "solved"),  # of barriers
+            Full("weight", "covariance", RENEWAL, np.array(DOUBT)),
+            *UNITS,
+            PerPair("personal", "personal_keys"),
+            PerPair("groups", "groups_keys"),
+        )
+
+    def become_shard(self) -> None:
+        """Leave columns, and the solutions of discriminants, to barriers from now on."""
+        self._arrays["progress"][IS_SHARD] = 1.0
+
+    @property
+    def is_shard(self) -> bool:
+        return bool(self._arrays["progress"][IS_SHARD])
+
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
+        """Choose and decorrelate columns, and solve discriminants, where it is time."""
+        return self.kernel.settle_after_merge()
+
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
+        self.kernel.invalidate_caches(rows)
+
+    def read_weights(self, rows: NDArray[np.int32]) -> Numbers:
+        """Return the shared weights (1 + c + t, 6 K) of intercepts, columns and some features."""
+        stored = self._rows("shared", 0, self._places(rows)).reshape(-1, SHARED, self._room)
+        level = self._arrays["level"][None]
+        block = np.concatenate([level, stored])[..., : self.answers]
+        return np.ascontiguousarray(block).reshape(len(block), -1)
+
+    def put_weights(self, rows: NDArray[np.int32], block: Numbers) -> None:
+        """Replace what :meth:`read_weights` returned."""
+        numbers = block.reshape(len(block), SHARED, self.answers)
+        self._arrays["level"][:, : self.answers] = numbers[0]
+        stored = np.zeros((len(block) - 1, SHARED, self._room))
+        stored[..., : self.answers] = numbers[1:]
+        self._stores["shared"].put(0, self._places(rows), stored.reshape(len(stored), -1))
+
+    def _places(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the rows of the shared store of all columns, and of some features."""
+        columns = np.arange(len(self._columns("feature")), dtype=np.int32)
+        return np.concatenate([columns, MOST_COLUMNS + rows])
+
     # What it has found
 
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
@@ -194,6 +291,159 @@ class AutoSoftmax(CompiledLearner):
             np.add.at(total, places, np.concatenate(parts))
         rest = w @ inputs - sums.sum(axis=(0, 1))
         return features.astype(np.int32), sums[0], sums[1], rest
+
+    # Frozen predictions, for an export
+
+    def frozen_softmax(self) -> FrozenSoftmax:
+        """Return all numbers of predictions."""
+        a, K = self._arrays, self.answers
+        columns = self._frozen_columns()
+        lines = self._lines()
+        n = len(lines)
+        matrices = np.zeros((1 + K, n, n))
+        densities = np.tile([1.0, 0.0], (1 + K, 1))
+        if n:
+            progress = dict(zip(PROGRESS_FIELDS, a["progress"], strict=True))
+            solved, log_det = a["solved"][:K].T
+            matrices[0] = _inverse(a["line_factor"][:n, :n])
+            for k, factor in enumerate(a["class_factor"][:K, :n, :n]):
+                matrices[1 + k] = _inverse(factor) if solved[k] > 0.0 else matrices[0]
+            log_det = np.where(solved > 0.0, log_det, progress["log_det"])
+            densities[0, 0] = progress["events"] + COVARIANCE_PRIOR_EVENTS
+            densities[1:] = np.column_stack([solved + n + 1.0, 0.5 * log_det])
+        task, class_ = np.nonzero(a["counts"][:, :K])
+
+        def read_groups(places: NDArray[np.int64]) -> Numbers:
+            i = task[places]
+            k = class_[places]
+            return self._groups(k, a["counts"][i, k], self._rows("groups", i, k)[:, :n], lines)
+
+        every = np.arange(K)
+        return FrozenSoftmax(
+            predictor=columns,
+            weights=a["weight"][3:5].copy(),
+            lines=lines,
+            matrices=matrices,
+            densities=densities,
+            groups=PairTable((), task, class_, read_groups),
+            new_groups=self._groups(every, np.zeros(K), np.zeros((K, n)), lines),
+        )
+
+    def _lines(self) -> NDArray[np.int64]:
+        """Return the columns that the discriminants are of; none where there are no such."""
+        lines = np.flatnonzero(self._columns("order") == 0.0)
+        solution = self._arrays["progress"][PROGRESS_FIELDS.index("solution")]
+        if solution == 0.0 or len(lines) > len(self._arrays["line_factor"]):
+            return lines[:0]
+        return lines
+
+    def _groups(
+        self, k: NDArray[np.int64], counts: Numbers, sums: Numbers, lines: NDArray[np.int64]
+    ) -> Numbers:
+        """Return level, spread and means (g, 2 + n) of groups of class k, from a task's sums."""
+        a, K = self._arrays, self.answers
+        seen = self.class_events
+        usual = np.log(counts + SHRINKAGE_EVENTS * (seen[k] + 1.0) / (seen.sum() + K))
+        level = a["weight"][5] * usual + a["weight"][6] * np.log(seen[k] + 1.0)
+        own = counts + MEAN_PRIOR_EVENTS
+        every = seen[k] + CLASS_PRIOR_EVENTS
+        means = (sums + MEAN_PRIOR_EVENTS * a["sums"][k][:, lines] / every[:, None]) / own[:, None]
+        return np.column_stack([level, 1.0 + 1.0 / own + 1.0 / every, means])
+
+    def _frozen_columns(self) -> FrozenPredictor:
+        """Return the numbers of the vectors' scores."""
+        a, K = self._arrays, self.answers
+        unit = self._unit()
+        order = self._columns("order")
+        of = self._columns("feature").astype(np.int64) - 1
+        g = len(of)
+        shared = self._dense("shared")[0].reshape(-1, SHARED, self._room)[:, :, :K]
+        means = shared[:, ::2].reshape(-1, 3 * K)
+        variances = 1.0 - shared[:, 1]
+        values = np.column_stack([unit * means, unit * unit * variances])
+        functions = self._frozen_functions(of, order, values[:g])
+        values = values[MOST_COLUMNS:]
+        values[of] = 0.0  # they are columns
+        level = a["level"][:, :K]
+        weights = tuple(Lane("weight", k) for k in range(3 * K))
+        own = tuple(Lane("weight", 2 * K + k) for k in range(K))
+        return FrozenPredictor(
+            inputs=tuple(f"{name} {k}" for name in VECTOR_NAMES for k in range(K)),
+            intercepts=level[::2].ravel(),
+            weights=np.repeat(a["weight"][:3], K),
+            covariance=np.zeros((0, 0)),
+            units=frozen_units(a["units"], a["typical"][0], 1.0, float(a["typical"][1])),
+            features=Table((*weights, *(Lane("variance", k) for k in range(K))), values),
+            tasks=Table(own, a["own_level"][:, 0, :K]),
+            new_task=np.zeros(K),
+            pairs=self._frozen_pairs(own, of, order),
+            functions=functions,
+            variances=np.concatenate([1.0 - level[1], np.zeros(2 * K)]),
+        )
+
+    def _frozen_functions(
+        self, of: NDArray[np.int64], order: Numbers, weights: Numbers
+    ) -> FrozenFunctions:
+        """Return the columns, of features ``of`` (g,).
+
+        A feature whose line is no score, but which has waves, is there twice: as an indicator,
+        the line of which is its value in units, and as a number.
+        """
+        a = self._arrays
+        g = len(of)
+        is_line = order == 0.0
+        is_number = self._columns("is_number") != 0.0
+        is_score = is_number & (self._columns("is_score") != 0.0)
+        plain = np.flatnonzero(is_line & ~is_score)
+        ranked = np.flatnonzero(is_line & is_number)
+        lines = np.concatenate([plain, ranked])
+        nearly_always = a["units"][of[ranked], 0] >= NEARLY_ALWAYS * a["typical"][0]
+        absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
+        place = {int(feature): k for k, feature in enumerate(of[lines])}
+        places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
+        places[plain] = np.arange(len(plain))
+        knot = COLUMN_FIELDS.index("knot_0")
+        return FrozenFunctions(
+            features=of[lines],
+            kinds=np.concatenate([np.full(len(plain), INDICATOR), absent]),
+            knots=a["columns"][lines, knot : knot + KNOTS],
+            factors=np.column_stack([places, order, np.full(g, -1), np.zeros(g)]).astype(np.int64),
+            scales=1.0 / np.maximum(order, 1.0),
+            weights=weights,
+            centre=a["centre"][:g],
+            rotation=_inverse(a["factor"][:g, :g]),
+        )
+
+    def _frozen_pairs(
+        self, own: tuple[Lane, ...], of: NDArray[np.int64], order: Numbers
+    ) -> PairTable:
+        """Return the personal weights of lines and of features that are no columns."""
+        K = self.answers
+        unit = self._unit()
+        arrays = self._stores["personal"].arrays()
+        values, keys = arrays["personal"], arrays.get("personal_keys")
+        if keys is None:
+            task, entry = np.nonzero(values.any(axis=2))
+            values = values.reshape(-1, values.shape[-1])
+            rows = task * (MOST_COLUMNS + self.n_features) + entry
+        else:
+            task = keys >> 32
+            entry = keys & 0xFFFFFFFF
+            rows = np.arange(len(keys))
+        personal = np.zeros(MOST_COLUMNS + self.n_features, dtype=bool)
+        personal[: len(of)] = order == 0.0
+        personal[MOST_COLUMNS:] = True
+        personal[MOST_COLUMNS + of] = False
+        kept = np.flatnonzero(personal[entry])
+        rows = rows[kept]
+        entry = entry[kept]
+
+        def read(places: NDArray[np.int64]) -> Numbers:
+            return np.asarray(unit * values[rows[places], :K])
+
+        is_column = entry < MOST_COLUMNS
+        feature = np.where(is_column, FIRST_FUNCTION - entry, entry - MOST_COLUMNS)
+        return PairTable(own, task[kept], feature, read)
 
     # Within
 
@@ -284,12 +534,12 @@ class AutoSoftmax(CompiledLearner):
         store = self._stores[name]
         return np.stack([store.lane(k) for k in range(store.width)], axis=2)
 
-    def _rows(self, name: str, task: int, features: NDArray[np.int32]) -> Numbers:
-        """Content of a store for some features of a task, (k, width)."""
+    def _rows(self, name: str, task: int | NDArray[np.int64], features: NDArray[Any]) -> Numbers:
+        """Content of a store for some features of a task, or of a task each, (k, width)."""
         arrays = self._stores[name].arrays()
         if "personal_keys" not in arrays:
             return np.asarray(arrays["personal"][task, features])
-        keys = (task << 32) | features.astype(np.int64)
+        keys = (np.asarray(task) << 32) | features.astype(np.int64)
         _, at, places = np.intersect1d(keys, arrays["personal_keys"], return_indices=True)
         rows = np.zeros((len(features), self._stores[name].width))
         rows[at] = arrays["personal"][places]
@@ -368,6 +618,15 @@ def check_columns(arrays: Arrays, n_features: int) -> None:
     fits = known.all() and np.isin(order, (0.0, *WAVE_ORDERS)).all() and not feature[used:].any()
     if not fits or len(np.unique(lines)) < len(lines) or not np.isin(feature[:used], lines).all():
         raise ValueError("state array 'columns' holds columns of no feature, or of one twice")
+
+
+def _inverse(factor: Numbers) -> Numbers:
+    """Return R'^-1 of an upper factor R; rows of pivots that are 0 are 0, as in the kernel."""
+    n = len(factor)
+    found = np.eye(n)
+    for i, pivot in enumerate(np.diag(factor)):
+        found[i] = (found[i] - factor[:i, i] @ found[:i]) / pivot if pivot else 0.0
+    return found
 
 
 def renamed(key: str, name: str) -> str:

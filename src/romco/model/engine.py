@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import NOBODY, SEVERAL, EventCounts, Scale
 from romco.kernels.step import Step, retry_idempotent
 from romco.learners import Learner, known, number_learner, restore
-from romco.learners.base import CompiledLearner
+from romco.learners.base import CompiledLearner, add_prefix, take_prefix
 from romco.learners.capabilities import AddsClasses, GivesIntervals, LearnsDelayed, StartsTasks
 from romco.model.body import NO_NUMBERS, Body, as_round, predict
 from romco.model.features import (
@@ -56,6 +56,7 @@ from romco.typing import Floats
 
 MAX_EVENTS = 2**60  # more cannot be counted further
 FEATURE_OWNERS, CLASS_OWNERS = "features.owners", "classes.owners"  # arrays of a state
+LEARNER_PREFIX = "learner."  # before the names of the learner's arrays in a state
 
 
 class PendingPredictions(NamedTuple):
@@ -487,7 +488,7 @@ class Engine(Step):
             old = self.learner
             parameters = {"inner": old.name, "parameters": dict(old.parameters)}
             made = known("classes")(old.n_features, old.n_tasks, **parameters)
-            arrays = {f"0.{name}": array for name, array in old.arrays().items()}
+            arrays = add_prefix("0.", old.arrays())
             arrays["classes"] = np.array([2])
             arrays["0.scale"] = np.array([self.scale.log_a, self.scale.curvature])
             if "slots" in made.arrays():
@@ -535,7 +536,7 @@ class Engine(Step):
         with whole, Hold(self.locks.step):
             more: dict[str, Any] = {}
             inner = self.learner.state(copy)
-            arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
+            arrays = add_prefix(LEARNER_PREFIX, inner.pop("arrays"))
             arrays["tasks.seen"] = self.counts.seen.copy()
             arrays["tasks.since"] = self.counts.since.copy()
             if len(self.counts.feature_owners):
@@ -566,7 +567,7 @@ class Engine(Step):
         tasks = TaskTable.from_json(state["tasks"])
         target = target_from_json(state["labels"])
         arrays = state["arrays"]
-        inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
+        inner = take_prefix(LEARNER_PREFIX, arrays)
         learner = restore({**state["learner"], "arrays": inner})
         past = None
         stored = state.get("history")

@@ -126,7 +126,7 @@ class Columns(Features):
     def to_json(self) -> dict[str, Any]:
         names = None
         if self.names is not None:
-            names = [to_json(name) for name in self.names]
+            names = list(map(to_json, self.names))
         return {"kind": "columns", "width": self.width, "names": names}
 
     def _fits(self, rows: Matrix, shape: tuple[int, ...]) -> Matrix:
@@ -307,9 +307,9 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
     """Restore the features that ``to_json`` described; ValueError where the kind is unknown."""
     if entry["kind"] == "columns":
         names = entry["names"]
-        return Columns(entry["width"], names and [from_json(name) for name in names])
+        return Columns(entry["width"], names and list(map(from_json, names)))
     if entry["kind"] == "names":
-        return Names(from_json(name) for name in entry["names"])
+        return Names(map(from_json, entry["names"]))
     if entry["kind"] == "hashed":
         return Hashed(entry["size"])
     raise ValueError(f"unknown kind of features {entry['kind']!r}")
@@ -427,7 +427,7 @@ def _check_numbers(rows: Matrix | Encoded, name_of: Callable[[int], Any]) -> Non
     bad = ~(np.abs(values) <= LARGEST_FEATURE)  # NaN is bad, too
     value = values[bad][0]
     if isinstance(rows, np.ndarray):
-        place, column = (int(i) for i in np.argwhere(bad)[0])
+        place, column = map(int, np.argwhere(bad)[0])
     else:
         at = int(np.flatnonzero(bad)[0])
         place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, int(rows[1][at])

@@ -1,6 +1,7 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from romco.io.inference import Column
 from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.history import CODE_COLUMN, EVERYBODY, LABEL_CODES, PREFIX, HistoryFeatures
+from romco.learners.base import add_prefix
 from romco.model.names import Action, Id, TaskTable, forgotten_name
 from romco.parameters import whole
 from romco.typing import Floats
@@ -177,7 +179,7 @@ class TaskHistory:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the kernel's arrays by their names in a model file."""
-        return {f"{PREFIX}{name}": array for name, array in self.kernel.arrays().items()}
+        return add_prefix(PREFIX, self.kernel.arrays())
 
     @classmethod
     def from_state(
@@ -186,7 +188,7 @@ class TaskHistory:
         """Return the history that gave a state; ValueError where none could have."""
         parts = ("columns", "limit", "time", "tasks", "categories")
         try:
-            columns, limit, time, tasks, categories = (stored[name] for name in parts)
+            columns, limit, time, tasks, categories = itemgetter(*parts)(stored)
             slots = {name: arrays[PREFIX + name] for name in ("task", "category", "table")}
         except KeyError as error:
             raise ValueError(f"the history has no {error}") from None

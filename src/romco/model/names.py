@@ -47,7 +47,7 @@ def identity(what: str, value: Any) -> Id:
 
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
-    """The identity of each value; where all are plain text, which they mostly are, at one look."""
+    """Return the identity of each value; quick where all are ASCII text, as they mostly are."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     given = list(values)
@@ -58,7 +58,7 @@ def identities(what: str, values: Iterable[Any]) -> list[Id]:
 
 def as_array(names: Sequence[Id]) -> NDArray[Any]:
     """Return names as an array of their own kind, or of objects if they are mixed or tuples."""
-    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+    if len(set(map(type, names))) == 1 and not isinstance(names[0], tuple):
         return np.array(names)
     array = np.empty(len(names), dtype=object)
     array[:] = names
@@ -88,7 +88,7 @@ def canonical_name(value: Id) -> Id:
     if isinstance(value, np.generic):
         return canonical_name(value.item())
     if isinstance(value, tuple):
-        return tuple(canonical_name(part) for part in value)
+        return tuple(map(canonical_name, value))
     return value
 
 
@@ -104,7 +104,7 @@ def _sound(what: str, value: str) -> str:
 
 
 def _equals_itself(value: Id) -> bool:
-    """False for NaN and NaT, and for pandas' NA, which cannot say."""
+    """Return whether a value equals itself: False for NaN, NaT and pandas' NA."""
     try:
         return bool(value == value)
     except (TypeError, ValueError):
@@ -132,7 +132,7 @@ def to_json(value: Id) -> Any:
     if isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, tuple):
-        return {"tuple": [to_json(part) for part in value]}
+        return {"tuple": list(map(to_json, value))}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     raise TypeError(
@@ -142,13 +142,13 @@ def to_json(value: Id) -> Any:
 
 
 def from_json(value: Any) -> Id:
-    """The identity that :func:`to_json` wrote."""
+    """Return the identity that :func:`to_json` wrote."""
     if isinstance(value, str | bool | int | float):
         return identity("name", value)
     if isinstance(value, dict) and len(value) == 1:
         (tag, inner), *_ = value.items()
         if tag == "tuple" and isinstance(inner, list):
-            return tuple(from_json(part) for part in inner)
+            return tuple(map(from_json, inner))
         if tag == "bytes" and isinstance(inner, str):
             return bytes.fromhex(inner)
     raise ValueError(f"{value!r} is not the name of a task, feature or label")
@@ -215,7 +215,7 @@ class TaskTable:
         return {task: numbers[form] for task, form in new.items()}
 
     def actions(self, offered: dict[Id, int]) -> list[Action]:
-        """Return the actions that give new tasks the numbers that they were offered."""
+        """Return the actions of a commit that add new tasks by the numbers of :meth:`offered`."""
         if not offered:
             return []
         named: dict[int, Id] = {}

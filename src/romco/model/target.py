@@ -107,7 +107,7 @@ class Target:
             except (ValueError, TypeError):
                 return np.nan
 
-        return np.array([number(label) for label in labels])
+        return np.array(list(map(number, labels)))
 
     def label_of(self, score: Any) -> Any:
         """Return the prediction that the score of one event stands for; None if none is known."""
@@ -204,7 +204,7 @@ class TwoClasses(Target):
 
     def _next_number(self, known: Known, label: Id) -> float:
         if len(known) == 2:
-            amounts = [_as_number(one) for one in (*known, label)]
+            amounts = list(map(_as_number, (*known, label)))
             fraction = any(one is not None and one % 1.0 != 0.0 for one in amounts)
             more = "classes"
             if fraction and None not in amounts:
@@ -272,7 +272,7 @@ class TwoClasses(Target):
                 labels._named, labels.sign = True, float(side * outward[0])
         if len(labels.known) > 2 or len(set(labels.known.values())) < len(labels.known):
             raise ValueError("expected at most two labels, on different sides")
-        if len({canonical_name(label) for label in labels.known}) < len(labels.known):
+        if len(set(map(canonical_name, labels.known))) < len(labels.known):
             raise ValueError("expected two different labels")
         return labels
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import chain
+from itertools import chain, starmap
 from math import ceil, floor, log2, log10
 
 WIDTH, HEIGHT = 640, 300
@@ -30,7 +30,7 @@ def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
     >>> chart.count("<polyline"), "events" in chart
     (1, True)
     """
-    points = list(chain.from_iterable(line.points for line in lines))
+    points = _points(lines)
     if not points:
         return ""
     across, heights = zip(*points, strict=True)
@@ -62,20 +62,20 @@ def curve_chart(
     >>> chart.count("<polyline"), chart.count("<polygon"), chart.count('class="mark"')
     (1, 1, 2)
     """
-    across = [x for x, _ in line.points]
     lines = [line, *others]
-    heights = list(chain.from_iterable(band))
-    heights += [y for _, y in chain.from_iterable(one.points for one in lines)]
+    across, _ = zip(*line.points, strict=True)
     left, right = across[0], across[-1]
-    low, high, step = _nice(min(0.0, *heights), max(0.0, *heights))
+    bottoms, tops = zip(*band, strict=True)
+    _, heights = zip(*_points(lines), strict=True)
+    lowest = min(0.0, *bottoms, *heights)
+    low, high, step = _nice(lowest, max(0.0, *tops, *heights))
 
     def position(x: float, y: float) -> tuple[float, float]:
         right_by = (WIDTH - LEFT - RIGHT) * (x - left) / (right - left or 1.0)
         up_by = (HEIGHT - TOP - BOTTOM) * (y - low) / (high - low)
         return LEFT + right_by, HEIGHT - BOTTOM - up_by
 
-    edge = [(x, bottom) for x, (bottom, _) in zip(across, band, strict=True)]
-    edge += [(x, top) for x, (_, top) in zip(across, band, strict=True)][::-1]
+    edge = [*zip(across, bottoms, strict=True), *zip(across[::-1], tops[::-1], strict=True)]
     parts = [*_y_axis(low, high, step, position), *_value_axis(left, right, position)]
     parts.append(f'<polygon class="band" points="{_path(edge, position)}"/>')
     styles = ("shared", *(f"own own-{k}" for k in range(len(others))))
@@ -102,7 +102,7 @@ def heat_map(
     >>> chart.count("<title"), "a 2, b x: -1" in chart
     (2, True)
     """
-    largest = max((abs(value) for value in chain.from_iterable(values)), default=0.0) or 1.0
+    largest = max(map(abs, chain.from_iterable(values)), default=0.0) or 1.0
     width = (WIDTH - MAP_LEFT - RIGHT) / len(columns)
     height = (HEIGHT - TOP - BOTTOM) / len(rows)
     parts = []
@@ -142,26 +142,30 @@ def bars(
 ) -> str:
     """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips."""
     top = top or max((value for _, value in values), default=0.0) or 1.0
-    form = ".1%" if percent else ".4g"
+    form, axis_form = ".4g", AXIS_NUMBER
+    if percent:
+        form, axis_form = ".1%", AXIS_PERCENT
     width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))
-    drawn = "".join(
-        f'<rect class="shared" x="{width * k:.1f}" y="{height - height * value / top:.1f}" '
-        f'width="{0.8 * width:.1f}" height="{height * value / top:.1f}">'
-        f"<title>{escape(name)}: {value:{form}}</title></rect>"
-        for k, (name, value) in enumerate(values)
-    )
     across = max(width * len(values), 60.0)
-    axis = "".join(
-        f'<line class="grid" x1="0" x2="{across:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        + _text(-6, y + 4, f"{value:{AXIS_PERCENT if percent else AXIS_NUMBER}}", "end")
-        for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0))
-    )
-    size = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {height + 22}"'
-    style = "chart small" if across + LEFT < 0.7 * WIDTH else "chart"  # a phone does not shrink it
+    drawn = ""
+    for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0)):
+        drawn += f'<line class="grid" x1="0" x2="{across:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        drawn += _text(-6, y + 4, f"{value:{axis_form}}", "end")
+    for k, (name, value) in enumerate(values):
+        size = height * value / top
+        drawn += (
+            f'<rect class="shared" x="{width * k:.1f}" y="{height - size:.1f}" '
+            f'width="{0.8 * width:.1f}" height="{size:.1f}">'
+            f"<title>{escape(name)}: {value:{form}}</title></rect>"
+        )
+    box = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {height + 22}"'
+    style = "chart"
+    if across + LEFT < 0.7 * WIDTH:
+        style = "chart small"  # a phone does not shrink it
     return (
         f'<figure class="{style}"><figcaption>{escape(title)}</figcaption>'
-        f'<svg {size} style="max-width: {across + LEFT:.0f}px" role="img" '
-        f'aria-label="{escape(title)}">{axis}{drawn}</svg></figure>'
+        f'<svg {box} style="max-width: {across + LEFT:.0f}px" role="img" '
+        f'aria-label="{escape(title)}">{drawn}</svg></figure>'
     )
 
 
@@ -187,12 +191,13 @@ def _y_axis(low: float, high: float, step: float, position: Position) -> list[st
 
 
 def _x_axis(right: float, position: Position) -> list[str]:
-    marks = [10**k for k in range(0, int(log10(right)) + 1)]
-    if len(marks) <= 2:
-        marks = [2**k for k in range(0, int(log2(right)) + 1)]
+    base, last = 10, int(log10(right))
+    if last <= 1:
+        base, last = 2, int(log2(right))
     parts = []
     bottom = HEIGHT - BOTTOM
-    for mark in marks:
+    for power in range(last + 1):
+        mark = base**power
         x, _ = position(float(mark), 0.0)
         line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"'
         parts.append(f'<line class="grid" {line}/>{_text(x, bottom + 20, f"{mark:,}", "middle")}')
@@ -217,18 +222,23 @@ def _some(n: int) -> list[int]:
     return [round(k * (n - 1) / (MAX_LABELS - 1)) for k in range(MAX_LABELS)]
 
 
+def _points(lines: Sequence[Line]) -> list[tuple[float, float]]:
+    """Return the points of all lines."""
+    return list(chain.from_iterable(line.points for line in lines))
+
+
 def _path(points: Sequence[tuple[float, float]], position: Position) -> str:
-    at = [position(x, y) for x, y in points]
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in starmap(position, points))
 
 
 def _legend(lines: Sequence[tuple[str, Line]]) -> str:
     """Return the names of lines beside their styles."""
-    names = "".join(
-        f'<span><svg width="26" height="10"><line class="line {style}" x1="1" x2="25" y1="5" '
-        f'y2="5"/></svg> {escape(line.title)}</span>'
-        for style, line in lines
-    )
+    names = ""
+    for style, line in lines:
+        names += (
+            f'<span><svg width="26" height="10"><line class="line {style}" x1="1" x2="25" y1="5" '
+            f'y2="5"/></svg> {escape(line.title)}</span>'
+        )
     return f'<div class="legend">{names}</div>'
 
 

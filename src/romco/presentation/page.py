@@ -62,4 +62,5 @@ def fold(summary: str, parts: Sequence[str]) -> str:
 
 def items(texts: Sequence[str]) -> str:
     """Make a list of plain texts."""
-    return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
+    listed = "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+    return f"<ul>{listed}</ul>"

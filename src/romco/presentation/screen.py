@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from romco.presentation.tables import Table
+    from romco.presentation.tables import Cell, Table
 
 
 def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
@@ -33,13 +33,20 @@ def show(console: "Console", table: "Table") -> None:
         title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
     )
     for index, text in enumerate(table.head):
-        digits = sum(row[index].text[:1].isdigit() for row in table.rows)
-        numbers = digits > 0.5 * sum(bool(row[index].text) for row in table.rows)
-        justify: JustifyMethod = "right" if numbers else "left"
+        firsts = [row[index].text[:1] for row in table.rows]
+        numbers = sum(map(str.isdigit, firsts)) > 0.5 * sum(map(bool, firsts))
+        justify: JustifyMethod = "left"
+        if numbers:
+            justify = "right"
         drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers or not index)
+
+    def styled(cell: "Cell") -> Text:
+        if cell.best:
+            return Text(f"{cell.text} *", "bold green")
+        return Text(cell.text)
+
     for row in table.rows:
-        cells = (Text(c.text + " *", "bold green") if c.best else Text(c.text) for c in row)
-        drawn.add_row(*cells)
+        drawn.add_row(*map(styled, row))
     console.print(drawn)
     for note in table.notes:
         console.print(f"- {note}", style="dim", highlight=False, markup=False)

@@ -55,12 +55,13 @@ def _with_number(part: Any) -> tuple[Any, float]:
 
 def _marked(column: Sequence[tuple[Any, float]], key: int | None) -> list[Cell]:
     """Return the cells of a column, the best marked."""
+    texts, values = zip(*column, strict=True)
+    numbers = np.array(values)
     best = np.nan
-    numbers = np.array([number for _, number in column])
     finite = numbers[np.isfinite(numbers)]
     if key is not None and len(finite):
         best = (finite * key).max() * key
-    return [Cell(str(text), bool(number == best)) for text, number in column]
+    return list(map(Cell, map(str, texts), (numbers == best).tolist()))
 
 
 def markdown(table: Table) -> str:
@@ -98,8 +99,8 @@ def as_html(table: Table) -> str:
         f"<caption>{html.escape(table.title)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>"
     )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    if notes:
+    if table.notes:
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
         text += f'<ul class="notes">{notes}</ul>'
     return text
 

@@ -257,7 +257,7 @@ class Run:
         yield self._progress()
 
     def _learn_good(self, block: Block) -> BadRow | None:
-        """Learn a block, one by one if an event is bad; return it unless bad rows are skipped."""
+        """Learn a block, event by event if one is bad; return the bad row unless it is skipped."""
         try:
             self._learn(block)
             return None
@@ -369,7 +369,7 @@ def infer_target(source: Source) -> Literal["classes", "number"] | None:
     if len(labels) <= 2:
         return None
     try:
-        numbers = [float(label) for label in labels.values()]
+        numbers = list(map(float, labels.values()))
     except ValueError:
         return "classes"
     fractions = any(not number.is_integer() for number in numbers)
@@ -454,7 +454,7 @@ class Stop:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Enter while rows are read, which may take for ever."""
+        """Let a stop interrupt the block: it reads rows, which may take for ever."""
         with suppress(Stopped):
             self._waiting = not self.wanted
             try:

@@ -307,7 +307,7 @@ class Evaluation:
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
         labels = [events.labels[at] for at in known]
         if self.model.engine.target.kind == "number":
-            truth = np.array([self.model.engine.target.number_of(label) for label in labels])
+            truth = np.array(list(map(self.model.engine.target.number_of, labels)))
             losses = np.square(answers.margins[known] - truth)
         else:
             predicted = self.model.engine.target.labels_of(answers.margins[known]).tolist()

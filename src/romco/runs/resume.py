@@ -143,7 +143,7 @@ def content_before(path: str, line: int, format: str | None = None) -> dict[str,
         kind = FORMATS.get(format_of(path, format))
         if path.endswith(".gz") or kind is None or not kind.lines:
             return digest(file, 0)
-        return digest(file, sum(len(text) for text in islice(file, line - 1)))
+        return digest(file, sum(map(len, islice(file, line - 1))))
 
 
 @contextmanager

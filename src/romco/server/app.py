@@ -100,9 +100,10 @@ class Application:
             "healthz": Response(200, b'{"status":"alive"}'),
             "openapi": Response(200, encode(routes.describe_routes(width))),
         }
-        own = [route.name for route in routes.ROUTES if route.serves in ("", self.serves)]
-        names = [name for name in own if name not in self._constant]
-        self._handlers: dict[str, Any] = {name: getattr(self, f"_{name}") for name in names}
+        self._handlers: dict[str, Any] = {}
+        for route in routes.ROUTES:
+            if route.serves in ("", self.serves) and route.name not in self._constant:
+                self._handlers[route.name] = getattr(self, f"_{route.name}")
 
     def _new_metrics(self, service: Service) -> "Metrics":
         return Metrics(service)
@@ -223,8 +224,8 @@ class Application:
                 served = self._served
                 now = served, served.sequence
                 if snapshot is None or (snapshot.served, snapshot.sequence) != now:
-                    look = self._service.look(lambda served: (served, *served.copy()))
-                    served, sequence, state, _ = await asyncio.wrap_future(look)
+                    copying = self._service.call_in_writer(lambda served: (served, *served.copy()))
+                    served, sequence, state, _ = await asyncio.wrap_future(copying)
                     file = await asyncio.to_thread(self._service.store.open_copy, state)
                     snapshot = self._snapshot = Snapshot(served, sequence, file)
                 snapshot.readers += 1
@@ -341,16 +342,21 @@ async def _send_response(response: Response, scope: Scope, send: Send) -> None:
 def load_page() -> tuple[bytes, Headers]:
     """Return the page in one file, and headers that let only its own script and style run."""
     page = files("romco.server") / "page"
-    style, script, text = ((page / f"page.{kind}").read_bytes() for kind in ("css", "js", "html"))
-    digests = (base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style))
+    style = (page / "page.css").read_bytes()
+    script = (page / "page.js").read_bytes()
+    text = (page / "page.html").read_bytes()
     headers = media_headers(
         "page",
-        (b"content-security-policy", PAGE_POLICY % tuple(digests)),
+        (b"content-security-policy", PAGE_POLICY % (_digest(script), _digest(style))),
         (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
     return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
+
+
+def _digest(part: bytes) -> bytes:
+    return base64.b64encode(hashlib.sha256(part).digest())
 
 
 class Metrics:
@@ -359,10 +365,13 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         self.predictions, self._service = 0, service
         self._requests: Counter[tuple[str, int]] = Counter()
-        paths = (*(route.path for route in routes.ROUTES), OTHER_PATH)
-        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
-        self._seconds = dict.fromkeys(paths, 0.0)
-        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+        self._recent: dict[str, deque[float]] = {}
+        for path in (*(route.path for route in routes.ROUTES), OTHER_PATH):
+            self._buckets[path] = [0] * (len(BUCKETS) + 1)
+            self._seconds[path] = 0.0
+            self._recent[path] = deque(maxlen=RECENT_REQUESTS)
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
@@ -383,7 +392,7 @@ class Metrics:
         service = self._service
         scores, counts = service.served.scores, service.counts
         overview = service.served.overview.read()
-        return {name: value for name, _, value in self._gauges()} | {
+        return self._gauge_values() | {
             "time": time.time(),
             "learner": service.served.model.engine.learner.name,
             "target": service.served.target,
@@ -428,6 +437,9 @@ class Metrics:
         for name, text, value in self._gauges():
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
+
+    def _gauge_values(self) -> dict[str, Any]:
+        return {name: value for name, _, value in self._gauges()}
 
     def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
         service, served, store = self._service, self._service.served, self._service.store

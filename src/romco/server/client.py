@@ -170,7 +170,7 @@ class Client(durable.Closing):
         """Send one event, or a list in batches; name a bad event by its place in the list."""
         if isinstance(events, Mapping):
             return self._call(name, body=prepare(events)).json()
-        prepared = [prepare(event) for event in events]
+        prepared = list(map(prepare, events))
         responses: list[Any] = []
         for begin in range(0, len(prepared), self._batch):
             try:

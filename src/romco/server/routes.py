@@ -46,7 +46,6 @@ class Route:
     method: str
     path: str
     scope: str  # "public" or a token's scope
-    summary: str
     body: msgspec.json.Decoder[Any] | None = None
     response: Any = None
     media: str = "application/json"  # of the response
@@ -58,48 +57,62 @@ class Route:
             raise ValueError(f"{self.method} {self.path}: unknown scope {self.scope!r}")
 
     @property
+    def summary(self) -> str:
+        """Description in a line."""
+        return SUMMARIES[self.name]
+
+    @property
     def errors(self) -> list[int]:
-        """Statuses of refusals."""
+        """HTTP statuses of its refusals."""
         of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
         of_path = (404, 409) if "{task}" in self.path else (404,) if self.serves else ()
         return sorted({*ALWAYS, *of_body, *of_path})
 
 
-PREDICT = "Predict events; those with an id wait for their answers"
-LEARN = "Learn answers by id, or whole events; each id once"
-EXPLAIN = "What each feature of an event adds to its margin"
-MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
-CHOOSE = "Choose an action; the same id gets the same choice again"
-REWARD = "Learn rewards of choices by id, each once"
-LOG = "Choices that had their reward, with probabilities, a JSON object per line"
-TASKS, TASK = "Tasks, page by page", "What was learned of a task"
-STORED = "Events of a task in the log, and those that wait for answers"
-FORGET = "Forget a task, durably: its personal part, or exactly, with a certificate"
+SUMMARIES = {  # by the name of a route
+    "page": "The page",
+    "healthz": "Whether the service is alive",
+    "readyz": "Whether it predicts and learns",
+    "predict": "Predict events; those with an id wait for their answers",
+    "learn": "Learn answers by id, or whole events; each id once",
+    "explain": "What each feature of an event adds to its margin",
+    "choose": "Choose an action; the same id gets the same choice again",
+    "reward": "Learn rewards of choices by id, each once",
+    "choices": "Choices that had their reward, with probabilities, a JSON object per line",
+    "tasks": "Tasks, page by page",
+    "task": "What was learned of a task",
+    "stored": "Events of a task in the log, and those that wait for answers",
+    "forget": "Forget a task, durably: its personal part, or exactly, with a certificate",
+    "model": "The model file; the header `x-romco-sequence` is the last change in it",
+    "checkpoint": "Write a checkpoint",
+    "live": "State of the service every second (server-sent events)",
+    "metrics": "Metrics for Prometheus",
+    "openapi": "Description of all routes (OpenAPI 3.1)",
+}
 ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 CHOICES = ChooseResponse | list[ChooseResponse]
-LIVE = "State of the service every second (server-sent events)"
 FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
 LINES = "application/x-ndjson"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ROUTES = (
-    Route("page", "GET", "/", "public", "The page", media=HTML),
-    Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
-    Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
-    Route("predict", "POST", "/v1/predict", "read", PREDICT, PREDICT_BODY, ANSWERS, serves="model"),
-    Route("learn", "POST", "/v1/learn", "write", LEARN, LEARN_BODY, OUTCOMES, serves="model"),
-    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, EVENT_BODY, serves="model"),
-    Route("choose", "POST", "/v1/choose", "write", CHOOSE, CHOOSE_BODY, CHOICES, serves="chooser"),
-    Route("reward", "POST", "/v1/reward", "write", REWARD, REWARD_BODY, OUTCOMES, serves="chooser"),
-    Route("choices", "GET", "/v1/choices", "read", LOG, media=LINES, serves="chooser"),
-    Route("tasks", "GET", "/v1/tasks", "read", TASKS, query=TaskQuery, serves="model"),
-    Route("task", "GET", "/v1/tasks/{task}", "read", TASK, serves="model"),
-    Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", STORED, serves="model"),
-    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", FORGET, query=ForgetQuery),
-    Route("model", "GET", "/v1/model", "read", MODEL, media=FILE),
-    Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint"),
-    Route("live", "GET", "/v1/live", "read", LIVE, media=EVENTS),
-    Route("metrics", "GET", "/metrics", "read", "Metrics for Prometheus", media=TEXT),
-    Route("openapi", "GET", "/openapi.json", "read", "Description of all routes (OpenAPI 3.1)"),
+    Route("page", "GET", "/", "public", media=HTML),
+    Route("healthz", "GET", "/healthz", "public"),
+    Route("readyz", "GET", "/readyz", "public"),
+    Route("predict", "POST", "/v1/predict", "read", PREDICT_BODY, ANSWERS, serves="model"),
+    Route("learn", "POST", "/v1/learn", "write", LEARN_BODY, OUTCOMES, serves="model"),
+    Route("explain", "POST", "/v1/explain", "read", EVENT_BODY, serves="model"),
+    Route("choose", "POST", "/v1/choose", "write", CHOOSE_BODY, CHOICES, serves="chooser"),
+    Route("reward", "POST", "/v1/reward", "write", REWARD_BODY, OUTCOMES, serves="chooser"),
+    Route("choices", "GET", "/v1/choices", "read", media=LINES, serves="chooser"),
+    Route("tasks", "GET", "/v1/tasks", "read", query=TaskQuery, serves="model"),
+    Route("task", "GET", "/v1/tasks/{task}", "read", serves="model"),
+    Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", serves="model"),
+    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", query=ForgetQuery),
+    Route("model", "GET", "/v1/model", "read", media=FILE),
+    Route("checkpoint", "POST", "/v1/checkpoint", "admin"),
+    Route("live", "GET", "/v1/live", "read", media=EVENTS),
+    Route("metrics", "GET", "/metrics", "read", media=TEXT),
+    Route("openapi", "GET", "/openapi.json", "read"),
 )
 BY_NAME = {route.name: route for route in ROUTES}
 _TASK_PATH = tuple(BY_NAME["task"].path.split("/"))
@@ -197,11 +210,11 @@ class Access:
                 f"{host} can be reached from other machines: give --token-file "
                 "(make one by `romco token FILE`), or say --insecure"
             )
-        hosts = LOCAL_NAMES | {name.lower() for name in names} | {host} if local or names else None
+        hosts = LOCAL_NAMES | {*map(str.lower, names)} | {host} if local or names else None
         return cls(None if token_file is None else read_tokens(token_file), hosts)
 
     def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise RequestError where a request for a route of a scope is refused."""
+        """Raise RequestError unless host, origin and token allow a request with this scope."""
         host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
         name = host[1:].partition("]")[0] if host[:1] == "[" else host.rpartition(":")[0] or host
         if self.hosts is not None and name.lower() not in self.hosts:
@@ -236,13 +249,9 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    unwanted = "array" if row_width is None else "object"
-    size = {} if row_width is None else {"minItems": row_width, "maxItems": row_width}
+        paths.setdefault(route.path, {})[route.method.lower()] = _describe_operation(route, schemas)
     for name in ("PredictRequest", "LearnRequest"):
-        row = schemas[name]["properties"]["x"]
-        kinds = [kind for kind in row["anyOf"] if kind["type"] != unwanted]
-        row["anyOf"] = [kind | size if kind["type"] == "array" else kind for kind in kinds]
+        _describe_row(schemas[name]["properties"]["x"], row_width)
     answer = schemas["LearnRequest"]
     answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
     text = "Predict, answer later, learn once. An object is one event, a list many"
@@ -256,7 +265,20 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+def _describe_row(row: dict[str, Any], width: int | None) -> None:
+    """Restrict the schema of a row to objects or, with ``width``, to arrays of so many numbers."""
+    kinds = []
+    for kind in row["anyOf"]:
+        if width is None and kind["type"] != "array":
+            kinds.append(kind)
+        elif width is not None and kind["type"] != "object":
+            if kind["type"] == "array":
+                kind = kind | {"minItems": width, "maxItems": width}
+            kinds.append(kind)
+    row["anyOf"] = kinds
+
+
+def _describe_operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the description of a route; adds the types it names to ``schemas``."""
 
     def content(text: str, kind: Any, media: str = "application/json") -> dict[str, Any]:
@@ -290,6 +312,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return the part of a schema that requires fields which are not null."""
-    kinds = {name: schema["properties"][name]["anyOf"] for name in names}
-    given = {n: {"anyOf": [k for k in some if k["type"] != "null"]} for n, some in kinds.items()}
-    return {"required": list(names), "properties": given}
+    properties = {}
+    for name in names:
+        kinds = schema["properties"][name]["anyOf"]
+        properties[name] = {"anyOf": [kind for kind in kinds if kind["type"] != "null"]}
+    return {"required": list(names), "properties": properties}

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from romco.server.protocol import RequestError, StoppedError, parse
 from romco.streams.brokers import EventSource, Message
@@ -64,5 +64,7 @@ class SourceReader:
 
     def _learn(self, messages: Sequence[Message]) -> None:
         body = self._service.message_body
-        lessons = [lesson for m in messages for lesson in parse(m.body, body)[0]]
-        self._service.learn(lessons, self._source.name, messages[-1].position).result()
+        requests = list[Any]()
+        for message in messages:
+            requests += parse(message.body, body)[0]
+        self._service.learn(requests, self._source.name, messages[-1].position).result()

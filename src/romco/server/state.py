@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from itertools import chain, groupby, pairwise, repeat
+from itertools import chain, compress, count, groupby, pairwise, repeat, starmap
+from operator import add, attrgetter, ne
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model, Names
+from romco.model.engine import PendingPredictions
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
@@ -59,7 +61,7 @@ class ErrorCount(msgspec.Struct, array_like=True):
         width, filled, sums = self.curve
         if not sums or filled == width:
             if len(sums) == CURVE_POINTS:
-                sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+                sums = list(map(add, sums[::2], sums[1::2]))
                 width *= 2
             filled, sums = 0, [*sums, 0.0]  # a new list: another thread may read the old one
         sums[-1] += error
@@ -68,13 +70,20 @@ class ErrorCount(msgspec.Struct, array_like=True):
     @property
     def mean(self) -> float | None:
         """Mean error; None before any event."""
-        return self.errors / self.events if self.events else None
+        if not self.events:
+            return None
+        return self.errors / self.events
 
     def points(self) -> list[tuple[int, float]]:
         """Return events so far and the mean error since the point before, per point."""
         width, filled, sums = self.curve
-        sizes = [width] * (len(sums) - 1) + [filled]
-        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
+        points = []
+        events = 0
+        for size, total in zip([width] * (len(sums) - 1) + [filled], sums, strict=False):
+            if size:
+                events += size
+                points.append((events, total / size))
+        return points
 
 
 class Scores(msgspec.Struct):
@@ -88,6 +97,7 @@ class Scores(msgspec.Struct):
     score: Score = msgspec.field(default_factory=Score)
 
 
+NO_ERRORS = ErrorCount()
 encode_scores = msgspec.json.Encoder(enc_hook=Score.to_json).encode
 decode_scores = msgspec.json.Decoder(
     Scores, dec_hook=lambda _, saved: Score.from_json(saved)
@@ -124,44 +134,39 @@ class ServedModel:
         """Return the parts in which events are predicted, so that others wait for one at most."""
         if len(events) == 1 or self.model.labels is not None:  # a policy decides on all at once
             return [(0, len(events))]
-        cells = np.cumsum([len(event.x) + EVENT_CELLS for event in events])
+        sizes = np.array(list(map(len, _values(events, "x"))))
+        cells = np.cumsum(sizes + EVENT_CELLS)
         ends = np.flatnonzero(np.diff(cells // PIECE_CELLS)) + 1
         return list(pairwise([0, *ends.tolist(), len(events)]))
 
     def respond(self, events: Sequence[Any]) -> tuple[list[PredictResponse], list[PendingEvent]]:
         """Predict requests; those with an id are to be kept until their answers come."""
-        tasks = [event.task for event in events]
+        tasks = _values(events, "task")
         if not PLAIN_TASKS.issuperset(map(type, tasks)):
-            return self.respond([self.with_task(event, k) for k, event in enumerate(events)])
-        rows = self.encode([event.x for event in events])
-        offsets = _offsets([event.offset for event in events])
+            return self.respond(list(map(self.with_task, events, count())))
+        rows = Rows(self.encode(_values(events, "x")), tasks, offset=_offsets(events))
         with_id = [k for k, event in enumerate(events) if event.id is not None]
-        responses, late, complete = self._predict(rows, tasks, offsets, bool(with_id))
+        responses, late, complete = self._predict(rows, bool(with_id))
         if self._known_names and not complete:
-            for response, event, row in zip(responses, events, rows, strict=True):
+            for response, event, row in zip(responses, events, rows.x, strict=True):
                 if not row.keys() <= self._known_names:
                     response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
+            some = rows.select(np.array(with_id))
             with self._policy_lock:
-                some = None if offsets is None else [offsets[k] for k in with_id]
-                given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
-                wanted = self.model.ask(*given, offset=some)
+                wanted = self.model.ask(some.x, some.task, offset=some.offset)
             for k, ask in zip(with_id, wanted.tolist(), strict=True):
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            made, event = responses[k], events[k]
-            context = None if late.context is None else late.context[k]
-            if context is not None:
-                context = context.tolist() if np.isfinite(context).all() else None
-            values = made.label, made.probability, made.margin, context, late.events
-            prediction = Prediction(*values, made.low, made.high)
+            event = events[k]
+            prediction = _stored_prediction(responses[k], late, k)
             pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
         return responses, pending
 
     def _predict(
-        self, rows: Sequence[Any], tasks: Sequence[Task], offsets: Any, with_context: bool
-    ) -> tuple[list[PredictResponse], Any, bool]:
+        self, rows: Rows, with_context: bool
+    ) -> tuple[list[PredictResponse], PendingPredictions | None, bool]:
         """Predict encoded rows.
 
         Returns responses; the engine's predictions, for late answers; and whether all features
@@ -169,28 +174,30 @@ class ServedModel:
         """
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
-        given = Rows(rows, tasks, offset=offsets)
         number = self.target == "number"
         parts: Any = NotImplemented
+        late = None
         try:
             if not (with_context or number):
-                parts = engine.predict_events(rows, tasks, offsets)
+                parts = engine.predict_events(rows.x, rows.task, rows.offset)
             if parts is not NotImplemented:  # without arrays
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
-                complete = [size for *_, size in parts] == list(map(len, rows))
+                complete = [size for *_, size in parts] == list(map(len, rows.x))
                 return responses, None, complete and engine.history is None
-            late = engine.margins_and_context(given) if with_context else None
-            margins = engine.margins(given) if late is None else late.margins
+            if with_context:
+                late = engine.margins_and_context(rows)
+                margins, chances = late.margins, late.probabilities
+            else:
+                margins, chances = engine.margins(rows), None
         except ValueError as error:
-            check_each(self.model.features.read, rows)
+            check_each(self.model.features.read, rows.x)
             raise RequestError(str(error), 0) from None
-        chances = None if late is None else late.probabilities
         if chances is None and not number:
             chances = target.probabilities(margins, engine.scale)
         columns = self._predictions(margins, chances, target)
         responses = list(map(PredictResponse, *columns, repeat(version)))
         if number and self.model.events and isinstance(engine.learner, GivesIntervals):
-            bounds = engine.intervals(given, INTERVAL_LEVEL)
+            bounds = engine.intervals(rows, INTERVAL_LEVEL)
             for response, (low, high) in zip(responses, bounds.tolist(), strict=True):
                 response.low, response.high = low, high
         return responses, late, False
@@ -203,7 +210,9 @@ class ServedModel:
         if isinstance(levels, list) and len(levels) == len(names):
             levels = dict(zip(names, levels, strict=True))
         if not names or not isinstance(levels, dict) or levels.keys() != set(names):
-            expected = f"the levels of {', '.join(names)}" if names else "one task"
+            expected = "one task"
+            if names:
+                expected = f"the levels of {', '.join(names)}"
             raise RequestError(f"task: expected {expected}, as the model was made", index)
         if not isinstance(event.x, dict):
             return msgspec.structs.replace(event, task=levels[names[0]])  # refused for its row
@@ -264,18 +273,25 @@ class ServedModel:
         """Return columns of a row, and its categories, that the model has not learned."""
         assert self._schema is not None
         columns = self._schema.columns
-        names = [name for name in row if self._schema.complete and name not in columns]
+        names = set[str]()
+        if self._schema.complete:
+            names = set(row).difference(columns)
+        new = set[str]()
         for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
-            column = name if name in row else name.partition("=")[0]
+            column = name
+            if name not in row:
+                column = name.partition("=")[0]
             if column in row and column not in names and (name != column or name not in columns):
-                names.append(name[:MAX_UNKNOWN_CHARS])
-        return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
+                new.add(name[:MAX_UNKNOWN_CHARS])
+        return sorted(names | new)[:MAX_UNKNOWN_NAMES] or None
 
     @property
     def _known_names(self) -> AbstractSet[Any]:
         """Names of features that have been learned; none where they are not kept."""
         features = self.model.features
-        return features.known if isinstance(features, Names) else frozenset()
+        if isinstance(features, Names):
+            return features.known
+        return frozenset()
 
     def _predictions(
         self, margins: Any, probabilities: Any, target: Target
@@ -317,39 +333,53 @@ class ServedModel:
         staged = zip(changes, rows or repeat(None), strict=False)
         for learns, run in groupby(staged, lambda one: isinstance(one[0], Learn)):
             some: list[Any] = list(run)
-            reasons += self._learn(some) if learns else [self._forget(one) for one, _ in some]
+            if learns:
+                reasons += self._learn(some)
+            else:
+                reasons += starmap(self._forget, some)
         return reasons
 
-    def _learn(self, staged: list[tuple[Learn, Any]]) -> list[str | None]:
+    def _learn(self, staged: Sequence[tuple[Learn, Any]]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
-        changes = [change for change, _ in staged]
-        events = [event for change in changes for event in change.events]
-        had_labels = self.model.events > 0 if self.target == "number" else bool(self.model.classes)
-        made, rest = list[Prediction](), events
+        changes, rows = zip(*staged, strict=True)
+        events = list(chain.from_iterable(_values(changes, "events")))
+        numbers = sum(_values(changes, "count"))
+        had_labels = bool(self.model.classes)
+        if self.target == "number":
+            had_labels = self.model.events > 0
         try:
-            x = self._join([rows for _, rows in staged]) if events else None
-            while self.target == "classes" and len(self.model.classes) < 2 and len(rest) > 1:
-                made += self._learn_events(rest[:1])  # else probabilities depend on the batch
-                rest = rest[1:]
-                x = None  # the others are read anew
-            made += self._learn_events(rest, x) if rest else []
+            made = self._learn_in_order(events, rows)
         except ValueError as error:
             if len(changes) > 1:
-                return [reason for one in staged for reason in self._learn([one])]
-            self.sequence += changes[0].count
+                return list(chain.from_iterable(map(self._learn, zip(staged))))
+            self.sequence += numbers
             return [str(error)]
         if events and not had_labels:
             made[0] = events[0].prediction or NO_PREDICTION
         self._count(events, made)
-        self.sequence += sum(change.count for change in changes)
+        self.sequence += numbers
         return [None] * len(changes)
 
-    def _join(self, rows: list[Any]) -> Any:
+    def _learn_in_order(self, events: list[Event], rows: Sequence[Any]) -> list[Prediction]:
+        """Learn events, one by one until two classes are known; return what was predicted."""
+        made = list[Prediction]()
+        x = None
+        if events:
+            x = self._join(rows)
+        while self.target == "classes" and len(self.model.classes) < 2 and len(events) > 1:
+            made += self._learn_events(events[:1])  # else probabilities depend on the batch
+            events = events[1:]
+            x = None  # the others are read anew
+        if events:
+            made += self._learn_events(events, x)
+        return made
+
+    def _join(self, rows: Sequence[Any]) -> Any:
         """Return rows of several changes in one block; None where they must be read anew."""
         for one in rows:
             if not isinstance(one, Encoded) or one.lexicon is not rows[0].lexicon:
                 return None
-        return join_encoded(rows)
+        return join_encoded(list(rows))
 
     def _learn_events(self, events: list[Event], x: Any = None) -> list[Prediction]:
         """Learn events; return what was predicted of each, then or just before.
@@ -358,10 +388,9 @@ class ServedModel:
         understand, as after an update of romco, is left out.
         """
         if x is None:
-            x = self.encode_to_learn([event.x for event in events])
-        contexts = [None if e.prediction is None else e.prediction.context for e in events]
-        offsets = _offsets([event.offset for event in events])
-        rows = Rows(x, [e.task for e in events], [e.y for e in events], offset=offsets)
+            x = self.encode_to_learn(_values(events, "x"))
+        rows = Rows(x, _values(events, "task"), _values(events, "y"), offset=_offsets(events))
+        contexts = list(map(_context, events))
         before, engine = self.model.events, self.model.engine
         try:
             try:
@@ -378,26 +407,30 @@ class ServedModel:
 
     def _count(self, events: list[Event], made: list[Prediction]) -> None:
         """Count the errors of predictions; those made before any label was known have none."""
-        judged = [(e, m) for e, m in zip(events, made, strict=True) if m.label is not None]
+        judged = [pair for pair in zip(events, made, strict=True) if pair[1].label is not None]
+        if not judged:
+            return
+        answered, predictions = zip(*judged, strict=True)
+        labels, margins = _values(answered, "y"), np.array(_values(predictions, "margin"))
+        probabilities = np.array(_values(predictions, "probability"), dtype=np.float64)
         if self.target == "number":
-            errors = [abs(m.margin - float(e.y)) for e, m in judged]
+            errors = np.abs(margins - np.array(list(map(float, labels))))
         else:
-            errors = [float(name_key(m.label) != name_key(e.y)) for e, m in judged]
-        probabilities = np.array([m.probability for _, m in judged], dtype=np.float64)
+            predicted = map(name_key, _values(predictions, "label"))
+            errors = np.array(list(map(ne, predicted, map(name_key, labels))), dtype=np.float64)
         if self.target == "classes":
-            right = 1.0 - 2.0 * np.array(errors)
-            self.scores.score.add_binary(right, np.ones(len(errors)), probabilities)
+            self.scores.score.add_binary(1.0 - 2.0 * errors, np.ones(len(errors)), probabilities)
         else:
-            answers = Predictions(np.array([m.margin for _, m in judged]), probabilities)
-            bounds = np.array([[m.low, m.high] for _, m in judged], dtype=np.float64)
-            labels = [event.y for event, _ in judged]
-            self.scores.score.count(self.model, labels, answers, bounds.reshape(-1, 2))
-        for (event, _), error in zip(judged, errors, strict=True):
+            low, high = _values(predictions, "low"), _values(predictions, "high")
+            bounds = np.array([low, high], dtype=np.float64).T
+            answers = Predictions(margins, probabilities)
+            self.scores.score.count(self.model, labels, answers, bounds)
+        for event, error in zip(answered, errors.tolist(), strict=True):
             self.scores.total.add(error)
             key, counts = name_key(event.task), self.scores.tasks
             (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
 
-    def _forget(self, change: Forget) -> str | None:
+    def _forget(self, change: Forget, _rows: object = None) -> str | None:
         self.sequence += change.count
         self.scores.tasks.pop(name_key(change.task), None)
         try:
@@ -420,13 +453,12 @@ class ServedModel:
         """Return rows of tasks, and how many there are."""
         reader = self.overview.read()
         if query.order == "error":
-            scores = [self.scores.tasks.get(name_key(name)) for name in reader.names]
-            values: list[Any] = [None if score is None else score.mean for score in scores]
+            values = [self._errors_of(name).mean for name in reader.names]
         else:
             values = reader.column(query.order)
         places, last = reader.search(query.search), query.offset + query.limit
         page = reader.first(last, places, values, query.descending)[query.offset :]
-        rows = [self._task_row(reader.task(i)) for i in page]
+        rows = list(map(self._task_row, map(reader.task, page)))
         return {"total": len(places), "version": self.sequence, "tasks": rows}
 
     def describe_task(self, task: Task) -> dict[str, Any]:
@@ -437,12 +469,11 @@ class ServedModel:
             insight = self.overview.read(task).explain_task(task)
         except KeyError:  # forgotten a moment ago
             raise RequestError(NO_TASK, status=404) from None
-        score = self.scores.tasks.get(name_key(task))
         return self._task_row(insight) | {
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],
             "features": [{"feature": _plain(f), "weight": w} for f, w in insight.features],
-            "curve": [] if score is None else score.points(),
+            "curve": self._errors_of(task).points(),
             "version": self.sequence,
         }
 
@@ -458,19 +489,26 @@ class ServedModel:
             result = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
-        unknown = self._unknown(event.x, encoded) if self._known_names else None
-        return result if unknown is None else result | {"unknown": unknown}
+        if self._known_names and (unknown := self._unknown(event.x, encoded)):
+            result["unknown"] = unknown
+        return result
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
-        score = self.scores.tasks.get(name_key(insight.task))
-        names = ("events", "shared", "personal", "share")
+        errors = self._errors_of(insight.task)
         return {
             "task": _plain(insight.task),
             "kind": insight.kind,
-            **{name: getattr(insight, name) for name in names},
-            "error": None if score is None else score.mean,
-            "judged": 0 if score is None else score.events,
+            "events": insight.events,
+            "shared": insight.shared,
+            "personal": insight.personal,
+            "share": insight.share,
+            "error": errors.mean,
+            "judged": errors.events,
         }
+
+    def _errors_of(self, task: Any) -> ErrorCount:
+        """Return the errors of a task's predictions, an empty count if it has none."""
+        return self.scores.tasks.get(name_key(task), NO_ERRORS)
 
 
 class GroupValidator:
@@ -493,7 +531,7 @@ class GroupValidator:
         """
         served, settings, features = self._served, self._settings, dict[Any, int]()
         model, labels = served.model, self._target.known
-        engine, offsets = model.engine, _offsets([event.offset for event in events])
+        engine, offsets = model.engine, _offsets(events)
 
         def read(some: Sequence[Any]) -> Any:
             encoded = served.encode_to_learn(some)
@@ -502,16 +540,19 @@ class GroupValidator:
             return encoded
 
         try:
-            rows = check_each(read, [event.x for event in events])
+            rows = check_each(read, _values(events, "x"))
             if len(features) > settings.new_features:
                 many = f"{len(features):,} new features in one request"
                 raise RequestError(f"{many}: at most {settings.new_features:,}")
-            _, known = check_each(self._target.read, [event.y for event in events])
+            _, known = check_each(self._target.read, _values(events, "y"))
             if offsets is not None or engine.with_offset:
                 check_each(lambda some: read_offset(engine, some, 1.0), offsets)
-            numbers = engine.tasks.numbers([event.task for event in events]).tolist()
-            tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
-            n_tasks = len(model.tasks) + len(self._tasks) if tasks else 0
+            names = _values(events, "task")
+            is_new = (engine.tasks.numbers(names) < 0).tolist()
+            tasks = set(map(name_key, compress(names, is_new)))
+            n_tasks = len(self._tasks)
+            if tasks:  # else they need not be counted, which takes long
+                n_tasks += len(model.tasks)
             n_features = model.features.width + self._features
             for kind, new, size, most in (
                 ("tasks", tasks, n_tasks, settings.model_tasks),
@@ -521,7 +562,8 @@ class GroupValidator:
                 if new and size + len(new) > most:
                     raise RequestError(f"the model has room for {most:,} {kind}", 0)
         except RequestError as error:
-            error.index = None if error.index is None else places[error.index]
+            if error.index is not None:
+                error.index = places[error.index]
             raise
         self._target.adopt(known)
         self._tasks |= tasks
@@ -550,8 +592,14 @@ def _check_objects(rows: Sequence[Any]) -> None:
         raise ValueError("expected an object with a value for each name")
 
 
-def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:
+def _values(structs: Sequence[Any], field: str) -> list[Any]:
+    """Return a field of each of some events, predictions or changes."""
+    return list(map(attrgetter(field), structs))
+
+
+def _offsets(events: Sequence[Any]) -> list[Any] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
+    offsets = _values(events, "offset")
     if offsets.count(None) == len(offsets):
         return None
     shapes = {np.shape(offset) for offset in offsets if offset is not None}
@@ -561,6 +609,28 @@ def _offsets(offsets: Sequence[float | list[float] | None]) -> list[Any] | None:
     return [lacking if offset is None else offset for offset in offsets]
 
 
+def _context(event: Event) -> list[float] | None:
+    """Return the learner's context of an event's prediction, if it was predicted before."""
+    if event.prediction is None:
+        return None
+    return event.prediction.context
+
+
+def _stored_prediction(response: PredictResponse, late: Any, k: int) -> Prediction:
+    """Return the prediction of row k as it is kept, with the learner's context where it is finite.
+
+    ``late`` are the engine's predictions of all rows.
+    """
+    context = None
+    if late.context is not None and np.isfinite(late.context[k]).all():
+        context = late.context[k].tolist()
+    label, probability = response.label, response.probability
+    values = label, probability, response.margin, context, late.events
+    return Prediction(*values, response.low, response.high)
+
+
 def _plain(label: Any) -> Any:
     """Return a label or a name as JSON has it; those of other types come with model files."""
-    return label if isinstance(label, PLAIN_LABELS) else str(label)
+    if isinstance(label, PLAIN_LABELS):
+        return label
+    return str(label)

@@ -27,6 +27,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +56,8 @@ REPLAY_ROWS = 100
 FORGOTTEN_LABEL = "(forgotten)"  # of a prediction
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # "secure_delete" overwrites what is forgotten
-PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", "busy_timeout=2000", "synchronous=FULL")
+BUSY_TIMEOUT = "busy_timeout=2000"
+PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", BUSY_TIMEOUT, "synchronous=FULL")
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -259,7 +261,13 @@ class Store(durable.Closing):
     def value(self, query: str, *given: Any) -> Any:
         """Return the first value of a query, None if there is no row."""
         row = self._db.execute(query, given).fetchone()
-        return None if row is None else row[0]
+        if row is None:
+            return None
+        return row[0]
+
+    def values(self, query: str, *given: Any) -> list[Any]:
+        """Return the first value of each row of a query."""
+        return list(map(itemgetter(0), self._db.execute(query, given)))
 
     def now(self) -> float:
         """Return seconds on a clock that never goes back, neither now nor after a restart."""
@@ -288,7 +296,7 @@ class Store(durable.Closing):
                 )
             query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
             row = self._db.execute(query).fetchone()
-            if row is None or [type(value) for value in row] != [int, str, bytes]:
+            if row is None or list(map(type, row)) != [int, str, bytes]:
                 raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
         sequence, file, scores = row
         self.changes_after(sequence)  # raises where the next ones are missing
@@ -358,7 +366,7 @@ class Store(durable.Closing):
 
     def learned(self, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
         """Return sequence number and hash of the answer of those ids that were learned."""
-        hashes = {hash_id(identity): identity for identity in ids}
+        hashes = dict(zip(map(hash_id, ids), ids, strict=True))
         rows = self._in("SELECT id, sequence, answer FROM learned WHERE id IN", list(hashes))
         return {hashes[key]: (sequence, answer) for key, sequence, answer in rows}
 
@@ -368,15 +376,17 @@ class Store(durable.Closing):
             return {}
         query = "SELECT id, time, body FROM pending WHERE id IN"
         oldest = self.now() - self.settings.pending_seconds
-        return {
-            identity: decode_pending(body)
-            for identity, since, body in self._in(query, ids)
-            if since >= oldest
-        }
+        pending = {}
+        for identity, since, body in self._in(query, ids):
+            if since >= oldest:
+                pending[identity] = decode_pending(body)
+        return pending
 
     def _in(self, query: str, values: Sequence[Any]) -> list[Any]:
+        if not values:
+            return []
         marks = ",".join("?" * len(values))
-        return self._db.execute(f"{query} ({marks})", values).fetchall() if values else []
+        return self._db.execute(f"{query} ({marks})", values).fetchall()
 
     def append(self, first: int, change: Change) -> None:
         """Add a change to the log, with all that follows from it."""
@@ -389,15 +399,16 @@ class Store(durable.Closing):
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
             self._db.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", position)
-        ids = [
-            (first + k, hash_id(event.id), hash_answer(event.y))
-            for k, event in enumerate(change.events)
-            if event.id is not None
-        ]
+        ids = []
+        rows = []
+        for sequence, event in enumerate(change.events, first):
+            if event.id is not None:
+                ids.append(event.id)
+                rows.append((sequence, hash_id(event.id), hash_answer(event.y)))
         if ids:
-            self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", ids)
+            self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", rows)
             self.ids += len(ids)
-            self._drop_pending_ids([e.id for e in change.events if e.id is not None])
+            self._drop_pending_ids(ids)
 
     def forget_ids(self, sequence: int) -> None:
         """Remove ids that were learned too many changes ago."""
@@ -420,16 +431,18 @@ class Store(durable.Closing):
 
     def put_pending(self, events: Sequence[PendingEvent]) -> int:
         """Keep events whose answers are not known yet; return how many older ones were dropped."""
-        known = self.learned([event.id for event in events])
-        fresh, now = {event.id: event for event in events if event.id not in known}, self.now()
-        rows = [
-            (e.id, now, name_key(e.task), e.prediction.events, encode(e)) for e in fresh.values()
-        ]
-        self._drop_pending_ids(list(fresh))
+        by_id = {event.id: event for event in events}
+        for learned in self.learned(list(by_id)):
+            del by_id[learned]
+        self._drop_pending_ids(list(by_id))
         query = "INSERT INTO pending (id, time, task, events, body) VALUES (?, ?, ?, ?, ?)"
-        self._db.executemany(query, rows)
-        self.pending_events += len(rows)
-        self.pending_bytes += sum(len(row[4]) for row in rows)
+        now = self.now()
+        for event in by_id.values():
+            body = encode(event)
+            row = event.id, now, name_key(event.task), event.prediction.events, body
+            self._db.execute(query, row)
+            self.pending_bytes += len(body)
+        self.pending_events += len(by_id)
         dropped, most, limit = 0, self.settings.pending_events, self.settings.pending_bytes
         while self.pending_events > most or self.pending_bytes > limit:
             excess = min(max(1, self.pending_events - most), TRIM_ROWS)
@@ -467,9 +480,9 @@ class Store(durable.Closing):
 
     def _drop_pending(self, where: str, *given: Any) -> int:
         query = f"DELETE FROM pending WHERE {where} RETURNING length(body)"
-        sizes = self._db.execute(query, given).fetchall()
+        sizes = self.values(query, *given)
         self.pending_events -= len(sizes)
-        self.pending_bytes -= sum(size for (size,) in sizes)
+        self.pending_bytes -= sum(sizes)
         return len(sizes)
 
     # Checkpoints
@@ -495,9 +508,10 @@ class Store(durable.Closing):
         with self.transaction():
             row = (sequence, file, scores)
             self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)", row)
-            rows = self._db.execute("SELECT sequence FROM checkpoint ORDER BY sequence")
-            places = [place for (place,) in rows]
-            dropped = [] if self.keeps_log else places[:-1]
+            places = self.values("SELECT sequence FROM checkpoint ORDER BY sequence")
+            dropped = []
+            if not self.keeps_log:
+                dropped = places[:-1]
             while self.keeps_log and len(places) > MAX_CHECKPOINTS:
                 inner = zip(places, places[2:], strict=False)
                 gaps = [(after - before) / (sequence - before) for before, after in inner]
@@ -508,7 +522,7 @@ class Store(durable.Closing):
 
     def remove_models(self) -> None:
         """Remove model files that are no checkpoint."""
-        kept = {file for (file,) in self._db.execute("SELECT file FROM checkpoint")}
+        kept = self.values("SELECT file FROM checkpoint")
         for path in self.folder.glob("model-*.romco*"):
             if path.name not in kept:
                 path.unlink(missing_ok=True)
@@ -537,9 +551,16 @@ class Store(durable.Closing):
             removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
         if removed == TRIM_ROWS:
             return True
-        with self._database():
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.empty_log()
         return False
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, which holds what was removed; False while others read it."""
+        with self._database():
+            self._db.execute("PRAGMA busy_timeout=0")
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._db.execute(f"PRAGMA {BUSY_TIMEOUT}")
+        return not busy
 
     def pending_of(self, task: Task) -> bool:
         """Return whether predictions of a task wait for answers."""
@@ -559,8 +580,11 @@ class Store(durable.Closing):
     @property
     def bytes(self) -> int:
         """Size of the database and its log."""
-        paths = (self.folder / f"{DATABASE}{suffix}" for suffix in ("", "-wal"))
-        return sum(path.stat().st_size for path in paths if path.exists())
+        total = 0
+        for name in (DATABASE, f"{DATABASE}-wal"):
+            with suppress(FileNotFoundError):
+                total += (self.folder / name).stat().st_size
+        return total
 
 
 def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:

@@ -44,11 +44,12 @@ SYNC_SECONDS = 1.0  # where answers do not wait for a sync
 CHUNK_SECONDS = 0.1  # that learning one chunk should take
 MIN_CHUNK_EVENTS = 16  # a request of no more than these is never split
 CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
-FIRST_RATE = 2_000.0  # events per second, before it is measured
+INITIAL_EVENTS_PER_SECOND = 2_000.0  # learned, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
+STILL_READ = "forgotten, but another process still reads the database: its log may hold the task"
 LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
-NOT_EXACT = "this service cannot forget exactly"
+CANNOT_FORGET_EXACTLY = "this service cannot forget exactly"
 
 
 @dataclass
@@ -56,14 +57,14 @@ class _Order:
     """Request to the writer, with its state while it is under way."""
 
     future: Future[Any]
-    lessons: list[LearnRequest] = field(default_factory=list)
+    requests: list[LearnRequest] = field(default_factory=list)
     source: str | None = None
     position: str | None = None
     forget: Task | None = None
     exact: bool = False
     pending: list[PendingEvent] = field(default_factory=list)
     predicted_by: ServedModel | None = None  # that made the pending predictions
-    look: Callable[[ServedModel], Any] | None = None
+    function: Callable[[ServedModel], Any] | None = None
     # while it is under way:
     done: list[LearnResponse] = field(default_factory=list)
     first: int = 0  # sequence number of the change
@@ -73,7 +74,7 @@ class _Order:
 
     @property
     def changes(self) -> bool:
-        return bool(self.lessons) or self.position is not None or self.forget is not None
+        return bool(self.requests) or self.position is not None or self.forget is not None
 
     def fail(self, error: Exception) -> None:
         self.change = None
@@ -134,8 +135,10 @@ class Service:
         self._unfinished: deque[_Order] = deque()  # requests of which some chunks are learned
         self._gate = threading.Lock()  # held to put something in
         self.queued, self._closing = 0, False  # events that wait to be learned
-        self._rate = FIRST_RATE
+        self._rate = INITIAL_EVENTS_PER_SECOND
         self._checkpoints: list[Future[int]] = []  # asked for
+        self._forgettings: list[Future[Any]] = []  # that wait for a checkpoint,
+        self._erasures: list[Future[Any]] = []  # and then until no file holds the task
         self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
         self.exact: Any = None  # a romco.forgetting.ExactForgetting, set before the start
         self._wait = TICK_SECONDS  # for the next order
@@ -178,15 +181,16 @@ class Service:
     # For any thread
 
     def learn(
-        self, lessons: list[LearnRequest], source: str | None = None, position: str | None = None
+        self, requests: list[LearnRequest], source: str | None = None, position: str | None = None
     ) -> Future[list[LearnResponse]]:
         """Learn events, and store how far a source was read."""
-        return self._put(_Order(Future(), lessons, source, position))
+        return self._put(_Order(Future(), requests, source, position))
 
     def forget(self, task: Task, exact: bool = False) -> Future[Any]:
         """Forget a task; RequestError (404) if it is not known.
 
-        Its sequence number follows after a checkpoint; where it is ``exact`` the certificate,
+        Its sequence number follows when no file holds the task: after a checkpoint, and once no
+        other process reads the database as it was. Where it is ``exact`` the certificate follows,
         after a replay of the log.
         """
         return self._put(_Order(Future(), forget=task, exact=exact))
@@ -198,22 +202,22 @@ class Service:
         return self._put(_Order(Future(), pending=pending, predicted_by=predicted_by))
 
     def checkpoint(self) -> Future[int]:
-        """Write a checkpoint; its sequence number follows when the log is trimmed."""
+        """Write a checkpoint; the future holds its sequence number once the log is trimmed."""
         future: Future[int] = Future()
-        self.look(lambda served: self._checkpoints.append(future))
+        self.call_in_writer(lambda served: self._checkpoints.append(future))
         return future
 
-    def look(self, function: Callable[[ServedModel], Any]) -> Future[Any]:
-        """Call a function between two groups."""
-        return self._put(_Order(Future(), look=function))
+    def call_in_writer(self, function: Callable[[ServedModel], Any]) -> Future[Any]:
+        """Call a function in the writer thread, between two groups."""
+        return self._put(_Order(Future(), function=function))
 
     def wake(self) -> None:
-        """Let the thread look at what is due."""
+        """Wake the writer thread, so that it does what is due."""
         self._queue.put(_Order(Future()))
 
     def _put(self, order: _Order) -> Future[Any]:
         order.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-        events = len(order.lessons)
+        events = len(order.requests)
         with self._gate:
             if self._closing:
                 raise StoppedError("the service is stopping")
@@ -238,6 +242,9 @@ class Service:
         for wait in chain(self._checkpointing, self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
+        self._answer_erasures()
+        for future in self._erasures:
+            future.set_exception(StoppedError(STILL_READ))
         if self.exact is not None:
             self.exact.close()
 
@@ -257,7 +264,7 @@ class Service:
             if not group:
                 deadline = time.monotonic() + self.settings.group_ms / 1000.0
             group.append(order)
-            events += len(order.lessons)
+            events += len(order.requests)
             wait = 0.0 if self._unfinished else max(0.0, deadline - time.monotonic())
         with self._gate:
             self.queued -= events
@@ -285,9 +292,9 @@ class Service:
             LOG.exception("requests could not be validated")
             failure = error
         for order in group:
-            if order.look is not None:
+            if order.function is not None:
                 try:
-                    order.future.set_result(order.look(self.served))
+                    order.future.set_result(order.function(self.served))
                 except Exception as error:  # of the caller, not of the writer
                     order.future.set_exception(error)
             elif failure is not None and not order.future.done():
@@ -330,8 +337,8 @@ class Service:
             self._stage_forgetting(order, order.forget, validator)
             return
         begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
-        lessons = order.lessons[begin : begin + most] if begin else order.lessons
-        events, outcomes = self._events(lessons, begin, sequence)
+        requests = order.requests[begin : begin + most] if begin else order.requests
+        events, outcomes = self._match_requests(requests, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
         if events:
             # All of a request is checked before anything is learned.
@@ -352,7 +359,7 @@ class Service:
     def _stage_forgetting(self, order: _Order, task: Task, validator: GroupValidator) -> None:
         known = validator.knows(task) or self.store.pending_of(task)
         if order.exact and self.exact is None:
-            raise RequestError(NOT_EXACT, status=409)
+            raise RequestError(CANNOT_FORGET_EXACTLY, status=409)
         if order.exact:
             self.exact.request(task, known, order.future)
             return
@@ -362,38 +369,42 @@ class Service:
             raise RequestError(LOG_KEPT, status=409)
         order.change = Forget(task)
 
-    def _events(
-        self, lessons: Sequence[LearnRequest], begin: int, sequence: int
+    def _match_requests(
+        self, requests: Sequence[LearnRequest], begin: int, sequence: int
     ) -> tuple[list[Event], list[LearnResponse]]:
-        """Return the events to learn, and the outcome of each lesson."""
-        ids = list({lesson.id for lesson in lessons if lesson.id is not None})
-        known = self.store.learned(ids)
-        waiting = self.store.pending([identity for identity in ids if identity not in known])
+        """Return the events to learn, and the outcome of each request."""
+        ids = {request.id for request in requests if request.id is not None}
+        known = self.store.learned(list(ids))
+        waiting = self.store.pending(list(ids - known.keys()))
         events: list[Event] = []
         outcomes = []
-        for place, lesson in enumerate(lessons, begin):
-            if lesson.id is not None and lesson.id in known:
-                number, answer = known[lesson.id]
-                differs = answer != hash_answer(lesson.y)
+        for place, request in enumerate(requests, begin):
+            if request.id is not None and request.id in known:
+                number, answer = known[request.id]
+                differs = answer != hash_answer(request.y)
                 outcomes.append(LearnResponse("duplicate", number, differs))
                 continue
-            lesson = self.served.with_task(lesson, place)
-            event = _whole(lesson, place, waiting.get(lesson.id or ""))
+            request = self.served.with_task(request, place)
+            event = _whole(request, place, waiting.get(request.id or ""))
             if event is None:
                 outcomes.append(LearnResponse("expired", None))
                 continue
             number = sequence + len(events)
-            if lesson.id is not None:
-                known[lesson.id] = number, hash_answer(lesson.y)
+            if request.id is not None:
+                known[request.id] = number, hash_answer(request.y)
             events.append(event)
             outcomes.append(LearnResponse("applied", number))
         return events, outcomes
 
     def _apply(self, group: list[_Order]) -> None:
-        """Apply what was logged, and answer."""
-        changing = [order for order in group if order.change is not None]
+        """Apply the logged changes to the model, then resolve the futures of their orders."""
+        changing = []
+        changes: list[Learn | Forget] = []
+        for order in group:
+            if order.change is not None:
+                changing.append(order)
+                changes.append(order.change)
         begin, before = time.thread_time(), self.served.events
-        changes = [order.change for order in changing if order.change]
         reasons = self.served.apply(changes, [order.rows for order in changing])
         learned = self.served.events - before
         if learned:
@@ -401,9 +412,9 @@ class Service:
             slower = rate < self._rate  # a slower one counts at once
             self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
         rejected: list[range] = []
-        for order, reason in zip(changing, reasons, strict=True):
-            if reason is not None and order.change is not None:
-                rejected.append(range(order.first, order.first + order.change.count))
+        for order, change, reason in zip(changing, changes, reasons, strict=True):
+            if reason is not None:
+                rejected.append(range(order.first, order.first + change.count))
                 try:
                     self.store.unlearn(rejected[-1])
                 except StoreError as error:
@@ -411,7 +422,7 @@ class Service:
                 self.counts["refused"] += 1
                 order.fail(RequestError(reason, 0))
         for order in group:
-            if order.look is None and not order.future.done():
+            if order.function is None and not order.future.done():
                 self._answer(order, rejected)
 
     def _answer(self, order: _Order, rejected: list[range]) -> None:
@@ -425,10 +436,10 @@ class Service:
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
         order.change, order.rows, order.outcomes = None, None, []
-        if len(order.done) < len(order.lessons):
+        if len(order.done) < len(order.requests):
             self._unfinished.append(order)
         elif order.forget is not None and not order.exact:
-            self._checkpoints.append(order.future)  # until then files hold the task
+            self._forgettings.append(order.future)
         elif not order.exact:
             order.future.set_result(order.done)
 
@@ -489,12 +500,26 @@ class Service:
             news = 0 if self.broken else self.served.sequence - self.checkpoint_sequence
             due = news >= settings.checkpoint_events and waited > 1.0
             due = due or (news > 0 and waited >= settings.checkpoint_seconds)
-            if due or self._checkpoints:
+            if due or self._checkpoints or self._forgettings:
                 self._checkpointing = self._checkpoint()
                 wait = next(self._checkpointing, None)
+        if not self.failing and not self.broken:
+            self._answer_erasures()
         if wait is None and not self.failing and not self.broken:
             wait = self._forget_exactly()
         self._wait = TICK_SECONDS if wait is None else wait
+
+    def _answer_erasures(self) -> None:
+        """Answer who forgot tasks, once no other process reads what was removed."""
+        try:
+            if not self._erasures or not self.store.empty_log():
+                return
+        except StoreError as error:
+            self._write_failed(error)
+            return
+        for future in self._erasures:
+            future.set_result(self.checkpoint_sequence)
+        self._erasures = []
 
     def _forget_exactly(self) -> float | None:
         """Go on with exact forgetting, while no checkpoint is written; return seconds to wait."""
@@ -507,8 +532,8 @@ class Service:
                 self._write_failed(error)
             return None
 
-    def swap(self, served: ServedModel) -> None:
-        """Go on with a model that follows from the database that has replaced the old one."""
+    def replace_model(self, served: ServedModel) -> None:
+        """Serve another model: a replay of the log has replaced the database."""
         self.served = served
         self.checkpoint_sequence = self.last_sequence = served.sequence
         self.store.reconnect()
@@ -520,14 +545,16 @@ class Service:
         step fails.
         """
         self._last_checkpoint = time.monotonic()
-        futures, self._checkpoints = self._checkpoints, []
+        asked, self._checkpoints = self._checkpoints, []
+        forgettings, self._forgettings = self._forgettings, []
         try:
             if self.broken:
                 raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
             file = yield from in_thread(lambda: save(state, sequence), self.wake)
-            if futures and self.served.target == "classes":  # perhaps one was forgotten
+            # A class may have been forgotten with the task.
+            if (asked or forgettings) and self.served.target == "classes":
                 self.store.forget_labels(self.served.model.classes)
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
@@ -536,28 +563,29 @@ class Service:
             while self.store.trim_log():
                 yield 0.0
         except Exception as error:
-            for future in futures:
+            for future in (*asked, *forgettings):
                 future.set_exception(error)
             LOG.error("no checkpoint: %s", error)
             self.trouble = f"no checkpoint: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
         else:
-            for future in futures:
+            self._erasures += forgettings
+            for future in asked:
                 future.set_result(sequence)
 
 
-def _whole(lesson: Any, place: int, waiting: PendingEvent | None) -> Event | None:
-    """Return the event of a lesson, joined with the one that waits; None if none does."""
-    if lesson.task is not None and lesson.x is not None:
-        given = lesson.task, lesson.x, lesson.offset
+def _whole(request: Any, place: int, waiting: PendingEvent | None) -> Event | None:
+    """Return the event of a request, joined with the one that waits; None if none does."""
+    if request.task is not None and request.x is not None:
+        given = request.task, request.x, request.offset
         same = waiting is not None and (waiting.task, waiting.x, waiting.offset) == given
         made = waiting.prediction if waiting is not None and same else None
-        return Event(lesson.id, lesson.task, lesson.x, lesson.y, made, lesson.offset)
-    if lesson.id is None or lesson.task is not None or lesson.x is not None:
+        return Event(request.id, request.task, request.x, request.y, made, request.offset)
+    if request.id is None or request.task is not None or request.x is not None:
         raise RequestError("give either id and y, or task, x and y", place)
     if waiting is None:
         return None
-    offset = waiting.offset if lesson.offset is None else lesson.offset
+    offset = waiting.offset if request.offset is None else request.offset
     made = waiting.prediction if offset == waiting.offset else None  # else of another event
-    return Event(lesson.id, waiting.task, waiting.x, lesson.y, made, offset)
+    return Event(request.id, waiting.task, waiting.x, request.y, made, offset)

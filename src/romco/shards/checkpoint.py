@@ -16,13 +16,16 @@ from romco.io.modelfile import save_state
 from romco.kernels.io.history import EVERYBODY, PREFIX
 from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
+from romco.learners.capabilities import AddsClasses
 from romco.learners.merging import (
     Change,
     Merged,
+    Pairs,
     Values,
     apply_merged,
     merge,
-    pair_arrays,
+    merge_scales,
+    pair_lines,
     pairs,
     shared_values,
     store_pairs,
@@ -36,7 +39,7 @@ from romco.model.target import target_from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
-from romco.shards.shard import HistoryState, ShardUpdate, merge_scales, scale_numbers
+from romco.shards.shard import HistoryState, ShardUpdate, scale_numbers
 from romco.typing import Integers
 
 State = dict[str, Any]
@@ -172,7 +175,6 @@ def schedule_of(state: State, n: int | None, growth: float | None, every: int | 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
     """Split the state of a model, or resume that of as many shards."""
-    check_target(target_from_json(state["labels"]).kind)
     plain = _without(state, SECTION, SECTION)
     section = state.get(SECTION, {"shards": None})
     if section["shards"] == schedule.n > 1:
@@ -235,22 +237,27 @@ def _assemble(
     learner = {**plain["learner"], "n_tasks": room}
     sizes = learner["n_features"], room
     target = make_learner(learner["learner"], *sizes, **learner["parameters"])
+    if isinstance(target, AddsClasses) and "classes" in shared:
+        target.make_classes(int(shared["classes"][0]))
     arrays = target.arrays()
     of_tasks = set(target.task_axes or ()) & set(arrays)
-    for name in arrays.keys() - of_tasks - set(pair_arrays(target)):
-        arrays[name][...] = shared[name]
+    stores = pair_lines(target)
+    of_pairs = {name for line in stores for name in line.arrays}
+    for name in arrays.keys() - of_tasks - of_pairs:
+        arrays[name] = shared[name].copy()
     counts = {name: np.full(room, new) for name, new in NEW_TASK_COUNTS.items()}
     names: list[Any] = []
-    tables = []
+    tables: list[list[Pairs]] = []
     for (state, own), begin, end in zip(parts, ends, ends[1:], strict=False):
         inner = _strip_prefix(state["arrays"], LEARNER)
-        tables.append(pairs(target, inner, own, np.arange(begin, end)))
+        tables.append([pairs(line, inner, own, np.arange(begin, end)) for line in stores])
         for name in of_tasks:
             arrays[name][begin:end] = inner[name][own]
         for name, count in counts.items():
             count[begin:end] = state["arrays"][name][own]
         names += [state["tasks"][number] for number in own]
-    arrays |= store_pairs(target, arrays, tables)
+    for line, *of_line in zip(stores, *tables, strict=True):
+        arrays |= store_pairs(line, arrays, of_line)
     stored = {LEARNER + name: array for name, array in arrays.items()}
     every = {**stored, **counts, **_history_arrays(plain)}
     return {**plain, "learner": learner, "tasks": names, "arrays": every}
@@ -267,7 +274,8 @@ def _of_tasks(learner: Learner) -> set[str]:
     own = set(learner.task_axes or ())
     for line in learner.sharing():
         own -= set(line.arrays)
-    own |= set(pair_arrays(learner))
+    for line in pair_lines(learner):
+        own |= set(line.arrays)
     return {f"{LEARNER}{name}" for name in own}
 
 
@@ -313,15 +321,6 @@ def _history_arrays(state: State) -> Values:
 
 
 # Validation: nothing in a file is trusted
-
-
-def check_target(kind: str) -> None:
-    """Raise ValueError unless the target can be learned in shards."""
-    if kind == "classes":
-        raise ValueError(
-            "shards learn two classes and numbers, not 'classes': there is no merge rule for "
-            "learners of many classes; use a plain Model"
-        )
 
 
 def check_section(state: Mapping[str, Any]) -> None:

@@ -71,8 +71,7 @@ def start(
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     features = features_from_json(files.features)
-    kind = "number" if files.classes is None else "two classes"
-    given = {"target": kind, "classes": files.classes, "checkpoint": model, **settings}
+    given = {"target": files.kind, "classes": files.classes, "checkpoint": model, **settings}
     return Shards(learner, n, features, **given)
 
 

@@ -22,8 +22,11 @@ from romco.shards.shard import Shard
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
 MAX_RESTARTS = 3  # of a shard, in a row
-LARGE_ARGUMENTS = ("learn", "apply", "take_subspace", "resume")  # should not be sent twice
-CHANGES_STATE = (*LARGE_ARGUMENTS, "choose_frequent", "forget", "open", "read")
+LARGE = (Shard.learn, Shard.apply, Shard.take_subspaces, Shard.resume)  # should not be sent twice
+SETTLES = (Shard.settle_after_merge, Shard.make_classes)
+CHANGES = (*LARGE, *SETTLES, Shard.forget, Shard.open, Shard.read)
+LARGE_ARGUMENTS = tuple(method.__name__ for method in LARGE)
+CHANGES_STATE = tuple(method.__name__ for method in CHANGES)
 
 
 class WorkersLostError(RuntimeError):

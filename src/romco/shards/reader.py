@@ -23,7 +23,7 @@ from romco.model.features import features_from_json
 from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
 from romco.model.rows import Rows
-from romco.model.target import make_target
+from romco.model.target import Kind, make_target
 from romco.rounds import select
 from romco.runs import Source
 
@@ -101,8 +101,16 @@ class EventFiles:
 
     paths: tuple[str, ...]
     source: Source  # columns; its path is ignored
-    classes: tuple[Any, Any] | None  # None: the label is a number
+    classes: tuple[Any, ...] | None  # all labels; None: the label is a number
     features: dict[str, Any]  # JSON of hashed features or of columns
+    target: Kind = "two classes"  # where there are classes
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of target."""
+        if self.classes is None:
+            return "number"
+        return self.target
 
 
 def list_files(paths: list[str], format: str | None = None) -> tuple[str, ...]:
@@ -137,8 +145,7 @@ class ShardReader:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
         self.history = history
         self._files, self._n, self._k = files, n, k
-        kind = "number" if files.classes is None else "two classes"
-        self._target = make_target(kind, files.classes)
+        self._target = make_target(files.kind, files.classes)
         self._features = features_from_json(files.features)
         self._reader: Reader | None = None
 
@@ -208,7 +215,8 @@ class ShardReader:
             if numbers is None:
                 continue
             for i, number in enumerate(numbers):
-                if not np.isnan(y[i]) and not least <= number <= largest:
+                fits = (least <= number) & (number <= largest)  # of many classes one of each
+                if not np.isnan(y[i]) and not np.all(fits):
                     why = f"{number} is missing, or not from {least:g} to {largest:g}"
                     self._skip_or_raise(block.lines[i], column, why)
                     y[i] = np.nan
@@ -219,7 +227,7 @@ class ShardReader:
         y = y[kept]
         tasks = [block.tasks[i] for i in kept]
         if self.history is not None:
-            counted = y if self._files.classes is None else 0.5 + 0.5 * y
+            counted = 0.5 + 0.5 * y if self._files.kind == "two classes" else y
             rows = self.history.expand(tasks, rows, counted, learned=self._n == 1)
             self.history.commit(len(tasks))
         weights = select(block.weights, kept)

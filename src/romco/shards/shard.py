@@ -1,26 +1,34 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.core.counts import MEMORY
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import PERSONAL_CHECK_EVENTS, ChunkStep
 from romco.learners import restore
-from romco.learners.auto import BaseAuto, SubspaceRows
-from romco.learners.merging import Change, Merged, Period, apply_merged, collect_change, pairs
+from romco.learners.auto import SubspaceRows
+from romco.learners.classes import auto_members
+from romco.learners.merging import (
+    Change,
+    Merged,
+    Period,
+    ScaleNumbers,
+    apply_merged,
+    collect_change,
+)
+from romco.learners.sharing import stored_pairs
 from romco.model import Model, Scale
 from romco.model.body import LightMatrix, as_round, is_compiled
 from romco.model.features import Columns, Matrix, Sparse, count_rows, row_widths, select_rows
 from romco.model.history import TaskHistory
 from romco.model.names import Id
 from romco.model.rows import Rows
-from romco.model.target import Predictions, TwoClasses, target_from_json
+from romco.model.target import ManyClasses, Predictions, TwoClasses, target_from_json
 from romco.rounds import Round, select
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 from romco.typing import Floats
@@ -28,7 +36,6 @@ from romco.typing import Floats
 CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
-ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
 HistoryState = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # of some tasks: names, and arrays
 
 
@@ -61,14 +68,14 @@ class SharedBatch:
     codes: NDArray[np.int64]  # of the tasks; see TaskCodes
     names: list[Id]
     version: int
+    margins: Floats  # (n,), or (n, K) of many classes, to be filled in
     grows: InitVar[bool]
-    with_probabilities: InitVar[bool]
+    with_probabilities: InitVar[bool]  # (n,) of the margins then; not of many classes
 
     def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
         self.widths = None
         if grows and isinstance(self.rows.x, Sparse):
             self.widths = row_widths(self.rows.x)
-        self.margins = np.empty(len(self.codes))
         self.probabilities = np.empty(0)
         if with_probabilities:
             self.probabilities = np.empty(len(self.codes))
@@ -93,8 +100,12 @@ class SharedBatch:
                 self.put(index, one)
 
     def put(self, index: NDArray[np.int64], predictions: Predictions) -> None:
-        """Set the predictions of rows."""
-        self.margins[index] = predictions.margins
+        """Set the predictions of rows; those of classes that are not known yet stay."""
+        margins = predictions.margins
+        if margins.ndim == 1:
+            self.margins[index] = margins
+        else:
+            self.margins[index, : margins.shape[1]] = margins
         if len(self.probabilities):
             self.probabilities[index] = predictions.probabilities
 
@@ -125,10 +136,11 @@ class Shard:
         self._features = NumberedFeatures(self.model.engine.learner.n_features)
         self.model.features = self.model.engine.features = self._features
         learner = self.model.engine.learner
-        tasks = np.arange(learner.n_tasks)
-        keys, _ = pairs(learner, learner.arrays(), tasks, tasks)
         self._counts = FeatureCounts(learner.n_features)
-        self._counts.add_earlier(np.unique(keys & 0xFFFFFFFF))  # tasks have weights for them
+        for member in auto_members(learner):
+            store = member.pair_store.arrays()
+            _, features, _ = stored_pairs(store["personal"], store.get("personal_keys"))
+            self._counts.add_earlier(np.unique(features))  # tasks have weights for them
         self._events = 0  # since the last barrier
         self._numbers = np.empty(0, dtype=np.int64)  # of tasks, by code
         self._version = -1
@@ -266,7 +278,10 @@ class Shard:
 
     def _losses(self, events: int, margins: Floats, y: Floats) -> Floats:
         """Return 1 for each wrong prediction; of numbers the squared error, by events before."""
-        if self.model.engine.target.kind != "number":
+        target = self.model.engine.target
+        if isinstance(target, ManyClasses):
+            return np.not_equal(target.labels_of(margins), y).astype(np.float64)
+        if target.kind != "number":
             return np.not_equal(margins >= 0.0, y > 0.0).astype(np.float64)
         losses = np.square(margins - y)
         if not events:
@@ -314,17 +329,26 @@ class Shard:
         self._features.width = self.model.engine.learner.n_features
         self._counts.grow(self._features.width)
 
-    def choose_frequent(self, rows: NDArray[np.int32]) -> None:
-        """Choose the features with covariances, as the front did, after a merge of rows."""
-        self._auto().kernel.choose_after_merge(rows)
+    def make_classes(self, n: int) -> None:
+        """Make room for n classes, whose labels are 0, 1, ... here."""
+        engine = self.model.engine
+        engine.body = engine.body.grown(0, 0, n)
+        engine.target.adopt(_numbered_classes(n).known)
 
-    def subspace_sums(self) -> SubspaceRows:
-        """Return what the shared subspace needs of the own tasks."""
-        return self._auto().subspace_statistics(self._counts.earlier())
+    def settle_after_merge(self, rows: NDArray[np.int32]) -> None:
+        """Decide what is left to barriers, as the front did, after a merge of rows."""
+        self.model.engine.learner.settle_after_merge(rows)
 
-    def take_subspace(self, subspace: SubspaceRows) -> None:
-        """Replace the shared subspace."""
-        self._auto().set_subspace(subspace)
+    def subspace_sums(self, members: Sequence[int]) -> list[SubspaceRows]:
+        """Return what the shared subspaces of some learners within need of the own tasks."""
+        autos, rows = auto_members(self.model.engine.learner), self._counts.earlier()
+        return [autos[k].subspace_statistics(rows) for k in members]
+
+    def take_subspaces(self, subspaces: Mapping[int, SubspaceRows]) -> None:
+        """Replace the shared subspaces of some learners within."""
+        autos = auto_members(self.model.engine.learner)
+        for k, subspace in subspaces.items():
+            autos[k].set_subspace(subspace)
 
     # State
 
@@ -349,46 +373,24 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def _auto(self) -> BaseAuto:
-        learner = self.model.engine.learner
-        assert isinstance(learner, BaseAuto)
-        return learner
-
 
 def scale_numbers(scale: Scale) -> ScaleNumbers:
     """Return the two numbers of a scale."""
     return scale.log_a, scale.curvature
 
 
-def merge_scales(
-    start: ScaleNumbers, parts: Sequence[ScaleNumbers], events: Sequence[int]
-) -> ScaleNumbers:
-    """Merge scales as Gaussians of log a whose precision is the curvature.
-
-    An event keeps ``MEMORY`` of the precision before; a curvature is at least 1.
-
-    >>> merge_scales((0.0, 1.0), [(0.5, 9.0), (0.0, 1.0)], [10, 0])
-    (0.5, 9.0)
-    """
-    active = [(part, n) for part, n in zip(parts, events, strict=True) if n]
-    if len(active) < 2:
-        if active:
-            return active[0][0]
-        return start
-    log_a, curvature = start
-    total = max(1.0, curvature * MEMORY ** sum(n for _, n in active))
-    step = 0.0
-    for (own, precision), n in active:
-        total += precision - max(1.0, curvature * MEMORY**n)
-        step += precision * (own - log_a)
-    total = max(1.0, total)
-    return log_a + step / total, total
+def _numbered_classes(n: int) -> ManyClasses:
+    """Return the target of a shard, to which labels are numbers."""
+    return ManyClasses(range(n))
 
 
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
     labels = state["labels"]
-    if isinstance(target_from_json(labels), TwoClasses):
+    target = target_from_json(labels)
+    if isinstance(target, TwoClasses):
         labels = TwoClasses(SIDES).to_json()
+    elif isinstance(target, ManyClasses):
+        labels = _numbered_classes(int(state["arrays"]["learner.classes"][0])).to_json()
     return Model.from_state({**state, "features": columns, "labels": labels, "notes": {}})

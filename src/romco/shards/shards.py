@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
-from romco.learners.auto import BaseAuto
-from romco.learners.merging import InPlaceMerge, Period, merge
+from romco.learners.classes import auto_members
+from romco.learners.merging import InPlaceMerge, Period, ScaleNumbers, merge, merge_scales
 from romco.model import Features, Model, Scale
 from romco.model.features import Names
 from romco.model.lock import Locks
@@ -35,7 +35,6 @@ from romco.shards.checkpoint import (
     ShardsState,
     check_section,
     check_settings,
-    check_target,
     from_model_state,
     merge_histories,
     schedule_of,
@@ -47,12 +46,10 @@ from romco.shards.reader import TaskCodes
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition, choose_threads
 from romco.shards.shard import (
     HistoryState,
-    ScaleNumbers,
     Shard,
     ShardUpdate,
     SharedBatch,
     count_entries,
-    merge_scales,
     scale_numbers,
 )
 from romco.typing import Floats
@@ -121,6 +118,12 @@ class Coordinator:
         if self.place == self.next:
             self._barrier()
 
+    def make_classes(self, n: int) -> None:
+        """Make room for n classes in all shards, from the next event on."""
+        front = self.front.engine
+        front.body = front.body.grown(0, 0, n)
+        self.engine.post(Shard.make_classes, n)
+
     def spread(self, n: int) -> None:
         """Spread the tasks over another number of local shards."""
         schedule = replace(self.schedule, n=n)
@@ -167,8 +170,11 @@ class Coordinator:
 
     def open_files(self, arguments: Sequence[tuple[Any, ...]]) -> None:
         """Let the shards read files; each gets the history of its tasks."""
-        past = self.front.engine.history
-        parts = [None] * self.n if past is None else split_history(past, self.n)
+        front = self.front.engine
+        parts: Sequence[HistoryState | None] = [None] * self.n
+        if front.history is not None:
+            front.history = front.history.with_classes(len(front.target.known))
+            parts = split_history(front.history, self.n)
         pairs = zip(arguments, parts, strict=True)
         self.engine.call_each(Shard.open, [(*given, part) for given, part in pairs])
         self.reading = arguments
@@ -203,8 +209,7 @@ class Coordinator:
                 rows = self._merge_remote()
             else:
                 rows = self._merge_local(self.engine.local_shards)
-            if isinstance(common := self.front.engine.learner, BaseAuto):
-                self._update_auto(common, rows)
+            self._settle(rows)
             self.merge_seconds += time.perf_counter() - began
         self._barriers += 1
         due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
@@ -250,13 +255,17 @@ class Coordinator:
         self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
-    def _update_auto(self, common: BaseAuto, rows: NDArray[np.int32]) -> None:
-        """Choose features with covariances, and units of numbers; recompute a due subspace."""
-        if common.kernel.choose_after_merge(rows):
-            self.engine.post(Shard.choose_frequent, rows)
-        if common.subspace_update_due():
-            sums = self.engine.call_all(Shard.subspace_sums)
-            self.engine.post(Shard.take_subspace, common.merge_subspace(sums))
+    def _settle(self, rows: NDArray[np.int32]) -> None:
+        """Decide what is left to barriers; recompute subspaces that are due."""
+        common = self.front.engine.learner
+        if common.settle_after_merge(rows):
+            self.engine.post(Shard.settle_after_merge, rows)
+        autos = auto_members(common)
+        due = [k for k, member in enumerate(autos) if member.subspace_update_due()]
+        if due:
+            every = zip(*self.engine.call_all(Shard.subspace_sums, due), strict=True)
+            merged = {k: autos[k].merge_subspace(sums) for k, sums in zip(due, every, strict=True)}
+            self.engine.post(Shard.take_subspaces, merged)
 
 
 def _make_engine(name: str, state: ShardsState, address: str | None) -> Engine:
@@ -309,7 +318,7 @@ class Shards(Closing):
         Model file, or folder of it, to resume from and to save to every ``checkpoint_every``
         barriers; less often where saving would take more than a twentieth of the time.
     target:
-        "two classes", which is also the meaning of None, or "number".
+        "two classes", which is also the meaning of None, "classes" or "number".
 
     ValueError if the learner cannot be sharded, or the target or the checkpoint's settings differ.
     """
@@ -332,7 +341,6 @@ class Shards(Closing):
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
     ) -> None:
-        check_target(target or "two classes")
         given = {"target": target, "classes": classes, "positive": positive, "new_task": new_task}
         front = Model(learner, features, **given, **parameters)
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
@@ -411,6 +419,8 @@ class Shards(Closing):
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
         """Return margins (n,) of rows, above 0 for the positive label; of numbers the predictions.
 
+        Of many classes they are log-probabilities (n, K).
+
         Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
         return self.predict_and_observe(Rows(x, task, offset=offset)).margins
@@ -420,9 +430,9 @@ class Shards(Closing):
         return self.target.labels_of(self.margins(x, task, offset=offset))
 
     def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
-        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`.
+        """Return the probability (n,) of the positive label; of many classes (n, K) of each.
 
-        ValueError for numbers, which have none.
+        Arguments are as in :meth:`margins`. ValueError for numbers, which have none.
         """
         if self.target.kind == "number":
             raise ValueError("a number has no probability: use predict")
@@ -431,14 +441,18 @@ class Shards(Closing):
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Any:
         """Return the label or number of one event; None before any label is known."""
         answers = self.predict_and_observe(Rows.of_one(x, task, offset=offset)._replace(y=None))
-        return self.target.label_of(float(answers.margins[0]))
+        return self.target.label_of(answers.margins[0])
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
-    ) -> float:
-        """Learn one event; return the margin predicted before. A bad event changes nothing."""
+    ) -> Any:
+        """Learn one event; return the margin (of many classes: all) predicted before.
+
+        A bad event changes nothing.
+        """
         row = Rows.of_one(x, task, y, weight, offset)
-        return float(self.predict_and_learn(row, with_probabilities=False).margins[0])
+        margin = self.predict_and_learn(row, with_probabilities=False).margins[0]
+        return margin if margin.ndim else float(margin)
 
     def learn(
         self,
@@ -504,6 +518,10 @@ class Shards(Closing):
             if batch.offset is not None:  # has the sign of the labels known in the end
                 before = labels.sign
             answers = self._learn(batch, codes, with_probabilities)
+            if labels.kind == "classes":
+                if batch.since:
+                    labels.hide(answers.margins, batch.since)
+                return self._of_classes(answers.margins)
             return _with_sign(answers, labels.outward(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
@@ -555,8 +573,8 @@ class Shards(Closing):
         """Split a model, or its state, into shards.
 
         By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
-        as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if the
-        model is of many classes, or its learner cannot be sharded.
+        as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if its
+        learner cannot be sharded.
         """
         if isinstance(model, Model):
             model = model.state()
@@ -583,10 +601,14 @@ class Shards(Closing):
         numbers = Rows(rows.matrix, None, rows.y, rows.weight, rows.offset)
         batch = self._share(numbers, codes, grows, wanted)
         owners, begin = self._tasks.owners(codes), 0
+        first_rows = self._first_rows(rows)
         while begin < len(codes):
+            if begin in first_rows:
+                self.coordinator.make_classes(int(rows.y[begin]) + 1)
             left = self.coordinator.next - self.coordinator.place
             left = min(left, self._split_after or left)
             end = min(len(codes), begin + left, begin + CHUNK_EVENTS * self.n)
+            end = min([end, *(row for row in first_rows if row > begin)])
             indices = _indices_by_shard(owners, begin, end, self.n)
             with self._locks.step:
                 if local:
@@ -603,6 +625,13 @@ class Shards(Closing):
                     owners = self._tasks.owners(codes)
             begin = end
         return Predictions(batch.margins, batch.probabilities)
+
+    def _first_rows(self, rows: Batch) -> list[int]:
+        """Return the rows with a class for which shards have no room yet, the first of each."""
+        known = self._front.engine.learner.answers
+        if self.target.kind != "classes":
+            return []
+        return sorted(row for label, row in rows.since.items() if rows.labels[label] >= known)
 
     def _split(self, entries: int, events: int) -> bool:
         """Count events of "auto"; True where the tasks were spread over threads after them."""
@@ -629,13 +658,22 @@ class Shards(Closing):
             arguments = [(batch.copy(own),) if len(own) else None for own in indices]
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
             answers = Predictions(batch.margins, batch.probabilities)
+            if self.target.kind == "classes":
+                return self._of_classes(batch.margins)
             return _with_sign(answers, np.full(len(codes), self.target.sign))
 
     def _share(
         self, rows: Rows, codes: NDArray[np.int64], grows: bool, with_probabilities: bool
     ) -> SharedBatch:
-        names, version = self._tasks.names, self._tasks.version
-        return SharedBatch(rows, codes, names, version, grows, with_probabilities)
+        names, version, target = self._tasks.names, self._tasks.version, self.target
+        n_classes = max(self._front.engine.learner.answers, len(target.known))
+        margins = target.allocate(len(codes), n_classes)
+        of_each = with_probabilities and target.kind != "classes"
+        return SharedBatch(rows, codes, names, version, margins, grows, of_each)
+
+    def _of_classes(self, margins: Floats) -> Predictions:
+        """Return log-probabilities of many classes, and the probabilities of those known."""
+        return Predictions(margins, self.target.probabilities(margins, self._front.engine.scale))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:

@@ -87,8 +87,11 @@ class RedisStream:
         """Return the next entries; one without the field ``event`` has an empty body."""
         reader, streams = (self.group, self.CONSUMER), {self.stream: ">"}
         reply = self._redis.xreadgroup(*reader, streams, count=limit, block=self.BLOCK_MS)
-        entries = [entry for _, some in reply or () for entry in some]
-        return [Message(key.decode(), fields.get(self.FIELD, b"")) for key, fields in entries]
+        messages = []
+        for _, entries in reply or ():
+            for key, fields in entries:
+                messages.append(Message(key.decode(), fields.get(self.FIELD, b"")))
+        return messages
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         self._redis.xack(self.stream, self.group, *[message.position for message in messages])

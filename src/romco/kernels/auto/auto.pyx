@@ -68,9 +68,9 @@ cdef Py_ssize_t CROSSES_AT_ONCE = 6
 cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
 cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
-cdef double MAX_SQUARE = 16.0                  # of a residual, in units of the expected one
-cdef double NOISE_SLOPE_PACE = 0.1             # step of the noise's slope, over the root of the events
-cdef double ERROR_MEMORY = constants.ERROR_MEMORY
+cdef double MAX_LOG_NOISE = 50.0               # of noise, by that of all
+cdef double TASK_NOISE_SHARE = 0.5             # of a task's events in the step of its noise,
+cdef double NOISE_RISE_SHARE = 0.05            # and of all events in that of the rises
 cdef double LOWEST_DOUBLING = 8.0              # its bins begin at 2^-8 of the expected error,
 cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
@@ -104,7 +104,7 @@ cdef struct TaskState:
     double own_level, own_level_spent  # of numbers: intercept of the own learner,
     double own_level_copy, own_level_spent_copy
     double residual, answer        # the last ones,
-    double noise, noise_events     # and squares of residuals, of how many, relative to the expected
+    double log_noise, noise_events # and logarithm of its noise by that of all, from so many events
 
 
 cdef struct PlaceState:            # of a feature with covariances
@@ -128,7 +128,7 @@ cdef struct StreamState:
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
-    double noise_slope             # by which the logarithm of the noise rises with the prediction
+    double rise_below, rise_above  # of its logarithm, with the prediction's distance from the mean
     double unit                    # of rows
 
 
@@ -146,7 +146,7 @@ TASK_FIELDS = (
     *(f"{name}_{what}" for what in ("deviation", "spent") for name in DEVIATING),
     *(f"factor_copy_{k}" for k in range(RANK)),
     *("evidence", "own_level", "own_level_spent"),
-    *("own_level_copy", "own_level_spent_copy", "residual", "answer", "noise", "noise_events"),
+    *("own_level_copy", "own_level_spent_copy", "residual", "answer", "log_noise", "noise_events"),
 )
 PLACE_FIELDS = (
     "moment_mean", "moment_spent", *(f"evidence_{k}" for k in range(GRID)), "variance",
@@ -160,7 +160,7 @@ STREAM_FIELDS = (
     *("global_copy", "mixed_copy", "copied_at", "directions_at", "functions_due"),
     *("answers", "origin", "total", "squares"),
     *("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise"),
-    *("noise_slope", "unit"),
+    *("rise_below", "rise_above", "unit"),
 )
 INPUT_NAMES = (
     *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
@@ -173,7 +173,7 @@ cdef struct Constants:             # see constants.py
     double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
-    double degrees_of_freedom, stacking_degrees, noise_pace, noise_events
+    double degrees_of_freedom, stacking_degrees, noise_pace, noise_events, error_memory
 
 
 cdef struct Outputs:               # of an event
@@ -230,7 +230,7 @@ cdef class AutoKernel(Kernel):
         self, Units scales, Pairs personal, StackingModel live, StackingModel frozen, features,
         tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
         global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
-        errors=None,
+        errors=None, frozen_errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
         self.directions, self.factor, self.personal = directions, factor, personal
@@ -244,7 +244,7 @@ cdef class AutoKernel(Kernel):
         self.late, self.context = None, np.zeros((1, CONTEXT))
         self.number = errors is not None
         if self.number:
-            self.errors, self.frozen_errors = errors
+            self.errors, self.frozen_errors = errors, frozen_errors
         self.read_constants()
         prior = self.c.global_prior
         self.global_block = Covariances(
@@ -271,7 +271,7 @@ cdef class AutoKernel(Kernel):
         c.drift_rate = constants.DRIFT_RATE
         c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
         c.stacking_degrees = constants.STACKING_DEGREES_OF_FREEDOM
-        c.noise_events = constants.NOISE_EVENTS
+        c.noise_events, c.error_memory = constants.NOISE_EVENTS, constants.ERROR_MEMORY
         self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
         self.slope_grid.least, self.slope_grid.start = constants.SLOPE_GRID, constants.SLOPE_START
         self.level_grid.penalty = self.slope_grid.penalty = constants.GRID_PENALTY
@@ -956,7 +956,7 @@ cdef class AutoKernel(Kernel):
         cdef int c
         if self.number:
             spread = self.spread(task, o.settled, o.variance, self.stream.live_noise, o)
-            remember(self.errors, fabs(y - o.settled - shift) / spread, h)
+            remember(self.errors, fabs(y - o.settled - shift) / spread, h, self.c.error_memory)
             t.residual, t.answer = y - o.settled, y - o.offset
         self.live.update(step, &o.live)
         self.live.renew(h)
@@ -1161,37 +1161,48 @@ cdef class AutoKernel(Kernel):
             p.information /= ratio
             p.precision /= ratio * ratio
 
+    cdef inline double standing(self, double margin, const Outputs* o) noexcept nogil:
+        """A prediction in standard deviations of the answers from their mean, within 3."""
+        cdef double mean = self.stream.total / self.stream.answers
+        return max(-3.0, min(3.0, (margin - o.offset - mean) / sqrt(o.V)))
+
+    cdef double noise_factor(self, long long task, double standing) noexcept nogil:
+        """Noise of a task's prediction by that of all."""
+        cdef const StreamState* s = self.stream
+        cdef double rise = s.rise_above if standing > 0.0 else s.rise_below
+        cdef double found = self.task(task).log_noise + rise * fabs(standing)
+        return exp(max(-MAX_LOG_NOISE, min(MAX_LOG_NOISE, found)))
+
     cdef double spread(
         self, long long task, double margin, double variance, double noise, const Outputs* o
     ) noexcept nogil:
-        """Expected size of the error of a margin."""
-        cdef const TaskState* t = self.task(task)
-        cdef double K = self.c.noise_events, share = (K + t.noise) / (K + t.noise_events)
-        cdef double rise = self.stream.noise_slope * self.standing(margin - o.offset, o.V)
-        return sqrt(o.V * (variance + noise * share * exp(rise)))
-
-    cdef inline double standing(self, double margin, double V) noexcept nogil:
-        """A prediction in standard deviations of the answers from their mean, within 3."""
-        cdef double z = (margin - self.stream.total / self.stream.answers) / sqrt(V)
-        return max(-3.0, min(3.0, z))
+        """Expected size of the error of a margin, whose variance is that of the stacking model."""
+        noise *= self.noise_factor(task, self.standing(margin, o))
+        return sqrt(o.V * (variance + o.mixed_variance + noise))
 
     cdef void learn_noise(
         self, long long task, double error, double margin, double h, const Outputs* o
     ) noexcept nogil:
-        """Learn how noise depends on the task and on the prediction."""
+        """Learn how noise depends on the task and on the prediction, which is by copies."""
         cdef TaskState* t = self.task(task)
         cdef StreamState* s = self.stream
-        cdef double variance = o.frozen.variance / o.V, noise = s.frozen_noise
-        cdef double spread = self.spread(task, margin, variance, noise, o)
-        cdef double square = error * error / (spread * spread)
-        cdef double share = (self.c.noise_events + t.noise) / (self.c.noise_events + t.noise_events)
-        remember(self.frozen_errors, sqrt(square), h)
-        square = min(square, MAX_SQUARE)
-        t.noise += h * share * square
+        cdef double standing = self.standing(margin, o)
+        cdef double noise = s.frozen_noise * self.noise_factor(task, standing)
+        cdef double variance = o.frozen.variance / o.V + o.mixed_variance + noise, larger, step
+        cdef double known = t.own_level_spent_copy, prior = s.level_variance
+        # A level that was less known when it was copied:
+        variance += max(0.0, prior / (1.0 + prior * known / (1.0 - known)) - o.level_variance)
+        larger = remember(
+            self.frozen_errors, fabs(error) / sqrt(o.V * variance), h, 1.0 - self.c.noise_pace
+        )
+        step = h * (-log(larger) - 1.0) * noise / variance  # the logarithm has mean -1
         t.noise_events += h
-        s.noise_slope += h * NOISE_SLOPE_PACE / sqrt(1.0 + s.answers) * (square - 1.0) \
-            * self.standing(margin - o.offset, o.V)
-        s.noise_slope = max(-1.0, min(1.0, s.noise_slope))
+        t.log_noise += step / (self.c.noise_events + TASK_NOISE_SHARE * t.noise_events)
+        step /= self.c.noise_events + NOISE_RISE_SHARE * s.answers
+        if standing > 0.0:
+            s.rise_above += step * standing
+        else:
+            s.rise_below -= step * standing
 
     def spreads(self, Events events not None, bint frozen):
         """Expected size (n,) of the error of each event."""
@@ -1452,16 +1463,27 @@ cdef inline void contrast(
     z[HINGE], z[GLOBAL] = 0.0, all_
 
 
-cdef inline void remember(double[::1] histogram, double error, double h) noexcept nogil:
-    """Add an error, in units of the expected one, to a decaying histogram."""
+cdef inline double remember(
+    double[::1] histogram, double error, double h, double memory
+) noexcept nogil:
+    """Add an error, in units of the expected one, to a decaying histogram.
+
+    Return the share of its errors that are larger.
+    """
     cdef Py_ssize_t k, n = histogram.shape[0], at = 0
+    cdef double larger = 0.0, total = 0.0
     if error > 0.0:
         at = <Py_ssize_t> min(
             max(floor((log2(error) + LOWEST_DOUBLING) * BINS_PER_DOUBLING), 0.0), n - 1.0
         )
     for k in range(n):
-        histogram[k] *= ERROR_MEMORY
+        histogram[k] *= memory
     histogram[at] += h
+    for k in range(n):
+        total += histogram[k]
+        if k > at:
+            larger += histogram[k]
+    return (larger + 0.5 * histogram[at]) / total
 
 
 cdef inline void move_scaled(

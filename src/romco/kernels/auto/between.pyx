@@ -172,7 +172,10 @@ cdef class Between(Units):
         return self.look(x)
 
     cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
+        cdef Py_ssize_t i
         self.measured.scales.invalidate_caches(rows)
+        for i in range(rows.shape[0]):
+            self.unit[rows[i]].known = 0.0
 
     cdef void lose_track(self) noexcept nogil:
         self.measured.scales.lose_track()

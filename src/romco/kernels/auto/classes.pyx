@@ -35,12 +35,14 @@ from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 
+from romco.kernels.auto import constants
+
 cdef double SCALE_MEMORY = 0.999  # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
 cdef double LARGEST_POWER = 3.0        # of its logarithm
 cdef double LEAST_PROBABILITY = 1e-15  # probability below which rounding leaves nothing
-cdef double EVEN_SHARE_EVENTS = 0.3    # even share, in events for each class
+cdef double EVEN_SHARE_EVENTS = constants.EVEN_SHARE_EVENTS
 cdef double MAX_LOG_ODDS = 500.0       # log-odds at which scores are clipped
 cdef Py_ssize_t GUESS_CLASSES = 6      # classes from which on a first guess of the best saves time
 cdef double CLOSE_LOG_ODDS = 4.0       # log-odds behind the likeliest class: unlikely beyond

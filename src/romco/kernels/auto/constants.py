@@ -12,7 +12,7 @@ SLOPE_START = 0.3  # variance of tasks' slopes before any event
 GRID_PENALTY = 1.0  # log-odds by which a variance ten times off the expected one is less likely
 STACKING_VARIANCE = 1.0  # prior variance of each stacking weight,
 SCALE_VARIANCE = 5.0  # and of all of them together, in proportion to the prior weights
-DEVIATION_VARIANCE = 0.1  # prior variance of a task's deviation from a stacking weight
+DEVIATION_VARIANCE = 0.01  # prior variance of a task's deviation from a stacking weight
 RENEWAL = 3e-5  # variance that each event adds to a stacking weight,
 MAX_VARIANCE = 3.0  # up to this
 COPY_GROWTH = 1.2  # of the stream, after which a weight's copy for frozen predictions is renewed
@@ -35,7 +35,7 @@ NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
-ERROR_MEMORY = 0.993  # of a histogram of errors, per event
+ERROR_MEMORY = 0.993  # of the histogram of live errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
 
 # Of many classes
@@ -43,3 +43,6 @@ COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a di
 MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
 CLASS_PRIOR_EVENTS = 0.1  # and that to the origin
 NORMAL = 0.9  # least normality (Shapiro-Francia) at which a number is no normal score
+NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
+SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
+EVEN_SHARE_EVENTS = 0.3  # even share of pairs' probabilities, in events for each class

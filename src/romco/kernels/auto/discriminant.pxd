@@ -22,6 +22,7 @@ cdef struct Progress:
     double solution                # and the discriminant is next solved
     double closed                  # 1 where too many features are frequent
     double log_det                 # of the common covariance of the lines
+    double is_shard                # 1 in one of several shards, which leaves all this to barriers
 
 
 cdef struct Vectors:               # weights of decorrelated columns, where they are
@@ -61,6 +62,10 @@ cdef class Discriminant:
 
     cdef inline ColumnState* column_of(self, Py_ssize_t c) noexcept nogil:
         return <ColumnState*> &self.columns[c, 0]
+
+    cdef inline bint is_shard(self) noexcept nogil:
+        """Whether this is one of several shards, which leaves columns and solutions to barriers."""
+        return self.progress.is_shard != 0.0
 
     cdef void find_columns(self) noexcept nogil
     cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil

@@ -28,8 +28,8 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p, sqrt
 from libc.string cimport memcpy, memset
 from statistics import NormalDist
-from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
 from romco.kernels.auto.columns cimport Column, scaled
+from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
 from romco.kernels.auto.scales cimport Scaled, Scales, found
 from romco.kernels.core.dense cimport axpy, dot_product
 from romco.kernels.core.events cimport Row, column
@@ -53,15 +53,15 @@ cdef double RIDGE = 0.1                # added to each variance where columns ar
 cdef double LINE_RIDGE = 0.005         # and in the discriminant
 cdef double MEAN_PRIOR_EVENTS = constants.MEAN_PRIOR_EVENTS
 cdef double CLASS_PRIOR_EVENTS = constants.CLASS_PRIOR_EVENTS
-cdef double NEARLY_ALWAYS = 0.9        # share of the events from which on an absent number is missing
+cdef double NEARLY_ALWAYS = constants.NEARLY_ALWAYS
 cdef double NORMAL = constants.NORMAL
 cdef double MAX_VALUE = 8.0            # of a line that is no normal score
 cdef double MIN_LOG_ODDS = -30.0       # log-odds against the best class at which scores are cut
 cdef double ROUNDING = 1e-12           # least share of a variance that is left
-cdef int STEPS = 2 * KNOTS             # of the table of normal quantiles
+cdef int STEPS = 64                    # of the table of normal quantiles
 
 COLUMN_FIELDS = ("feature", "order", "is_score", *SKETCH_FIELDS)
-PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det")
+PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det", "is_shard")
 MOST_COLUMNS = COLUMNS
 WAVE_ORDERS = tuple(range(2, WAVES + 1))
 
@@ -79,14 +79,19 @@ cdef inline double normal_score(double r) noexcept nogil:
     return QUANTILES[low] + (at - low) * (QUANTILES[low + 1] - QUANTILES[low])
 
 
+cdef inline double score_of_knot(Py_ssize_t k) noexcept nogil:
+    """Return the normal score of the k-th knot, where no other equals it."""
+    return normal_score((k + 0.5) / KNOTS)
+
+
 cdef double normality(const double* knots) noexcept nogil:
-    """Return the squared correlation of knots and normal quantiles (Shapiro and Francia, 1972)."""
+    """Return the squared correlation of knots and normal scores (Shapiro and Francia, 1972)."""
     cdef double mean = 0.0, square = 0.0, product = 0.0, quantiles = 0.0, q
     cdef Py_ssize_t k
     for k in range(KNOTS):
         mean += knots[k] / KNOTS
     for k in range(KNOTS):
-        q = QUANTILES[2 * k + 1]
+        q = score_of_knot(k)
         square += (knots[k] - mean) * (knots[k] - mean)
         product += (knots[k] - mean) * q
         quantiles += q * q
@@ -287,14 +292,19 @@ cdef class Discriminant:
         for k in range(x.n if self.n_columns else 0):
             p = self.place[column(x, k)]
             if p and (x.index != NULL or x.value[k] != 0.0):  # a zero of a dense row is absent
-                count_value(&self.column_of(p - 1).sketch, x.value[k], False)
+                count_value(&self.column_of(p - 1).sketch, x.value[k], self.is_shard())
 
     cdef bint settle(
         self, Scales scales, const double* seen, Py_ssize_t label, Vectors vectors
     ) noexcept nogil:
-        """Choose columns, decorrelate them and solve, where it is time; true if rows have changed."""
+        """Choose columns, decorrelate them and solve, where it is time; true if anything has changed.
+
+        ``label`` is the class that has learned; -1: any of them may have. Shards leave it to barriers.
+        """
         cdef double events = scales.events()
-        cdef bint renewed = False
+        cdef Py_ssize_t k, first = max(label, 0)
+        cdef Py_ssize_t end = label + 1 if label >= 0 else vectors.classes
+        cdef bint renewed = False, changed
         if self.columns.shape[0] == 0 or self.progress.closed != 0.0:
             return False
         if events >= max(self.progress.renewal, FIRST_RENEWAL):
@@ -304,12 +314,15 @@ cdef class Discriminant:
             renewed = True
         if self.n_lines == 0 or self.n_lines > self.line_factor.shape[0]:
             return renewed
-        if renewed or events >= self.progress.solution:
+        changed = renewed or events >= self.progress.solution
+        if changed:
             self.solve()
             self.progress.solution = SOLUTION_GROWTH * events
-        if seen[label] >= CLASS_GROWTH * self.solved[label, 0]:
-            self.solve_class(label, seen[label])
-        return renewed
+        for k in range(first, end):
+            if seen[k] > 0.0 and seen[k] >= CLASS_GROWTH * self.solved[k, 0]:
+                self.solve_class(k, seen[k])
+                changed = True
+        return changed
 
     cdef void choose(self, Scales scales, const double* seen, Vectors vectors) noexcept nogil:
         """Let frequent features join, then waves of numbers; close where there are too many.
@@ -374,7 +387,7 @@ cdef class Discriminant:
             value = min(max(scaled(unit, state.sketch.knots[k]), -MAX_VALUE), MAX_VALUE)
             mean += value / KNOTS
             square += value * value / KNOTS
-            product += value * QUANTILES[2 * k + 1] / KNOTS
+            product += value * score_of_knot(k) / KNOTS
         square -= mean * mean
         slope = product / square if square > ROUNDING else 1.0
         origin = -slope * mean

@@ -3,7 +3,8 @@
 from romco.kernels.core.events cimport Row
 
 cdef enum:
-    KNOTS = 32                     # of a sketch
+    KNOTS = 64                     # of a sketch,
+    FIRST_KNOTS = 32               # and values from which the first are made
     WAVES = 4                      # functions of the rank of a number
     FUNCTIONS = 64                 # at most
     CROSSED = 48                   # first places whose features may be multiplied,

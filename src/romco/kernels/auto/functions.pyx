@@ -7,8 +7,8 @@ A feature whose values are numbers may have up to four waves besides its line,
 where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
 orthogonal, and constant beyond the past range, where only the line goes on. A zero that a sparse row
 stores is a value. All waves of what is absent are 0, as they are on average; a zero of a dense row is
-absent. Ranks come from 32 knots. As many values are kept, evenly spaced, until the number of values has doubled. Then the knots are made
-anew from the old ones and these, in equal parts: whatever has moved since is followed.
+absent. Ranks come from 64 knots: at first 32 values, each twice, then 64. As many values are kept, evenly spaced, until the number of
+values has doubled. Then the knots are made anew from the old ones and these, in equal parts: whatever has moved since is followed.
 
 Waves, and products of the first two waves of two features or of indicators that features are there, are
 tested on the way: the sum over events of residual times function, and of its square, tells how far it is
@@ -239,8 +239,12 @@ cdef void count_value(Sketch* s, double value, bint held) noexcept nogil:
     s.buffer[<Py_ssize_t> s.kept] = value
     s.kept += 1.0
     s.wait = s.pace
-    if s.kept >= KNOTS and not held:
+    if held:
+        return
+    if s.kept >= KNOTS:
         make_knots(s, s.buffer)
+    elif s.known == 0.0 and s.kept == FIRST_KNOTS:
+        make_first_knots(s)
 
 
 def merge_sketches(double[:, ::1] start not None, list shards not None, Py_ssize_t first):
@@ -291,14 +295,24 @@ cdef Py_ssize_t kept_values(const Sketch* s) noexcept nogil:
     return <Py_ssize_t> max(0.0, min(<double> KNOTS, s.kept))
 
 
+cdef void make_first_knots(Sketch* s) noexcept nogil:
+    """Make knots from the few values that are kept, each several times."""
+    cdef double[KNOTS] repeated
+    cdef Py_ssize_t i
+    for i in range(KNOTS):
+        repeated[i] = s.buffer[i * FIRST_KNOTS // KNOTS]
+    make_knots(s, repeated)
+    s.kept = FIRST_KNOTS
+
+
 cdef void make_knots(Sketch* s, const double* values) noexcept nogil:
-    """Make the knots anew from the old ones and from as many values."""
+    """Make the knots anew from as many values, and from the old ones if these are of others."""
     cdef double[2 * KNOTS] all_
     cdef Py_ssize_t n = KNOTS, i, k
     cdef double value
     for i in range(KNOTS):
         all_[i] = values[i]
-    if s.known != 0.0:
+    if s.known != 0.0 and s.count > KNOTS:
         for i in range(KNOTS):
             all_[KNOTS + i] = s.knots[i]
         n = 2 * KNOTS

@@ -35,6 +35,8 @@ from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row
 from romco.kernels.core.pairs cimport Pairs
 
+from romco.kernels.auto import constants
+
 cnp.import_array()
 
 cdef enum:
@@ -48,7 +50,7 @@ cdef double OWN_PRIOR = 1.0         # prior variance of a task's part in togethe
 cdef double FORGETTING = 3e-4       # share of its variance that forgetting restores
 cdef double MIN_PROBABILITY = 1e-6  # probability below which a class is not updated
 cdef double MAX_SCORE = 50.0        # log-odds or margins at which scores are clipped
-cdef double SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
+cdef double SHRINKAGE_EVENTS = constants.SHRINKAGE_EVENTS
 
 
 cdef class SoftmaxKernel(Kernel):
@@ -229,7 +231,6 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Py_ssize_t n = self.scales.n_entries(x) + self.discriminant.n_columns
-        cdef Vectors vectors
         cdef Scaled row
         self.shared.reserve(0, n)  # before anything changes: there may be no room
         self.personal.reserve(task, n)
@@ -255,13 +256,33 @@ cdef class SoftmaxKernel(Kernel):
         self.seen[label] += h
         if not first:
             count_size(&self.clock[0], row.x2, h)
+        if not self.discriminant.is_shard():
+            self.discriminant.settle(self.scales, &self.seen[0], label, self.vectors(unit))
+        return 0
+
+    cdef Vectors vectors(self, double unit) noexcept nogil:
+        """Return where the weights of columns are; ``unit`` is what they were learned in."""
+        cdef Vectors vectors
         vectors.shared, vectors.personal = <void*> self.shared, <void*> self.personal
         vectors.level, vectors.own_level = &self.level[0, 0], &self.own_level[0, 0, 0]
         vectors.n_shared, vectors.classes, vectors.room = VECTORS, self.width, self.room
         vectors.counts = &self.counts[0, 0]
         vectors.unit, vectors.own_prior = unit, OWN_PRIOR
-        self.discriminant.settle(self.scales, &self.seen[0], label, vectors)
-        return 0
+        return vectors
+
+    # --- shards ------------------------------------------------------------------------------
+
+    def invalidate_caches(self, const int[::1] rows not None):
+        """Others have changed rows of what is shared."""
+        self.check_idle()
+        self.scales.invalidate_caches(rows)
+
+    def settle_after_merge(self):
+        """Choose and decorrelate columns, and solve, after a merge; return whether anything changed."""
+        self.check_idle()
+        return self.discriminant.settle(
+            self.scales, &self.seen[0], -1, self.vectors(unit_of(&self.clock[0]))
+        )
 
     cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
         """Steps on the multinomial logistic loss; gives how many classes move."""

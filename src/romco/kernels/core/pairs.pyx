@@ -220,6 +220,20 @@ cdef class Pairs:
             if table.place[at].name:
                 memset(self.value + <Py_ssize_t> table.place[at].pair * self.width, 0, self.width * sizeof(double))
 
+    def put(self, Py_ssize_t task, const int[::1] features not None, const double[:, ::1] numbers not None):
+        """Replace the numbers (t, width) of some features of a task."""
+        cdef Py_ssize_t i
+        if numbers.shape[0] != features.shape[0] or numbers.shape[1] != self.width:
+            raise ValueError(f"expected {self.width} numbers of each feature")
+        if not 0 <= task < self.n_tasks:
+            raise ValueError(f"task {task} is out of range")
+        for i in range(features.shape[0]):
+            if not 0 <= features[i] < self.n_features:
+                raise ValueError(f"feature {features[i]} is out of range")
+        self.reserve(task, features.shape[0])
+        for i in range(features.shape[0]):
+            memcpy(self.touch(task, features[i]), &numbers[i, 0], self.width * sizeof(double))
+
     def lane(self, Py_ssize_t k):
         """The k-th number of every pair, as a dense array (m, d)."""
         if self.dense:

@@ -9,5 +9,5 @@ def merge_gaussians(
     parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     counts: Sequence[int] | None = None,
     renewal: NDArray[np.float64] | None = None,
-    ceiling: float = 0.0,
+    ceiling: float | NDArray[np.float64] = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

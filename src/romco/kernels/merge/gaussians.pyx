@@ -11,13 +11,13 @@ from scipy.linalg.cython_lapack cimport dlauu2, dpotf2, dsyev, dtrti2
 
 def merge_gaussians(
     const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts=None,
-    const double[::1] renewal=None, double ceiling=0.0,
+    const double[::1] renewal=None, ceiling=0.0,
 ):
     """Return mean (n,) and covariance (n, n) merged from parts that started at the given ones.
 
     ``parts`` are pairs of mean and covariance, ``counts`` the events of each. The change of each
-    part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``:
-    the start's covariance is aged by a part's events when its change is formed, and by all events in
+    part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``, one
+    number or (n,): the start's covariance is aged by a part's events when its change is formed, and by all events in
     the total. No direction becomes less certain than at the start, or than ``ceiling``. Without
     ``renewal`` and ``counts`` nothing is aged. LinAlgError unless all are positive definite.
     """
@@ -29,6 +29,7 @@ def merge_gaussians(
     cdef Py_ssize_t n = mean.shape[0], k
     cdef long long total = 0
     cdef double least
+    cdef const double[::1] ceilings = np.full(n, ceiling, dtype=np.float64)
     check(n, covariance, means, covariances, events, renewal)
     cdef double[:, :, ::1] room = np.empty((3, n, n))
     cdef double[:, ::1] precision = room[0], start = room[1], own = room[2]
@@ -37,10 +38,10 @@ def merge_gaussians(
     cdef const double[:, ::1] given
     for k in range(events.shape[0]):
         total += events[k]
-    invert(aged(covariance, total, renewal, ceiling, own), precision)
+    invert(aged(covariance, total, renewal, ceilings, own), precision)
     for k in range(events.shape[0]):
         if ages or k == 0:
-            invert(aged(covariance, events[k], renewal, ceiling, own), start)
+            invert(aged(covariance, events[k], renewal, ceilings, own), start)
         given = covariances[k]
         own[:, :] = given
         invert(own, merged)
@@ -49,7 +50,7 @@ def merge_gaussians(
     if ages or not inverted(own, merged):
         own[:, :] = covariance
         decompose(own, value)
-        least = 1.0 / max(ceiling, fabs(value[0]), fabs(value[n - 1]))
+        least = 1.0 / max(np.max(ceiling), fabs(value[0]), fabs(value[n - 1]))
         decompose(precision, value)
         compose(precision, value, least, merged)
     add_product(merged, step, moved)
@@ -66,14 +67,14 @@ cdef check(Py_ssize_t n, covariance, means, covariances, events, renewal):
 
 
 cdef double[:, ::1] aged(
-    const double[:, ::1] covariance, long long events, const double[::1] renewal, double ceiling,
-    double[:, ::1] place,
+    const double[:, ::1] covariance, long long events, const double[::1] renewal,
+    const double[::1] ceiling, double[:, ::1] place,
 ):
     """What the renewal of so many events makes of a covariance."""
     cdef Py_ssize_t i
     place[:, :] = covariance
     for i in range(renewal.shape[0]):
-        place[i, i] += min(max(0.0, ceiling - covariance[i, i]), renewal[i] * events)
+        place[i, i] += min(max(0.0, ceiling[i] - covariance[i, i]), renewal[i] * events)
     return place
 
 
