@@ -85,6 +85,22 @@ def test_the_curve_of_a_person_who_differs_is_drawn_beside_it(number):
 
 
 @TARGETS
+def test_a_curve_of_one_persons_own_is_drawn(number):
+    """No line tells one person from the others."""
+    found = []
+    for seed in SEEDS:
+        model = taught(
+            lambda x, task: np.where(task == 3, -1.0, 1.0) * np.cos(1.6 * x[:, 0]), number, seed
+        )
+        curve = curve_of(model, "a")
+        first = curve.people[0]
+        assert first.task == "user 3"
+        assert correlation(np.cos(1.6 * curve.values), curve.effect) > 0.9
+        found.append(-correlation(np.cos(1.6 * curve.values), first.effect))
+    assert np.mean(found) > 0.95
+
+
+@TARGETS
 def test_people_who_are_alike_are_not_drawn(number):
     curve = curve_of(taught(lambda x, _: x[:, 3], number), "a")
     assert curve.people == ()

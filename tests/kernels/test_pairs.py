@@ -87,10 +87,8 @@ def test_rows_that_are_put_replace_what_a_task_held(dense):
     _, values = filled(700)
     table = Pairs(50, 200, 2, dense)
     table.load({"personal": values})
-    features, numbers = (
-        np.arange(0, 200, 3, dtype=np.int32),
-        np.random.default_rng(1).normal(size=(67, 2)),
-    )
+    features = np.arange(0, 200, 3, dtype=np.int32)
+    numbers = np.random.default_rng(1).normal(size=(67, 2))
     table.put(7, features, numbers)
     values[7, features] = numbers
     np.testing.assert_array_equal(table.lane(0), values[:, :, 0])

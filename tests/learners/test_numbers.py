@@ -389,7 +389,7 @@ def test_predictions_without_answers_are_as_good_as_ridge():
         for found, true in ((live[5:], y[5:known]), (frozen, y[known:]), (ridge, y[known:]))
     ]
     assert rmse[0] < 2.4
-    assert rmse[1] < 1.2 * rmse[2]
+    assert rmse[1] < 1.25 * rmse[2]
 
 
 def test_drift_is_followed_only_while_answers_come():

@@ -151,6 +151,10 @@ class Auto:
         self.slopes = [[Slope() for _ in range(d)] for _ in range(m)]
         self.levels = [Slope() for _ in range(m)]
         self.slope_variances = np.full(d, np.nan)  # of features with covariances
+        self.curves = [[Slope() for _ in range(MOST)] for _ in range(m)]  # slopes of functions
+        self.curve_grid = 0.003 * self.prior * 10.0 ** np.arange(4)
+        self.curve_start = 0.1 * self.prior
+        self.curve_variances = np.full(MOST, self.curve_start)
         self.slope_variance, self.level_variance = self.slope_start, self.level_start
         self.due = 0.0
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
@@ -189,6 +193,11 @@ class Auto:
         pairs = zip(self.slopes[i], self.slope_priors(), strict=True)
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
+    def personal_curves(self, i):
+        """Means and variances of a task's slopes of functions."""
+        pairs = zip(self.curves[i], self.curve_variances, strict=True)
+        return np.array([slope.look(prior) for slope, prior in pairs]).T
+
     def measure(self, x):
         """The row in units; entries that are there are kept for functions."""
         there = np.nan_to_num(x).tolist()
@@ -202,9 +211,11 @@ class Auto:
     def learners(self, i, x):
         """Mean and variance of each learner."""
         one, (slope, left) = self.row(x), self.personal(i)
+        functions, (curve, curve_left) = one[self.d + 1 :], self.personal_curves(i)
         level, level_left = self.levels[i].look(self.level_variance)
         mean, variance = self.mixed.look(one)
-        mixed = mean + slope @ x + level, variance + left @ x**2 + level_left
+        mean += slope @ x + curve @ functions + level
+        mixed = mean, variance + left @ x**2 + curve_left @ functions**2 + level_left
         shared = (0.0, 0.0) if self.closed else self.shared.look(one)
         return self.own[i].look(x), mixed, self.hinge.look(x), shared
 
@@ -234,6 +245,7 @@ class Auto:
             of_shared, of_mixed = self.copies.get(("function", f), np.zeros(2))
             shared += of_shared * functions[f]
             mixed += of_mixed * functions[f]
+            slopes += self.copies.get(("curve", i, f), 0.0) * functions[f]
         factor = self.B.T @ self.own[i].w
         if self.copied.get(("task", i), 0.0) > self.drawn:
             factor = self.copies["factor", i]
@@ -363,6 +375,7 @@ class Auto:
         for f, used in enumerate(functions.used):
             if used is not None and not {used[0], used[-2]} <= set(features):
                 functions.used[f] = None
+                self.forget_curves(f)
                 if self.d + 1 + f in self.joint:
                     self.leave([self.d + 1 + f])
         for j in [j for j in self.joint if j < self.d]:
@@ -392,6 +405,30 @@ class Auto:
             self.copies.pop(("function", f), None)
             self.copied.pop(("function", f), None)
             self.joint.append(self.d + 1 + f)
+
+    def forget_curves(self, f):
+        """No task has a slope of a function any more."""
+        for i in range(self.m):
+            self.curves[i][f] = Slope()
+            self.copies.pop(("curve", i, f), None)
+            self.copied.pop(("curve", i, f), None)
+        self.curve_variances[f] = self.curve_start
+
+    def step_curves(self, i, functions, step):
+        """A step of a task's slopes of functions."""
+        for f in np.flatnonzero(functions):
+            self.curves[i][f].step(functions[f], *step, self.curve_variances[f])
+
+    def curve_evidence(self, f):
+        """Evidence about the variance of tasks' slopes of a function."""
+        return evidence(self.curve_grid, [curves[f] for curves in self.curves])
+
+    def common_evidence(self, f, unit=1.0):
+        """The part of that evidence which is due to what all tasks have in common."""
+        known = [curves[f] for curves in self.curves if curves[f].precision > 0]
+        square = sum(slope.information for slope in known) ** 2 / unit
+        precision = sum(slope.precision for slope in known)
+        return 0.5 * self.curve_grid * square / (len(known) + self.curve_grid * precision)
 
     def evidence_of(self, j):
         """Evidence about the variance of a feature's slopes."""
@@ -433,6 +470,7 @@ class Auto:
         self.add_level_evidence(i, y, h, mixed, offset)
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
+        self.step_curves(i, one[self.d + 1 :], step)
         self.levels[i].step(1.0, *step, self.level_variance)
         self.score(y * sigmoid(-y * (moderate(*mixed) + offset)))
         step = logistic(y, *settled, h, offset + shift)
@@ -474,6 +512,7 @@ class Auto:
         for f in np.flatnonzero(self.row(x)[self.d + 1 :]).tolist():
             k = self.d + 1 + f
             fresh["function", f] = self.shared.w[k], self.mixed.w[k]
+            fresh["curve", i, f] = self.personal_curves(i)[0][f]
         for j in np.flatnonzero(x).tolist():
             fresh[j] = self.hinge.w[j], self.shared.w[j], self.mixed.w[j]
             fresh[i, j] = self.own[i].w[j], slope[j]
@@ -495,6 +534,11 @@ class Auto:
         for j in [j for j in self.joint if j < self.d]:
             own = found[j] - self.counted[j]
             self.slope_variances[j] = expected(self.slope_grid, own, self.slope_variance)
+        for f in range(MOST):
+            if not any(curves[f].precision > 0 for curves in self.curves):
+                continue
+            found = self.curve_evidence(f) - self.common_evidence(f)
+            self.curve_variances[f] = expected(self.curve_grid, found, self.curve_start)
         self.due = 1.02 * self.answers + 1
 
 
@@ -511,7 +555,8 @@ class AutoNumber(Auto):
         self.origin = self.total = self.squares = 0.0  # of the answers
         self.own_levels = [Belief([1.0]) for _ in range(m)]
         self.last = np.zeros((m, 2))  # residual, answer
-        self.sums = np.zeros((d, 4))  # evidence of each feature's slopes
+        self.sums = np.zeros((d, 4))  # evidence of each feature's slopes,
+        self.curve_sums = np.zeros((MOST, 4))  # and of each function's
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
         self.task_noise = np.zeros((m, 2))  # logarithm, events
         self.rise = {"below": 0.0, "above": 0.0}
@@ -772,6 +817,7 @@ class AutoNumber(Auto):
         a, b = steps["mixed"]
         self.score(a / np.sqrt(b * V))
         self.levels[i].step(1.0, *steps["mixed"], self.level_variance)
+        self.step_curves(i, one[self.d + 1 :], steps["mixed"])
         for j in np.flatnonzero(x):
             weight = self.slopes[i][j]
             self.sums[j] -= evidence(self.slope_grid, [weight], V)
@@ -780,6 +826,23 @@ class AutoNumber(Auto):
 
     def evidence_of(self, j):
         return self.sums[j].copy()
+
+    def step_curves(self, i, functions, step):
+        for f in np.flatnonzero(functions):
+            weight, V = self.curves[i][f], self.variance()
+            self.curve_sums[f] -= evidence(self.curve_grid, [weight], V)
+            weight.step(functions[f], *step, self.curve_variances[f])
+            self.curve_sums[f] += evidence(self.curve_grid, [weight], V)
+
+    def forget_curves(self, f):
+        super().forget_curves(f)
+        self.curve_sums[f] = 0.0
+
+    def curve_evidence(self, f):
+        return self.curve_sums[f]
+
+    def common_evidence(self, f):
+        return super().common_evidence(f, self.variance())
 
     def log_likelihood(self, y, mean, variance, offset):
         scale = variance + self.noise["mixed"]

@@ -78,12 +78,13 @@ def frozen_margin(predictor, task, row):
         parts[part][at] = value if part == "factor" else parts[part][at] + value
     for j, value in u.items():
         add(p.features.lanes, p.features.values[j], value)
-        for place in np.flatnonzero((p.pairs.task == task) & (p.pairs.feature == j)):
-            add(p.pairs.lanes, p.pairs.read(np.array([place]))[0], value)
     if p.functions is not None:
         for f, value in enumerate(function_values(p.functions, row)):
             add(p.features.lanes, p.functions.weights[f], value)
             u[-2 - f] = value
+    for j, value in u.items():
+        for place in np.flatnonzero((p.pairs.task == task) & (p.pairs.feature == j)):
+            add(p.pairs.lanes, p.pairs.read(np.array([place]))[0], value)
     for at, features, values in p.covariances:
         x = np.array([u.get(j, float(j == -1)) for j in features.tolist()])
         parts["variance"][at] += x @ values @ x

@@ -146,7 +146,7 @@ def test_shards_predict_about_as_well_as_one_process(make, number, n, most):
     assert loss_of(make, number, n) < most * loss_of(make, number, 1)
 
 
-CLASS_SHARDS = [(4, 1.02), pytest.param(2, 1.02, marks=SLOW), pytest.param(16, 1.05, marks=SLOW)]
+CLASS_SHARDS = [(4, 1.02), pytest.param(2, 1.02, marks=SLOW), pytest.param(16, 1.08, marks=SLOW)]
 
 
 @pytest.mark.parametrize(("n", "most"), CLASS_SHARDS)

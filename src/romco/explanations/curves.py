@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.explanations.effects import EFFICIENCY, QUANTILE, shrink
+from romco.explanations.effects import EFFICIENCY, QUANTILE
 from romco.learners.auto import BaseAuto
 from romco.learners.numbers import NOISE_FACTOR
 from romco.model import Model
@@ -19,9 +19,10 @@ from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.typing import Floats
 
-RANK_VALUES = 64.0  # past values that are as good as those by which ranks are known
+RANK_VALUES = 128.0  # past values that are as good as those by which ranks are known
 RANK_STEP = 1.0 / 16  # over which the rise of a curve is measured
-MAX_PEOPLE = 3  # whose curves are beside a shared one
+MAX_PEOPLE = 3  # whose curves are beside a shared one,
+DIFFERENT = 3.0  # and the log-odds of a difference from which on they are
 GRID_VALUES = 60  # at which a curve is computed, besides past values
 MAP_RANKS = (np.arange(10) + 0.5) / 10  # of the rows and columns of a map
 PRINTED_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
@@ -210,13 +211,17 @@ class CurveReader:
         return np.unique(np.quantile(self.ranked[column], MAP_RANKS, method="nearest"))
 
     def _different(self, column: int) -> list[Any]:
-        """Return the tasks whose slopes differ most from the shared one, and not by chance."""
+        """Return the tasks whose lines or waves differ most from those of all, beyond chance."""
         numbers = np.array(list(self.tasks.values()), dtype=np.int64)
         _, slope = self.learner.task_posterior(numbers, np.array([column], dtype=np.intp))
-        found = shrink(slope.mean, slope.variance, slope.prior, slope.information)
-        estimate, error, *_ = found
-        sure = np.abs(estimate) > QUANTILE * error
-        order = np.argsort(-np.abs(estimate), kind="stable")
+        evidence = np.zeros(len(numbers))  # log-odds that a task differs
+        for part in (slope, *self.learner.curve_posterior(numbers, column)):
+            if part.prior.max() > 0.0:  # else answers are all alike
+                common = np.average(part.mean, weights=1.0 / part.variance)
+                squares = part.information * (part.mean - common) ** 2 / part.variance
+                evidence += 0.5 * (squares + np.log(part.variance / part.prior))
+        sure = evidence > DIFFERENT
+        order = np.argsort(-evidence, kind="stable")
         names = list(self.tasks)
         return [names[i] for i in order[sure[order]][:MAX_PEOPLE].tolist()]
 

@@ -1,7 +1,7 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto import constants
 from romco.kernels.auto.auto import (
+    CURVE_FIELDS,
     FEATURE_FIELDS,
+    FUNCTION_FIELDS,
     INPUT_NAMES,
     PAIR_FIELDS,
     PLACE_FIELDS,
@@ -57,6 +59,7 @@ from romco.learners.sharing import (
     Merged,
     Moments,
     PerFeature,
+    PerPair,
     Sum,
     Tracked,
     Whole,
@@ -133,7 +136,12 @@ UNITS: tuple[Line, ...] = (  # of features
 )
 FUNCTIONS: tuple[Line, ...] = (  # of columns
     Whole("scores", Sum(tuple(range(2 * BASES)))),
-    Whole("functions", Latest(tuple(range(len(FEATURE_FIELDS))))),
+    Whole(
+        "functions",
+        *evidence_and_rest(
+            FUNCTION_FIELDS, Sum(columns_of(FUNCTION_FIELDS, "information", "precision", "tasks"))
+        ),
+    ),
 )
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("global_intercept", Belief(0, 1)),
@@ -165,6 +173,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
     Fixed("definitions"),
     OWN,
+    PerPair("curves", "curves_keys"),
 )
 
 
@@ -206,6 +215,7 @@ class BaseAuto(PairLearner):
         **dict.fromkeys(("features", "units", "directions"), "d*"),
         **dict.fromkeys(("tasks", "factor"), "m*"),
         **PAIRS,
+        "curves": "**",
     }
     kernel: AutoKernel
     inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
@@ -241,7 +251,7 @@ class BaseAuto(PairLearner):
             "mixed_joint": np.zeros((places, places)),
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "mixed_frequent": np.full(places, -1.0),
-            "functions": np.zeros((MOST_FUNCTIONS, len(FEATURE_FIELDS))),
+            "functions": np.zeros((MOST_FUNCTIONS, len(FUNCTION_FIELDS))),
             "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
             "scores": np.zeros((BASES, 2 * BASES)),  # of products of two columns, and squares
             "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
@@ -254,6 +264,7 @@ class BaseAuto(PairLearner):
         arrays["stream"][stream["level_variance"]] = self.start
         arrays["stream"][stream["slope_variance"]] = constants.SLOPE_START
         self._keep(len(PAIR_FIELDS), self._with_more(arrays))
+        self.stores["curves"] = Pairs(n_tasks, MOST_FUNCTIONS, len(CURVE_FIELDS), False)
         self._lent: tuple[str, ...] = ()  # arrays that are another's
         self._make_kernel(self.scales(arrays["units"], arrays["typical"]))
 
@@ -272,7 +283,9 @@ class BaseAuto(PairLearner):
         others = {name: array for name, array in a.items() if name not in names}
         live = StackingModel(a["weight"], a["covariance"], constants.MAX_VARIANCE, a["renewal"])
         frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"], constants.MAX_VARIANCE)
-        self.kernel = AutoKernel(units, self.pair_store, live, frozen, **others)
+        self.kernel = AutoKernel(
+            units, self.stores["personal"], self.stores["curves"], live, frozen, **others
+        )
 
     # What is known
 
@@ -353,6 +366,21 @@ class BaseAuto(PairLearner):
             variance = prior_variance / (1.0 + prior_variance * sure)
             prior = np.full(len(tasks), unit**2 * prior_variance)
             found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
+        return found
+
+    def curve_posterior(self, tasks: NDArray[np.int64], column: int) -> list[Posterior]:
+        """Return posteriors of the tasks' slopes of each wave of a column."""
+        functions = self.function_terms().get((column,), [])
+        information, precision = (
+            self.stores["curves"].lane(CURVE_FIELDS.index(name))[tasks]
+            for name in ("information", "precision")
+        )
+        found = []
+        for f, prior in zip(functions, self.kernel.curve_variances()[functions], strict=True):
+            variance = prior / (1.0 + prior * precision[:, f])
+            mean, V = information[:, f] * variance, self._variance()
+            priors = np.full(len(tasks), V * prior)
+            found.append(Posterior(mean, V * variance, priors, 0.0, self.information_share))
         return found
 
     def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
@@ -441,7 +469,7 @@ class BaseAuto(PairLearner):
         from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
         events = self.events_of(round)
-        starts, features, values, own, levels, functions = self.kernel.entries(events)
+        starts, features, values, own, levels, functions, slopes = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
         share = self._used_shares(levels)
@@ -466,16 +494,22 @@ class BaseAuto(PairLearner):
 
         by_function = share.everybody[:, None] * self.function_weights("global")
         by_function += share.mixed[:, None] * self.function_weights("mixed")
+        by_task = share.personal[:, None] * slopes
         curves = csr_array((n, self.n_features))
+        own_curves = csr_array((n, self.n_features))
         products: dict[tuple[int, int], Numbers] = {}
         for term, members in self.function_terms().items():
             added = (functions * by_function)[:, members].sum(axis=1)
+            own_part = (functions * by_task)[:, members].sum(axis=1)
             if len(term) == 1:
                 where = (np.arange(n), np.full(n, term[0]))
                 curves += csr_array((added, where), shape=curves.shape)
+                own_curves += csr_array((own_part, where), shape=curves.shape)
             else:
-                products[term[0], term[1]] = added
-        return Contributions(part(shared) + curves, part(personal), intercept, products)
+                products[term[0], term[1]] = added + own_part
+        return Contributions(
+            part(shared) + curves, part(personal) + own_curves, intercept, products
+        )
 
     def function_terms(self) -> dict[tuple[int, ...], list[int]]:
         """Return the functions of each column j as (j,), and of two columns j < k as (j, k)."""
@@ -497,7 +531,9 @@ class BaseAuto(PairLearner):
         the difference of two rows is the standard error of what the term adds to one of the two
         margins more than to the other.
         """
-        starts, features, values, _, levels, functions = self.kernel.entries(self.events_of(round))
+        starts, features, values, _, levels, functions, _ = self.kernel.entries(
+            self.events_of(round)
+        )
         share = self._used_shares(levels)
         members = self.function_terms().get(term, [])
         design = functions[:, members]
@@ -565,6 +601,40 @@ class BaseAuto(PairLearner):
             scales=np.where(second < 0, wave, cross),
             weights=weights,
         )
+
+    def _own_weights(
+        self, functions: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Callable[[NDArray[np.int64]], Numbers]]:
+        """Return tasks and features of all own weights, then those of functions, and their reader.
+
+        It returns of some of them (n, 3) the own learner's weight, the slope in the mixed learner,
+        and the change of that slope's variance.
+        """
+        task, feature, pair = self._pairs()
+        _, priors = self.variances()
+        stored = self.stores["curves"].arrays("curves")
+        number = stored["curves_keys"] & 0xFFFFFFFF
+        used = np.flatnonzero(np.isin(number, functions))
+        number = number[used]
+        curve = dict(zip(CURVE_FIELDS, stored["curves"].T, strict=True))
+        curve_priors = self.kernel.curve_variances()
+        n = len(task)
+
+        def read(at: NDArray[np.int64]) -> Numbers:
+            of_feature, of_function = at < n, at >= n
+            row, curve_row = at[of_feature], at[of_function] - n
+            found = np.empty((len(at), 3))
+            found[of_feature, 0] = pair["hinge_mean"][row]
+            found[of_feature, 1:] = _slopes(pair, row, priors[feature[row]])
+            found[of_function, 0] = 0.0
+            found[of_function, 1:] = _slopes(
+                curve, used[curve_row], curve_priors[number[curve_row]]
+            )
+            return found
+
+        order = FIRST_FUNCTION - np.searchsorted(functions, number)
+        tasks = np.concatenate([task, stored["curves_keys"][used] >> 32])
+        return tasks, np.concatenate([feature, order]), read
 
     def _used_functions(self) -> NDArray[np.intp]:
         """Return the numbers of functions of columns that are in use."""
@@ -823,14 +893,6 @@ class Auto(BaseAuto):
         intercepts[all_] = used * a["global_intercept"][0, 0]
         intercepts[mixed] = a["mixed_intercept"][0, 0]
         level, level_variance = self._levels()
-        task, feature, pair = self._pairs()
-
-        def read_pairs(at: NDArray[np.int64]) -> Numbers:
-            prior = slope_prior[feature[at]]
-            variance = prior / (1.0 + prior * pair["precision"][at])
-            slope = pair["information"][at] * variance
-            return np.column_stack([pair["hinge_mean"][at], slope, variance - prior])
-
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
         vectors += [*self.directions().T]
@@ -838,6 +900,7 @@ class Auto(BaseAuto):
         function_weights = np.zeros((len(functions), len(shared) + 2))  # as the lanes of features
         function_weights[:, 1] = used * self.function_weights("global")[functions]
         function_weights[:, 2] = self.function_weights("mixed")[functions]
+        function_weights[:, -1] = self.kernel.curve_variances()[functions]
         total, count = a["clock"][:2]
         row = float(np.exp(-0.5 * total / count)) if count else 0.0
         return FrozenPredictor(
@@ -856,7 +919,8 @@ class Auto(BaseAuto):
             ),
             new_task=np.array([0.0, level_prior, *[0.0] * RANK]),
             pairs=PairTable(
-                (*lanes("weight", own, mixed), Lane("variance", mixed)), task, feature, read_pairs
+                (*lanes("weight", own, mixed), Lane("variance", mixed)),
+                *self._own_weights(functions),
             ),
             covariances=(global_block, mixed_block),
             functions=self._frozen_functions(functions, function_weights),
@@ -896,6 +960,12 @@ class Auto(BaseAuto):
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
+
+
+def _slopes(state: dict[str, Numbers], rows: NDArray[np.int64], prior: Numbers) -> Numbers:
+    """Return some slopes of tasks and the change of their variances (n, 2)."""
+    variance = prior / (1.0 + prior * state["precision"][rows])
+    return np.column_stack([state["information"][rows] * variance, variance - prior])
 
 
 def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:

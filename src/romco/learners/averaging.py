@@ -19,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
+    CURVE_FIELDS,
     FEATURE_FIELDS,
+    FUNCTION_FIELDS,
     PAIR_FIELDS,
     PLACE_FIELDS,
     STREAM_FIELDS,
     TASK_FIELDS,
+    AutoKernel,
 )
 from romco.learners.base import Arrays
 
@@ -39,7 +42,6 @@ INTERCEPTS = ("global_intercept", "mixed_intercept")
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
 LAST_OF_TASKS = ("residual", "answer")
-PAIRS = ("personal", "personal_keys")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
@@ -81,14 +83,16 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     first.kernel.restart_subspace()
     directions = first.directions().copy()
     for learner, state in zip((first, *others, given), states, strict=True):
-        _scale_information(state, learner.kernel.slope_variances(), to_means=True)
+        _scale_information(state, learner.kernel, to_means=True)
+    curves = _averaged_curves(states, shares)
     _average_arrays(states, shares)
     shuffled = weights[:-1].mean(axis=0)
     states[0]["frozen_weight"][:] = shuffled + matters * (weights[-1] - shuffled)
     first.kernel.others_change()
-    averaged = states[0] | _averaged_pairs(states, shares)
-    _scale_information(averaged, first.kernel.slope_variances(), to_means=False)
-    first.pair_store.load({name: averaged[name] for name in averaged if name in PAIRS})
+    averaged = states[0] | _averaged_pairs(states, shares) | curves
+    _scale_information(averaged, first.kernel, to_means=False)
+    for name, store in first.stores.items():
+        store.load(averaged, name)
     first.kernel.others_change()
     first.kernel.subspace.lose_track()
     rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
@@ -108,16 +112,19 @@ def _move_origin(state: Arrays, origin: float) -> None:
     state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
-def _scale_information(state: Arrays, slope_variances: Numbers, *, to_means: bool) -> None:
+def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> None:
     """Replace information about levels and slopes by their means, or means by information.
 
     Means are averaged: what states know differs, so the mean of information is not that of means.
     """
-    slopes = slope_variances
+    slopes = kernel.slope_variances()
     if "personal_keys" in state:
-        slopes = slope_variances[state["personal_keys"] & 0xFFFFFFFF]
-    level = _of_stream(state, "level_variance")
-    parts = ((state["tasks"], TASK_FIELDS, level), (state["personal"], PAIR_FIELDS, slopes))
+        slopes = slopes[state["personal_keys"] & 0xFFFFFFFF]
+    parts = (
+        (state["tasks"], TASK_FIELDS, _of_stream(state, "level_variance")),
+        (state["personal"], PAIR_FIELDS, slopes),
+        (state["curves"], CURVE_FIELDS, kernel.curve_variances()[_functions_of(state)]),
+    )
     for values, fields, variance in parts:
         information, precision = _columns(fields, ("information", "precision"))
         scale = 1.0 / variance + values[..., precision]
@@ -174,8 +181,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
 def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
     """Average variances of slopes over the states in which a feature has a place."""
     first = states[0]
-    judged = filter(re.compile("evidence|variance").match, PLACE_FIELDS)
-    averaged = _columns(PLACE_FIELDS, list(judged))
+    averaged = _matching(PLACE_FIELDS, "evidence|variance")
     last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
     for k in np.flatnonzero(_are_features(first, first["frequent"])):
         feature = first["frequent"][k]
@@ -191,17 +197,20 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
 
 
 def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Average weights of functions of columns; one that a state does not have counts as zero."""
+    """Average functions of columns; a weight that a state does not have counts as zero."""
     first = states[0]
-    weights = filter(re.compile(".*(mean|copy)").match, FEATURE_FIELDS)
-    averaged = _columns(FEATURE_FIELDS, list(weights))
+    averaged = _matching(FUNCTION_FIELDS, ".*(mean|copy)")
+    judged = _matching(FUNCTION_FIELDS, "evidence|variance|information|precision|tasks")
     places = list(map(_function_places, states))
     for definition, k in places[0].items():
-        total = np.zeros(len(averaged))
+        total = np.zeros(len(FUNCTION_FIELDS))
+        weight = 0.0
         for state, known, share in zip(states, places, shares, strict=True):
             if definition in known:
-                total += share * state["functions"][known[definition], averaged]
-        first["functions"][k, averaged] = total
+                total += share * state["functions"][known[definition]]
+                weight += share
+        first["functions"][k, averaged] = total[averaged]
+        first["functions"][k, judged] = total[judged] / weight
 
 
 def _function_places(state: Arrays) -> dict[frozenset[tuple[float, float]], int]:
@@ -224,6 +233,11 @@ def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
     return list(map(fields.index, names))
 
 
+def _matching(fields: Sequence[str], pattern: str) -> list[int]:
+    """Return the places of the fields whose names begin with a pattern."""
+    return _columns(fields, list(filter(re.compile(pattern).match, fields)))
+
+
 def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
     """Return where ``features`` has the variances of each block's features."""
     found = []
@@ -239,12 +253,42 @@ def _averaged_pairs(states: Sequence[Arrays], shares: Numbers) -> Arrays:
     values = list(map(itemgetter("personal"), states))
     if "personal_keys" not in states[0]:
         return {"personal": _mean(values, shares)}
-    stored = list(map(itemgetter("personal_keys"), states))
+    keys, mean = _mean_of_pairs(map(itemgetter("personal_keys"), states), values, shares)
+    return {"personal": mean, "personal_keys": keys}
+
+
+def _averaged_curves(states: Sequence[Arrays], shares: Numbers) -> Arrays:
+    """Return the mean of tasks' slopes of functions, by the places of these in the first state."""
+    places = list(map(_function_places, states))
+    stored = []
+    values = []
+    for state, own in zip(states, places, strict=True):
+        place = np.full(len(state["definitions"]), -1)
+        for definition, k in own.items():
+            place[k] = places[0].get(definition, -1)
+        found = place[_functions_of(state)]
+        known = found >= 0
+        stored.append((state["curves_keys"][known] >> 32 << 32) | found[known])
+        values.append(state["curves"][known])
+    keys, mean = _mean_of_pairs(stored, values, shares)
+    return {"curves": mean, "curves_keys": keys}
+
+
+def _functions_of(state: Arrays) -> NDArray[np.int64]:
+    """Return the function of each slope of a task."""
+    return np.asarray(state["curves_keys"] & 0xFFFFFFFF)
+
+
+def _mean_of_pairs(
+    stored: Iterable[NDArray[np.int64]], values: Sequence[Numbers], shares: Numbers
+) -> tuple[NDArray[np.int64], Numbers]:
+    """Return all keys, and the means of their numbers."""
+    stored = list(stored)
     keys = np.unique(np.concatenate(stored))
     mean = np.zeros((len(keys), values[0].shape[1]))
     for own_keys, own, share in zip(stored, values, shares, strict=True):
         mean[np.searchsorted(keys, own_keys)] += share * own
-    return {"personal": mean, "personal_keys": keys}
+    return keys, mean
 
 
 def _mean(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import le
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -219,11 +220,11 @@ class Learner(ABC):
 class CompiledLearner(Learner):
     """A learner whose two verbs are those of a kernel (abstract).
 
-    Its state is in ``_arrays``, which the kernel changes, and in ``pair_store``, if it has one.
+    Its state is in ``_arrays``, which the kernel changes, and in ``stores``, if it has any.
     """
 
     kernel: Kernel
-    pair_store: Pairs | None = None  # the store behind its array "personal"
+    stores: Mapping[str, Pairs] = MappingProxyType({})  # by the names of the arrays they hold
     _arrays: Arrays
 
     def predict(self, round: Round) -> NDArray[np.float64]:
@@ -264,29 +265,31 @@ class CompiledLearner(Learner):
         )
 
     def arrays(self) -> Arrays:
-        own = self.kept_arrays()
-        return own if self.pair_store is None else own | self.pair_store.arrays()
+        arrays = self.kept_arrays()
+        for name, store in self.stores.items():
+            arrays |= store.arrays(name)
+        return arrays
 
     def load(self, arrays: Arrays) -> None:
-        """Copy arrays; ``arrays["personal"]`` may be another store, which is taken over."""
-        own, store = self.kept_arrays(), self.pair_store
-        if store is None:
-            super().load(arrays)
-            return
-        if "personal" not in arrays:
-            raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
-        others = {name: array for name, array in arrays.items() if not name.startswith("personal")}
-        personal: Any = arrays["personal"]
-        if isinstance(personal, Pairs):
-            copy_arrays(own, others)
-            store.take(personal)
-        else:
-            store.check(arrays.get("personal_keys"), np.asarray(personal))
-            copy_arrays(own, others)
-            store.load(arrays)
+        """Copy arrays; that of a store may be another store, which is taken over."""
+        others = dict(arrays)
+        held: dict[str, Any] = {}
+        for name, store in self.stores.items():
+            if name not in arrays:
+                raise ValueError(f"state holds arrays {sorted(arrays)}, {name!r} is missing")
+            held[name] = others.pop(name)
+            keys = others.pop(f"{name}_keys", None)
+            if not isinstance(held[name], Pairs):
+                store.check(keys, np.asarray(held[name]))
+        copy_arrays(self.kept_arrays(), others)
+        for name, store in self.stores.items():
+            if isinstance(held[name], Pairs):
+                store.take(held[name])
+            else:
+                store.load(arrays, name)
 
     def kept_arrays(self) -> Arrays:
-        """Return the live arrays by name, without those of the store."""
+        """Return the live arrays by name, without those of the stores."""
         return dict(self._arrays)
 
     def _unlabelled(self, round: Round) -> Events:

@@ -129,13 +129,13 @@ class AutoNumber(BaseAuto):
         a, names = self._arrays, ("constant", "own", "mixed", "personal", "global")
         constant, own, mixed, personal, everybody = range(len(names))
         directions = range(len(names), len(names) + RANK)
-        (level, _), (_, slope_prior) = self._levels(), self.variances()
-        task, feature, pair = self._pairs()
+        level, _ = self._levels()
+        functions = self._used_functions()
+        task, feature, read = self._own_weights(functions)
 
         def read_pairs(at: NDArray[np.int64]) -> Numbers:
-            prior = slope_prior[feature[at]]
-            slope = pair["information"][at] * prior / (1.0 + prior * pair["precision"][at])
-            return np.column_stack([pair["hinge_mean"][at] - slope, slope, slope])
+            weight, slope, _ = read(at).T
+            return np.column_stack([weight - slope, slope, slope])
 
         intercepts = np.zeros(len(names) + RANK)
         intercepts[constant] = 1.0
@@ -143,7 +143,6 @@ class AutoNumber(BaseAuto):
         intercepts[everybody] = a["global_intercept"][0, 0]
         means = [self.field("features", f"{name}_mean") for name in ("mixed", "global")]
         own_level, known = (self.field("tasks", f"own_level{end}") for end in ("", "_spent"))
-        functions = self._used_functions()
         curves = [self.function_weights(name)[functions] for name in ("mixed", "global")]
         no_directions = np.zeros((len(functions), RANK))
         unit, events, common = self._of_stream("unit"), a["typical"][0], float(a["typical"][1])

@@ -269,8 +269,8 @@ def grown(old: Learner, n_features: int, n_tasks: int, *, move: bool = False) ->
         )
     made = learner(old.name, n_features, n_tasks, **old.parameters)
     arrays: dict[str, Any] = old.arrays()
-    if move and isinstance(old, CompiledLearner) and old.pair_store is not None:
-        arrays["personal"] = old.pair_store
+    if move and isinstance(old, CompiledLearner):
+        arrays |= old.stores
     made.load(arrays)
     return made
 

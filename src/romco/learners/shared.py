@@ -41,19 +41,26 @@ class PairLearner(Decomposed, CompiledLearner):
     Other arrays with a row per task, as ``shapes`` has them, begin with zeros.
     """
 
-    pair_store: Pairs
     supports_sample_weight = True
+    stores: dict[str, Pairs]
 
     def _keep(self, width: int, arrays: Arrays) -> None:
         """Keep the arrays, and a store of ``width`` numbers per task and feature."""
         m, d = self.n_tasks, self.n_features
-        self.pair_store, self._arrays = Pairs(m, d, width, m * d <= DENSE), arrays
+        self.stores = {"personal": Pairs(m, d, width, m * d <= DENSE)}
+        self._arrays = arrays
+
+    @property
+    def pair_store(self) -> Pairs:
+        """The numbers of each task and feature."""
+        return self.stores["personal"]
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
         for name in self.task_axes or ():
             self._arrays[name][task] = 0.0
-        self.pair_store.clear(task)
+        for store in self.stores.values():
+            store.clear(task)
 
 
 class SharedAndPersonal(PairLearner):

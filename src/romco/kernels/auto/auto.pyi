@@ -9,7 +9,9 @@ from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
+CURVE_FIELDS: tuple[str, ...]
 FEATURE_FIELDS: tuple[str, ...]
+FUNCTION_FIELDS: tuple[str, ...]
 PAIR_FIELDS: tuple[str, ...]
 TASK_FIELDS: tuple[str, ...]
 PLACE_FIELDS: tuple[str, ...]
@@ -26,6 +28,7 @@ class AutoKernel(Kernel):
         self,
         scales: Units,
         personal: Pairs,
+        curves: Pairs,
         live: StackingModel,
         frozen: StackingModel,
         features: NDArray[np.float64],
@@ -60,7 +63,9 @@ class AutoKernel(Kernel):
         NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
+        NDArray[np.float64],
     ]: ...
+    def curve_variances(self) -> NDArray[np.float64]: ...
     def slope_variances(self) -> NDArray[np.float64]: ...
     def answer_variance(self) -> float: ...
     def drift(self) -> float: ...

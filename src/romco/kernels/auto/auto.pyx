@@ -5,7 +5,7 @@ Two losses (squared hinge as in AROW, bold; logistic, cautious) by two degrees o
     global hinge        one vector for all tasks
     own hinge           one vector for each task
     global logistic     one vector for all tasks, learned as if there were no tasks
-    mixed logistic      a shared vector, a level and slopes of each task
+    mixed logistic      a shared vector, a level and slopes of each task, also of functions
 
 Each is a Gaussian. Of frequent features, and of functions of columns (`functions`), the two shared
 logistic vectors have full covariances (`covariances`); all other covariances are zero. Of the prior
@@ -28,12 +28,13 @@ add to the mixed learner's prediction what the others say less that.
 import numpy as np
 cimport numpy as cnp
 
+from libc.string cimport memset
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
 from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, log_sum, logistic, moderate, move, softplus
-from romco.kernels.auto.functions cimport WAVES, Definition, Functions, Sketch, surprise
+from romco.kernels.auto.functions cimport FUNCTIONS, WAVES, Definition, Functions, Sketch, surprise
 from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
@@ -94,6 +95,19 @@ cdef struct PairState:
     double copied_at
 
 
+cdef struct FunctionState:         # of a function of columns
+    FeatureState shared
+    double evidence[GRID]          # log-likelihood of each variance of tasks' slopes,
+    double variance                # which is expected; 0 before any estimate
+    double information, precision  # of all tasks,
+    double tasks                   # which are so many
+
+
+cdef struct CurveState:            # of a task and a function
+    double information, precision  # of the slope in the mixed logistic learner
+    double slope_copy, copied_at
+
+
 cdef struct TaskState:
     double information, precision  # of the level
     double level_copy, copied_at
@@ -140,6 +154,11 @@ PAIR_FIELDS = (
     *("hinge_mean", "hinge_spent", "information", "precision", "hinge_copy", "slope_copy"),
     "copied_at",
 )
+FUNCTION_FIELDS = (
+    *FEATURE_FIELDS, *(f"evidence_{k}" for k in range(GRID)), "variance",
+    *("information", "precision", "tasks"),
+)
+CURVE_FIELDS = ("information", "precision", "slope_copy", "copied_at")
 DEVIATING = ("own", "mixed")
 TASK_FIELDS = (
     *("information", "precision", "level_copy", "copied_at"),
@@ -204,7 +223,7 @@ cdef class AutoKernel(Kernel):
     cdef double[:, ::1] global_intercept, mixed_intercept
     cdef double[::1] clock, stream_array
     cdef StreamState* stream
-    cdef Pairs personal
+    cdef Pairs personal, curves
     cdef object rooms
     cdef Py_ssize_t* pair          # of each entry of the row that was last read: its number, or -1
     cdef Row coming                # the row that is read next, as far as it is known,
@@ -217,7 +236,8 @@ cdef class AutoKernel(Kernel):
     cdef readonly Covariances global_block, mixed_block
     cdef double[:, ::1] function_states
     cdef Functions functions
-    cdef VarianceGrid level_grid, slope_grid
+    cdef Py_ssize_t[FUNCTIONS] curve  # of each function that is active: the number of its pair, or -1
+    cdef VarianceGrid level_grid, slope_grid, curve_grid
     cdef Constants c
     cdef Outputs outputs           # of the event that was read last
     cdef double residual           # of the mixed learner, in the last event
@@ -227,13 +247,14 @@ cdef class AutoKernel(Kernel):
     cdef const double[:, ::1] context  # and the context of their predictions
 
     def __init__(
-        self, Units scales, Pairs personal, StackingModel live, StackingModel frozen, features,
+        self, Units scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen, features,
         tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
         global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
         errors=None, frozen_errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
-        self.directions, self.factor, self.personal = directions, factor, personal
+        self.directions, self.factor = directions, factor
+        self.personal, self.curves = personal, curves
         self.global_intercept, self.mixed_intercept = global_intercept, mixed_intercept
         self.clock, self.stream_array, self.scales = clock, stream, scales
         self.stream = <StreamState*> &self.stream_array[0]
@@ -279,6 +300,9 @@ cdef class AutoKernel(Kernel):
             c.global_prior = constants.NUMBER_PRIOR
             self.level_grid.start = constants.NUMBER_LEVEL_START
             self.slope_grid.least = constants.NUMBER_SLOPE_GRID
+        self.curve_grid = self.slope_grid
+        self.curve_grid.least = constants.SLOPE_GRID * c.global_prior
+        self.curve_grid.start = constants.CURVE_START * c.global_prior
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -294,6 +318,9 @@ cdef class AutoKernel(Kernel):
     cdef inline FeatureState* function(self, Py_ssize_t f) noexcept nogil:
         return <FeatureState*> &self.function_states[f, 0]
 
+    cdef inline FunctionState* function_state(self, Py_ssize_t f) noexcept nogil:
+        return <FunctionState*> &self.function_states[f, 0]
+
     cdef inline TaskState* task(self, long long i) noexcept nogil:
         return <TaskState*> &self.tasks[i, 0]
 
@@ -305,6 +332,11 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t k = self.global_block.place[j]
         cdef double variance = self.place(k).variance if k else 0.0
         return variance if variance > 0.0 else self.stream.slope_variance
+
+    cdef inline double curve_variance(self, Py_ssize_t f) noexcept nogil:
+        """Prior variance of tasks' slopes of a function."""
+        cdef double variance = self.function_state(f).variance
+        return variance if variance > 0.0 else self.curve_grid.start
 
     cdef double variance_of_answers(self) noexcept nogil:
         """Unit of variances: of numbers the variance of the answers, 0 until two of them differ."""
@@ -405,6 +437,7 @@ cdef class AutoKernel(Kernel):
             f = self.function(self.functions.active[k])
             old_all += f.global_copy * self.functions.value[k]
             old_mixed += f.mixed_copy * self.functions.value[k]
+        self.read_curves(task, &personal, &slopes, &old_slopes)
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
         o.slopes, o.slopes_variance = mixed + personal, o.mixed_variance + slopes
@@ -436,6 +469,28 @@ cdef class AutoKernel(Kernel):
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
             if t.copied_at > self.stream.directions_at:
                 o.copied[DIRECTION + c] = direction[c] * t.factor_copy[c]
+
+    cdef void read_curves(
+        self, long long task, double* mean, double* variance, double* copied
+    ) noexcept nogil:
+        """Add a task's slopes of functions to a margin, to its variance and to that by copies."""
+        cdef Py_ssize_t k, f
+        cdef const CurveState* own
+        cdef double value, left
+        for k in range(self.functions.n_active):
+            f, value = self.functions.active[k], self.functions.value[k]
+            left = self.curve_variance(f)
+            self.curve[k] = self.curves.find(task, f)
+            if self.curve[k] >= 0:
+                own = self.curve_state(k)
+                left /= 1.0 + left * own.precision
+                mean[0] += own.information * left * value
+                copied[0] += own.slope_copy * value
+            variance[0] += left * value * value
+
+    cdef inline CurveState* curve_state(self, Py_ssize_t k) noexcept nogil:
+        """Own numbers of the k-th active function of the row that was last read."""
+        return (<CurveState*> self.curves.value) + self.curve[k]
 
     cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
         """`read` of an event that is not counted."""
@@ -613,6 +668,7 @@ cdef class AutoKernel(Kernel):
             self.check_answer(y - offset, h)
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
+        self.curves.reserve(task, self.functions.used())
         self.scales.held = self.number and self.is_shard()
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if self.number and self.rebase_changed():
@@ -784,6 +840,7 @@ cdef class AutoKernel(Kernel):
         cdef StreamState* stream = self.stream
         cdef TaskState* t = self.task(task)
         cdef PairState* p
+        cdef CurveState* own
         cdef Py_ssize_t k, j
         if now >= growth * stream.copied_at:
             stream.global_copy, stream.mixed_copy = \
@@ -795,7 +852,13 @@ cdef class AutoKernel(Kernel):
             for k in range(RANK):
                 t.factor_copy[k] = self.factor[task, RANK * self.subspace.side() + k]
         for k in range(self.functions.n_active):
-            copy_weights(self.function(self.functions.active[k]), now, growth)
+            j = self.functions.active[k]
+            copy_weights(self.function(j), now, growth)
+            own = self.curve_state(k)
+            if self.curve[k] >= 0 and now >= growth * own.copied_at:
+                variance = self.curve_variance(j)
+                own.slope_copy = own.information * variance / (1.0 + variance * own.precision)
+                own.copied_at = now
         for k in range(x.n):
             j = x.index[k]
             copy_weights(self.feature(j), now, growth)
@@ -873,6 +936,7 @@ cdef class AutoKernel(Kernel):
             if place[j]:
                 self.add_own_evidence(self.place(place[j]), size, information, precision, p)
         finish_evidence(self.stream.slope_evidence, products)
+        self.move_curves(task, size, mixed)
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
         if self.number:
             move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
@@ -933,6 +997,36 @@ cdef class AutoKernel(Kernel):
         )
         finish_evidence(place.evidence, products)
 
+    cdef void move_curves(self, long long task, double size, Step mixed) noexcept nogil:
+        """A step of the task's slopes of functions."""
+        cdef Py_ssize_t k, f
+        cdef CurveState* own
+        cdef FunctionState* state
+        cdef double variance, information, precision
+        cdef double[GRID] products
+        cdef int c
+        for k in range(self.functions.n_active):
+            f = self.functions.active[k]
+            if self.curve[k] < 0:
+                self.curve[k] = self.curves.found(task, f)
+                self.curve_state(k).copied_at = self.stream.answers + 1.0
+            own, state = self.curve_state(k), self.function_state(f)
+            variance = self.curve_variance(f)
+            variance /= 1.0 + variance * own.precision
+            information, precision = own.information, own.precision
+            if precision == 0.0:
+                state.tasks += 1.0
+            observe(&own.information, &own.precision, variance, mixed, self.functions.value[k])
+            for c in range(GRID):
+                products[c] = 1.0
+            add_evidence(
+                state.evidence, products, self.curve_grid.least,
+                size * information, precision, size * own.information, own.precision,
+            )
+            finish_evidence(state.evidence, products)
+            state.information += own.information - information
+            state.precision += own.precision - precision
+
     cdef void follow(self, Scaled x, long long task, double unit, double a) noexcept nogil:
         """Let the next F know of a step of the own hinge learner."""
         cdef Py_ssize_t k
@@ -980,7 +1074,21 @@ cdef class AutoKernel(Kernel):
             place.variance = expected_variance(
                 place.evidence, self.slope_grid, stream.slope_variance
             )
+        for k in range(self.function_states.shape[0]):
+            if self.functions.definition(k).used != 0.0 and self.function_state(k).tasks > 0.0:
+                self.estimate_curve_variance(self.function_state(k))
         stream.variances_due = VARIANCES_GROWTH * stream.answers + 1.0
+
+    cdef void estimate_curve_variance(self, FunctionState* state) noexcept nogil:
+        """Variance of tasks' slopes of a function, without what all tasks have in common."""
+        cdef double square = state.information * state.information / self.variance_of_answers()
+        cdef double prior = self.curve_grid.least
+        cdef double[GRID] evidence
+        cdef int c
+        for c in range(GRID):
+            evidence[c] = state.evidence[c] - 0.5 * prior * square / (state.tasks + prior * state.precision)
+            prior *= 10.0
+        state.variance = expected_variance(evidence, self.curve_grid, self.curve_grid.start)
 
     # --- functions of columns -----------------------------------------------------------------------
 
@@ -1055,6 +1163,16 @@ cdef class AutoKernel(Kernel):
             self.mixed_block.remove(self.mixed_block.function_place[f])
         self.functions.definition(f).used = 0.0
         self.functions.lose_track()
+        self.forget_curves(f)
+
+    cdef void forget_curves(self, Py_ssize_t f) noexcept nogil:
+        """No task has a slope of a function any more."""
+        cdef Py_ssize_t pair, task = 0, function = 0
+        cdef double* own
+        for pair in range(self.curves.used):
+            own = self.curves.visit(pair, &task, &function)
+            if function == f:
+                memset(own, 0, sizeof(CurveState))
 
     # --- numbers ----------------------------------------------------------------------------------
 
@@ -1275,7 +1393,8 @@ cdef class AutoKernel(Kernel):
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
         the variances of the global, the mixed and the stacked margin, the task's own level and what is
-        spent of its variance (n, 6); and values (n, f) of the functions of columns.
+        spent of its variance (n, 6); values (n, f) of the functions of columns, and the task's slopes
+        of these (n, f).
         """
         self.check_idle()
         self.coming.n = 0
@@ -1286,6 +1405,7 @@ cdef class AutoKernel(Kernel):
         cdef double variance, unit = self.unit()
         cdef double[:, ::1] own, levels = np.empty((events.n, 6))
         cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
+        cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
             x = self.scales.look(events.row(e))
@@ -1297,6 +1417,10 @@ cdef class AutoKernel(Kernel):
             levels[e, 5] = self.task(events.tasks[e]).own_level_spent
             for k in range(self.functions.n_active):
                 functions[e, self.functions.active[k]] = self.functions.value[k]
+                if self.curve[k] >= 0:
+                    variance = self.curve_variance(self.functions.active[k])
+                    variance /= 1.0 + variance * self.curve_state(k).precision
+                    slopes[e, self.functions.active[k]] = self.curve_state(k).information * variance
             own = np.zeros((x.n, 2))
             for k in range(x.n):
                 p = <const PairState*> self.personal.look(events.tasks[e], x.index[k])
@@ -1308,7 +1432,7 @@ cdef class AutoKernel(Kernel):
             values.append(np.array([x.value[k] for k in range(x.n)]) * unit)
             owns.append(np.asarray(own))
         parts = (np.concatenate(part) for part in (features, values, owns))
-        return np.array(starts), *parts, np.asarray(levels), np.asarray(functions)
+        return np.array(starts), *parts, np.asarray(levels), np.asarray(functions), np.asarray(slopes)
 
     def slope_variances(self):
         """Return the prior variance (d,) of tasks' slopes of each feature."""
@@ -1318,6 +1442,14 @@ cdef class AutoKernel(Kernel):
             self.global_block.find_places()
         for j in range(found.shape[0]):
             found[j] = self.slope_variance(j)
+        return np.asarray(found)
+
+    def curve_variances(self):
+        """Return the prior variance (f,) of tasks' slopes of each function."""
+        cdef Py_ssize_t f
+        cdef double[::1] found = np.empty(self.function_states.shape[0])
+        for f in range(found.shape[0]):
+            found[f] = self.curve_variance(f)
         return np.asarray(found)
 
     # --- shards -------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ cdef class Functions:
         return <Definition*> &self.definitions[f, 0]
 
     cdef void lose_track(self) noexcept nogil
+    cdef Py_ssize_t used(self) noexcept nogil
     cdef void read(self, Row x) noexcept nogil
     cdef Py_ssize_t place_of(self, Row x, Py_ssize_t e) noexcept nogil
     cdef void see(self, Py_ssize_t k, double value) noexcept nogil

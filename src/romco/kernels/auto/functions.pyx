@@ -59,6 +59,16 @@ cdef class Functions:
         """Others may have changed which functions there are."""
         self.n_used = -1
 
+    cdef Py_ssize_t used(self) noexcept nogil:
+        """One more than the number of the last function in use."""
+        cdef Py_ssize_t f
+        if self.n_used < 0:
+            self.n_used = 0
+            for f in range(self.definitions.shape[0]):
+                if self.definition(f).used != 0.0:
+                    self.n_used = f + 1
+        return self.n_used
+
     cdef void read(self, Row x) noexcept nogil:
         """Values of all functions of a row."""
         cdef Py_ssize_t e, k, f
@@ -67,11 +77,7 @@ cdef class Functions:
         for e in range(self.n_listed):
             self.there[self.listed[e]] = False
         self.n_listed = self.n_active = 0
-        if self.n_used < 0:
-            self.n_used = 0
-            for f in range(self.definitions.shape[0]):
-                if self.definition(f).used != 0.0:
-                    self.n_used = f + 1
+        self.used()
         for e in range(x.n):
             k = self.place_of(x, e)
             if k:

@@ -131,17 +131,17 @@ cdef class Pairs:
             n += (<Py_ssize_t> 1) << self.table[task].bits if self.table[task].bits else 0
         return n
 
-    def arrays(self):
-        """What changes, by name."""
+    def arrays(self, name="personal"):
+        """What changes: an array of this name, and where only some pairs are kept their keys."""
         if self.dense:
-            return {"personal": self.values}
+            return {name: self.values}
         keys, values = self.arrays_used()
-        return {"personal": values, "personal_keys": keys}
+        return {name: values, f"{name}_keys": keys}
 
-    def load(self, arrays):
+    def load(self, arrays, name="personal"):
         """Take over the arrays of a store of the same size or smaller, dense or not."""
-        values = np.asarray(arrays["personal"])
-        keys = arrays.get("personal_keys")
+        values = np.asarray(arrays[name])
+        keys = arrays.get(f"{name}_keys")
         self.check(keys, values)
         if self.dense:
             if keys is not None:
