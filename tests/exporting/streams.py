@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import romco
+from romco.kernels.auto.discriminant import COLUMN_FIELDS
 from romco.learners.frozen import KNOTS, FrozenFunctions
 from tests.reference.frozen import frozen_margin
 
@@ -79,6 +80,16 @@ def assert_close(margins, expected, tolerance):
     error = np.abs(margins - expected) / np.maximum(1.0, np.abs(expected))
     worst = np.unravel_index(np.argmax(error), error.shape)
     assert error[worst] <= tolerance, (worst, margins[worst], expected[worst])
+
+
+def has_values_and_scores(model):
+    """Return whether some numbers of a model of many classes are normal scores, and some not."""
+    columns = model.engine.learner.arrays()["softmax_columns"].T
+    order, is_score, is_number = (
+        columns[COLUMN_FIELDS.index(name)] for name in ("order", "is_score", "is_number")
+    )
+    lines = is_score[(order == 0.0) & (is_number == 1.0)]
+    return set(lines) == {0.0, 1.0}
 
 
 def with_functions(model, monkeypatch):

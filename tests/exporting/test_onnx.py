@@ -9,6 +9,7 @@ import romco
 from tests.exporting.streams import (
     assert_close,
     events,
+    has_values_and_scores,
     learned,
     margins_by_reference,
     with_functions,
@@ -55,6 +56,7 @@ def test_margins_are_the_same(tmp_path):
 @pytest.mark.parametrize("classes", [5, 15])
 def test_classes_are_the_same(classes, tmp_path):
     model = learned(target="classes", classes=classes)
+    assert has_values_and_scores(model)
     rows, tasks = events(10_000)
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
@@ -67,8 +69,9 @@ def test_classes_are_the_same(classes, tmp_path):
 def test_classes_of_arrays(classes, tmp_path):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(1500, 6))
-    x[:, 2:][rng.random((1500, 4)) < 0.2] = 0.0
-    labels = np.clip(np.round(0.5 * classes + 2.0 * x[:, 4] ** 2), 0, classes - 1).astype(int)
+    x[:, 4:] = np.expm1(1.5 * x[:, 4:])  # far from normal
+    x[:, 2:5][rng.random((1500, 3)) < 0.2] = 0.0
+    labels = np.clip(np.round(0.5 * classes + np.log1p(x[:, 4]) ** 2), 0, classes - 1).astype(int)
     labels[:classes] = range(classes)
     estimator = romco.ROMCOClassifier().fit(x, labels, task=rng.integers(8, size=1500))
     romco.export(estimator, "onnx", tmp_path)

@@ -13,6 +13,7 @@ from romco.learners import LEARNERS
 from tests.exporting.streams import (
     assert_close,
     events,
+    has_values_and_scores,
     learned,
     margins_by_reference,
     with_functions,
@@ -134,6 +135,7 @@ def many(request):
     """A model of some classes by pairs and at once, or of more at once."""
     model = learned(target="classes", classes=request.param)
     assert len(model.classes) == request.param
+    assert has_values_and_scores(model)
     return model
 
 
@@ -170,8 +172,9 @@ def test_classes_of_arrays(n, classes, program, tmp_path):
         0.0,
     ]
     x[:, 3] = x[:, 3] > 1.0
-    x[:, 2:][rng.random((2500, 4)) < 0.2] = 0.0
-    score = 0.5 * classes + x[:, 0] + 2.0 * x[:, 4] ** 2 + rng.normal(size=2500)
+    x[:, 4:] = np.expm1(1.5 * x[:, 4:])  # far from normal
+    x[:, 2:5][rng.random((2500, 3)) < 0.2] = 0.0
+    score = 0.5 * classes + x[:, 0] + np.log1p(x[:, 4]) ** 2 + rng.normal(size=2500)
     labels = np.clip(np.round(score), 0, classes - 1).astype(int)
     labels[:classes] = range(classes)
     task = rng.integers(8, size=2500)

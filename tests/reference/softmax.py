@@ -36,6 +36,7 @@ class Discriminant:
         n = min(most, 4 * d)
         self.K, self.d, self.most, self.room = K, d, most, n
         self.columns, self.sketches, self.closed = [], {}, False
+        self.scores = set()  # lines that are normal scores
         self.events, self.renewal, self.solution = 0.0, 8.0, 0.0
         self.sums, self.own = np.zeros((K, n)), np.zeros((m, K, n))
         self.scatter, self.class_scatter = np.zeros((n, n)), np.zeros((K, n, n))
@@ -53,7 +54,9 @@ class Discriminant:
                 u[c] = np.clip(row[j], -8, 8) if order == 0 else 0.0
                 continue
             rank = self.sketches[j].rank(x[j])
-            u[c] = np.interp(rank, np.arange(65) / 64, QUANTILES)
+            u[c] = np.clip(row[j], -8, 8)
+            if j in self.scores:
+                u[c] = np.interp(rank, np.arange(65) / 64, QUANTILES)
             if order:
                 u[c] = np.sqrt(2) * np.cos(np.pi * order * rank) / order
         return u
@@ -105,13 +108,13 @@ class Discriminant:
             if x[j] != 0:
                 self.sketches[j].add(x[j])
 
-    def settle(self, events, present, y, n):
+    def settle(self, events, scales, y, counts):
         """Return how weights and intercepts change, or None."""
         if self.closed:
             return None
-        change = None
+        change, n = None, counts.sum(axis=0)
         if events >= self.renewal:
-            self.choose(present >= 0.1 * events, events, n)
+            self.choose(events, scales, counts)
             change = self.decorrelate(n)
             self.renewal = 2 * events
         at = self.lines()
@@ -130,16 +133,41 @@ class Discriminant:
             n
         )
 
-    def choose(self, frequent, events, n):
-        before = list(self.columns)
-        for j in np.flatnonzero(frequent):
-            if (j, 0) not in self.columns and len(self.columns) < self.room:
+    def choose(self, events, scales, counts):
+        before, n = list(self.columns), counts.sum(axis=0)
+        for c in self.lines():
+            self.become_score(c, scales, counts)
+        size = scales.total / np.sqrt(np.maximum(scales.c * scales.square, 1e-300))
+        for j in np.lexsort((-size, -scales.c)):
+            new = scales.c[j] >= 0.1 * events and (j, 0) not in self.columns
+            if new and len(self.columns) < self.room:
                 self.join(j, 0, n)
         for order in (2, 3, 4):
             for j, line in before:
                 new = line == 0 and self.sketches[j].is_number() and (j, order) not in self.columns
                 if new and len(self.columns) < self.room:
                     self.join(j, order, n)
+
+    def become_score(self, c, scales, counts):
+        j = self.columns[c][0]
+        sketch, q = self.sketches[j], (QUANTILES[1:] + QUANTILES[:-1]) / 2
+        if j in self.scores or not sketch.is_number():
+            return
+        knots = np.array(sketch.knots)
+        if np.corrcoef(knots, q)[0, 1] ** 2 >= 0.9:
+            return
+        far = 10 * scales.size[j]
+        values = scales.factor[j] * np.clip(knots - scales.centre[j], -far, far)
+        slope, origin = np.polyfit(np.clip(values, -8, 8), q, 1)
+        self.scores.add(j)
+        self.sums[:, c] = origin * counts.sum(axis=0) + slope * self.sums[:, c]
+        self.own[:, :, c] = origin * counts + slope * self.own[:, :, c]
+        self.centre[c] = origin + slope * self.centre[c]
+        for each in (self.factor.T, self.scatter, self.scatter.T):
+            each[c] *= slope
+        self.class_scatter[:, c] *= slope
+        self.class_scatter[:, :, c] *= slope
+        self.class_covariance, self.solved[:] = {}, 0
 
     def join(self, j, order, n):
         c = len(self.columns)
@@ -168,7 +196,7 @@ class Softmax:
         self.apart = [Vectors(K, COLUMNS + d, APART) for _ in range(m)]
         self.discriminant = Discriminant(K, d, m, most)
         self.counts, self.scales = np.zeros((m, K)), Scales(d)
-        self.present, self.seen = np.zeros(d), 0
+        self.seen = 0
         self.log_squares, self.events = 0.0, 0.0
         self.weight, self.S = np.array([0.3, 1, 2, 0.3, 0, 0.3, 0.3]), np.diag(VARIANCES)
 
@@ -201,7 +229,7 @@ class Softmax:
         if h == 0:
             return
         y, row = int(y), self.scales.count(x)
-        self.present, self.seen = self.present + (x != 0), self.seen + 1
+        self.seen += 1
         u = self.discriminant.values(x, row)
         composed, given = self.discriminant.compose(u, row), x
         first = self.events == 0
@@ -230,8 +258,7 @@ class Softmax:
         self.counts[i, y] += h
         if not first:
             self.measure(composed, h)
-        n = self.counts.sum(axis=0)
-        change = self.discriminant.settle(self.seen, self.present, y, n)
+        change = self.discriminant.settle(self.seen, self.scales, y, self.counts)
         if change is not None:
             for vectors in (self.soft, self.margin, self.together, *self.apart):
                 self.rotate(vectors, unit, *change)

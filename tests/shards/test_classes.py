@@ -7,6 +7,7 @@ import pytest
 
 import romco
 from romco.__main__ import main
+from romco.kernels.auto.discriminant import COLUMN_FIELDS
 from romco.model import Hashed
 from romco.shards import Shards
 from romco.shards import files as shard_files
@@ -17,7 +18,7 @@ from tests.shards.test_ray import killing
 
 
 def classes(n, k, seed=0, **shape):
-    """Rows, one of k labels each, tasks; the last label comes late."""
+    """Rows, one of k labels each, tasks; the last label comes late, and f0 is far from normal."""
     x, _, task = events(n, seed=seed, **shape)
     rng = np.random.default_rng(seed)
     rows = x
@@ -27,10 +28,14 @@ def classes(n, k, seed=0, **shape):
     own = level[[int(name.split()[1]) for name in task]]
     scores = rows @ rng.normal(size=(9, k)) + own + rng.gumbel(size=(n, k))
     scores[: n // 2, -1] = -np.inf
+    if isinstance(x, list):
+        x = [row | {"f0": np.expm1(2.0 * row["f0"])} if "f0" in row else row for row in x]
     return x, [f"label {best}" for best in scores.argmax(axis=1)], task
 
 
 FEW, MANY = classes(240, 4), classes(240, 12)  # by pairs and softmax; by softmax from the 11th on
+
+LINE_FIELDS = ("feature", "order", "is_score")
 
 
 def shards_of(n, **settings):
@@ -110,6 +115,24 @@ def test_at_a_barrier_the_model_answers_exactly_as_the_shards(stream):
     np.testing.assert_array_equal(model.predict_proba(x, task), shards.probabilities(x, task))
 
 
+def test_a_number_becomes_a_score_in_all_shards():
+    """Then the sums of tasks, which shards have, still add up to the common ones."""
+    shards = shards_of(3)
+    shards.learn(*MANY)
+    shards.learn(*(column[: 400 - 240] for column in MANY))
+    barrier = shards.coordinator.schedule.after(400)
+    shards.learn(*(column[: barrier - 400] for column in MANY))
+    model = shards.model()
+    arrays = model.engine.learner.arrays()
+    columns = arrays["softmax_columns"].T
+    feature, order, is_score = (columns[COLUMN_FIELDS.index(name)] for name in LINE_FIELDS)
+    lines = np.flatnonzero((feature > 0.0) & (order == 0.0))
+    scores = [model.features.name(int(number) - 1) for number in feature[is_score == 1.0]]
+    assert scores == ["f0"]
+    of_tasks = arrays["softmax_groups"].sum(axis=0)[:, : len(lines)]
+    np.testing.assert_allclose(of_tasks, arrays["softmax_sums"][:, lines], rtol=0.0, atol=1e-11)
+
+
 def test_a_model_is_spread_over_shards_and_learns_on_as_well():
     x, y, task = classes(900, 4)
     model = romco.Model(target="classes")
@@ -127,10 +150,10 @@ def test_a_class_that_only_one_shard_has_seen_is_known_to_all():
     x, y, task = FEW
     shards = shards_of(3)
     shards.learn(x, y, task)
-    shards.learn([{"f0": 9.0, "rare": 1.0}] * 9, ["new"] * 9, ["user 1"] * 9)
+    shards.learn([{"f1": 9.0, "rare": 1.0}] * 9, ["new"] * 9, ["user 1"] * 9)
     while shards.coordinator.place < 400:
         shards.learn(x, y, task)
-    assert shards.predict_one({"f0": 9.0, "rare": 1.0}, "somebody else") == "new"
+    assert shards.predict_one({"f1": 9.0, "rare": 1.0}, "somebody else") == "new"
 
 
 def test_tasks_are_forgotten_and_bad_rows_change_nothing():

@@ -549,17 +549,19 @@ def _functions(
 ) -> tuple[str, str, str]:
     """Return functions (n, g), their places among the features, and values that have weights."""
     functions = part.functions
-    d, c, g = part.n_features, len(functions.features), len(functions.scales)
+    d, g = part.n_features, len(functions.scales)
+    features, columns = np.unique(functions.features, return_inverse=True)
+    c = len(features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
-    place[functions.features] = np.arange(c)
+    place[features] = np.arange(c)
     rows = graph("Shape", x, start=0, end=1)
     shape = graph("Concat", rows, graph.constant(np.array([c + 1])), axis=0)
     at = graph("Gather", graph.constant(place), feature)
 
     def of_features(given: str, missing: float) -> str:
-        """Return values (n, c) of the features with waves; the last column is of all others."""
+        """Return values of the features with waves, some of which may be there twice."""
         empty = graph("Expand", graph.constant(np.full((1, 1), missing)), shape)
-        return graph.columns_of(graph("ScatterElements", empty, at, given, axis=1), np.arange(c))
+        return graph.columns_of(graph("ScatterElements", empty, at, given, axis=1), columns)
 
     kinds = functions.kinds
     value = of_features(x, np.nan)

@@ -118,8 +118,8 @@ class FrozenFunctions(NamedTuple):
     A missing value has waves of 0, and so has a zero of an indicator.
 
     A wave of order 0 is a line: the normal score of r, or u within -8 and 8 of a feature without
-    knots. A normal score is the normal quantile, between sixty-fourths linear, at 0 and 1 that of
-    1/64 and 63/64.
+    knots. A number whose line is no normal score is listed twice, once without knots. A normal
+    score is the normal quantile, between sixty-fourths linear, at 0 and 1 that of 1/64 and 63/64.
 
     With a ``rotation`` functions f become rotation (f - centre) before they have weights.
     """

@@ -86,9 +86,9 @@ class AutoSoftmax(CompiledLearner):
 
     .. math:: p_k \propto \exp \sum_j w_j z_{jk}
 
-    Up to 128 frequent features are columns: numbers become normal scores and waves of their ranks,
-    and all are decorrelated within classes. Others are measured in units of their own, as by
-    ``romco-auto``. Answers are 0, 1, ..., scores (n, K) log-probabilities.
+    Features are measured in units of their own, as by ``romco-auto``. Up to 128 frequent ones are
+    columns, decorrelated within classes. Numbers have waves of their ranks, too, and those far from
+    normal become normal scores. Answers are 0, 1, ..., scores (n, K) log-probabilities.
 
     Cost: O(K (nnz + n^2)) per event for n columns; memory of 6 K numbers per feature, 2 K per pair
     of task and feature that occurred, and n per pair of task and class that occurred.
@@ -122,7 +122,7 @@ class AutoSoftmax(CompiledLearner):
     def weights(self) -> Numbers:
         """W (d, m, K): the part of the log-probabilities that is linear, up to what all share.
 
-        A line of normal scores has the slope of values that are normally distributed.
+        Normal scores have the slope of values that are normally distributed.
         """
         K, w = self.answers, self._arrays["weight"][:3]
         shared = self._dense("shared").reshape(-1, SHARED, self._room)[:, ::2, :K]
@@ -133,8 +133,8 @@ class AutoSoftmax(CompiledLearner):
         lines = self._columns("order") == 0.0
         total[features[lines]] = columns[lines]
         units = self._arrays["units"][:, 5].copy()
-        numbers = features[lines & (self._columns("is_number") != 0.0)]
-        units[numbers] = 1.0 / np.maximum(self._arrays["units"][numbers, 4], np.finfo(float).tiny)
+        scores = features[lines & (self._columns("is_score") != 0.0)]
+        units[scores] = 1.0 / np.maximum(self._arrays["units"][scores, 4], np.finfo(float).tiny)
         return np.asarray(self._unit() * units[:, None, None] * total)
 
     def arrays(self) -> Arrays:
@@ -355,29 +355,13 @@ class AutoSoftmax(CompiledLearner):
         a, K = self._arrays, self.answers
         unit = self._unit()
         order = self._columns("order")
-        is_number = self._columns("is_number") != 0.0
         of = self._columns("feature").astype(np.int64) - 1
         g = len(of)
-        lines = np.flatnonzero(order == 0.0)
-        nearly_always = a["units"][of[lines], 0] >= NEARLY_ALWAYS * a["typical"][0]
-        absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
-        place = {int(feature): k for k, feature in enumerate(of[lines])}
-        places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
-        knot = COLUMN_FIELDS.index("knot_0")
         shared = self._dense("shared")[0].reshape(-1, SHARED, self._room)[:, :, :K]
         means = shared[:, ::2].reshape(-1, 3 * K)
         variances = 1.0 - shared[:, 1]
         values = np.column_stack([unit * means, unit * unit * variances])
-        functions = FrozenFunctions(
-            features=of[lines],
-            kinds=np.where(is_number[lines], absent, INDICATOR),
-            knots=a["columns"][lines, knot : knot + KNOTS],
-            factors=np.column_stack([places, order, np.full(g, -1), np.zeros(g)]).astype(np.int64),
-            scales=1.0 / np.maximum(order, 1.0),
-            weights=values[:g],
-            centre=a["centre"][:g],
-            rotation=_inverse(a["factor"][:g, :g]),
-        )
+        functions = self._frozen_functions(of, order, values[:g])
         values = values[MOST_COLUMNS:]
         values[of] = 0.0  # they are columns
         level = a["level"][:, :K]
@@ -395,6 +379,39 @@ class AutoSoftmax(CompiledLearner):
             pairs=self._frozen_pairs(own, of, order),
             functions=functions,
             variances=np.concatenate([1.0 - level[1], np.zeros(2 * K)]),
+        )
+
+    def _frozen_functions(
+        self, of: NDArray[np.int64], order: Numbers, weights: Numbers
+    ) -> FrozenFunctions:
+        """Return the columns, of features ``of`` (g,).
+
+        A feature whose line is no score, but which has waves, is there twice: as an indicator,
+        the line of which is its value in units, and as a number.
+        """
+        a = self._arrays
+        g = len(of)
+        is_line = order == 0.0
+        is_number = self._columns("is_number") != 0.0
+        is_score = is_number & (self._columns("is_score") != 0.0)
+        plain = np.flatnonzero(is_line & ~is_score)
+        ranked = np.flatnonzero(is_line & is_number)
+        lines = np.concatenate([plain, ranked])
+        nearly_always = a["units"][of[ranked], 0] >= NEARLY_ALWAYS * a["typical"][0]
+        absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
+        place = {int(feature): k for k, feature in enumerate(of[lines])}
+        places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
+        places[plain] = np.arange(len(plain))
+        knot = COLUMN_FIELDS.index("knot_0")
+        return FrozenFunctions(
+            features=of[lines],
+            kinds=np.concatenate([np.full(len(plain), INDICATOR), absent]),
+            knots=a["columns"][lines, knot : knot + KNOTS],
+            factors=np.column_stack([places, order, np.full(g, -1), np.zeros(g)]).astype(np.int64),
+            scales=1.0 / np.maximum(order, 1.0),
+            weights=weights,
+            centre=a["centre"][:g],
+            rotation=_inverse(a["factor"][:g, :g]),
         )
 
     def _frozen_pairs(

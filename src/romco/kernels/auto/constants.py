@@ -43,6 +43,7 @@ NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products ar
 COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
 MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
 CLASS_PRIOR_EVENTS = 0.1  # and that to the origin
+NORMAL = 0.9  # least normality (Shapiro-Francia) at which a number is no normal score
 NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
 SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
 EVEN_SHARE_EVENTS = 0.3  # even share of pairs' probabilities, in events for each class

@@ -12,6 +12,7 @@ cdef enum:
 cdef struct ColumnState:
     double feature                 # one more than its number; 0: the place is free
     double order                   # 0: a line, else that of a wave
+    double is_score                # whether a line is the normal score of a number
     Sketch sketch                  # of a line's values
 
 
@@ -29,6 +30,7 @@ cdef struct Vectors:               # weights of decorrelated columns, where they
     void* personal                 # and the same of one vector of each task
     double* level                  # (2 n_shared, room) intercepts,
     double* own_level              # (m, 2, room)
+    const double* counts           # (m, room) events of each task and class
     double own_prior               # variance of a task's weight before any event; of shared ones it is 1
     double unit                    # by which values are multiplied
     Py_ssize_t n_shared, classes, room
@@ -83,7 +85,12 @@ cdef class Discriminant:
     cdef bint settle(
         self, Scales scales, const double* seen, Py_ssize_t label, Vectors vectors
     ) noexcept nogil
-    cdef void choose(self, Scales scales, const double* seen) noexcept nogil
+    cdef void choose(self, Scales scales, const double* seen, Vectors vectors) noexcept nogil
+    cdef Py_ssize_t next_feature(self, Scales scales) noexcept nogil
+    cdef bint is_far_from_normal(self, Py_ssize_t c) noexcept nogil
+    cdef void become_score(
+        self, Py_ssize_t i, Scales scales, const double* seen, Vectors vectors
+    ) noexcept nogil
     cdef void join(self, Py_ssize_t feature, int order, const double* seen) noexcept nogil
     cdef bint lacks_wave(self, Py_ssize_t c, int order) noexcept nogil
     cdef void close(self) noexcept nogil

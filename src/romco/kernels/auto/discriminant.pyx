@@ -1,9 +1,10 @@
 """Columns of numbers for many classes: made normal, curved, decorrelated, and a discriminant on them.
 
-Features that are present in a tenth of the events become *columns*: up to 128. The line of a number
-is its normal score, the normal quantile of its rank among the past values; its waves of order 2 to 4
-follow while there is room (`functions`). Other lines are values in units (`scales`). Where more
-than 128 features occur in 256 events, as in text, there are no columns.
+Features that are present in a tenth of the events become *columns*: up to 128. Lines are values in
+units (`scales`). The waves of order 2 to 4 of a number follow while there is room (`functions`). A number
+whose values are far from normal becomes its normal score, the normal quantile of its rank among the past
+values. Others stay as they are: relations between columns may be exact, and scores would blur them. Where
+more than 128 features occur in 256 events, as in text, there are no columns.
 
 Decorrelated columns are z = R'^-1 (u - c), where c is the mean of the columns u and R'R their
 covariance within classes. In them a diagonal covariance of weights is nearly as good as a full one. c and
@@ -24,10 +25,11 @@ events as there are lines, and one more. An event costs O(K n^2) for n lines.
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p
+from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p, sqrt
 from libc.string cimport memcpy, memset
 from statistics import NormalDist
-from romco.kernels.auto.functions cimport WAVES, count_value, rank
+from romco.kernels.auto.columns cimport Column, scaled
+from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
 from romco.kernels.auto.scales cimport Scaled, Scales, found
 from romco.kernels.core.dense cimport axpy, dot_product
 from romco.kernels.core.events cimport Row, column
@@ -52,12 +54,13 @@ cdef double LINE_RIDGE = 0.005         # and in the discriminant
 cdef double MEAN_PRIOR_EVENTS = constants.MEAN_PRIOR_EVENTS
 cdef double CLASS_PRIOR_EVENTS = constants.CLASS_PRIOR_EVENTS
 cdef double NEARLY_ALWAYS = constants.NEARLY_ALWAYS
-cdef double MAX_VALUE = 8.0            # of a line that is not a number
+cdef double NORMAL = constants.NORMAL
+cdef double MAX_VALUE = 8.0            # of a line that is no normal score
 cdef double MIN_LOG_ODDS = -30.0       # log-odds against the best class at which scores are cut
 cdef double ROUNDING = 1e-12           # least share of a variance that is left
 cdef int STEPS = 64                    # of the table of normal quantiles
 
-COLUMN_FIELDS = ("feature", "order", *SKETCH_FIELDS)
+COLUMN_FIELDS = ("feature", "order", "is_score", *SKETCH_FIELDS)
 PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det", "is_shard")
 MOST_COLUMNS = COLUMNS
 WAVE_ORDERS = tuple(range(2, WAVES + 1))
@@ -74,6 +77,25 @@ cdef inline double normal_score(double r) noexcept nogil:
     if low >= STEPS:
         return QUANTILES[STEPS]
     return QUANTILES[low] + (at - low) * (QUANTILES[low + 1] - QUANTILES[low])
+
+
+cdef inline double score_of_knot(Py_ssize_t k) noexcept nogil:
+    """Return the normal score of the k-th knot, where no other equals it."""
+    return normal_score((k + 0.5) / KNOTS)
+
+
+cdef double normality(const double* knots) noexcept nogil:
+    """Return the squared correlation of knots and normal scores (Shapiro and Francia, 1972)."""
+    cdef double mean = 0.0, square = 0.0, product = 0.0, quantiles = 0.0, q
+    cdef Py_ssize_t k
+    for k in range(KNOTS):
+        mean += knots[k] / KNOTS
+    for k in range(KNOTS):
+        q = score_of_knot(k)
+        square += (knots[k] - mean) * (knots[k] - mean)
+        product += (knots[k] - mean) * q
+        quantiles += q * q
+    return product * product / (square * quantiles) if 0.0 < square < INFINITY else 0.0
 
 
 cdef inline void substitute(
@@ -178,11 +200,12 @@ cdef class Discriminant:
                 self.set_rank(c, 0.0)
 
     cdef inline void set_rank(self, Py_ssize_t c, double value) noexcept nogil:
-        """Set the rank and the normal score of a line, if it is that of a number."""
+        """Set the rank of a line that is a number, and its normal score where it is one."""
         cdef const ColumnState* state = self.column_of(c)
         if state.sketch.is_number != 0.0:
             self.ranks[c] = rank(state.sketch.knots, value)
-            self.u[c] = normal_score(self.ranks[c])
+            if state.is_score != 0.0:
+                self.u[c] = normal_score(self.ranks[c])
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -285,7 +308,7 @@ cdef class Discriminant:
         if self.columns.shape[0] == 0 or self.progress.closed != 0.0:
             return False
         if events >= max(self.progress.renewal, FIRST_RENEWAL):
-            self.choose(scales, seen)
+            self.choose(scales, seen, vectors)
             self.decorrelate(seen, vectors)
             self.progress.renewal = RENEWAL_GROWTH * events
             renewed = True
@@ -301,9 +324,12 @@ cdef class Discriminant:
                 changed = True
         return changed
 
-    cdef void choose(self, Scales scales, const double* seen) noexcept nogil:
-        """Let frequent features join, then waves of numbers; close where there are too many."""
-        cdef Py_ssize_t c, j, n = self.n_columns, occurred = 0
+    cdef void choose(self, Scales scales, const double* seen, Vectors vectors) noexcept nogil:
+        """Let frequent features join, then waves of numbers; close where there are too many.
+
+        Features join in an order that does not depend on their numbers, unless they are alike.
+        """
+        cdef Py_ssize_t c, i, j, n = self.n_columns, occurred = 0
         cdef double events = scales.events()
         cdef int order
         for j in range(self.n_features):
@@ -311,15 +337,81 @@ cdef class Discriminant:
         if occurred > COLUMNS and events <= SURE_EVENTS:
             self.close()
             return
-        for j in range(self.n_features):
-            if self.n_columns == self.columns.shape[0]:
-                return
-            if not self.place[j] and scales.count_of(j) >= FREQUENT * events:
-                self.join(j, 0, seen)
+        for i in range(self.n_lines):
+            if self.is_far_from_normal(self.line[i]):
+                self.become_score(i, scales, seen, vectors)
+        while self.n_columns < self.columns.shape[0]:
+            j = self.next_feature(scales)
+            if j < 0:
+                break
+            self.join(j, 0, seen)
         for order in range(2, WAVES + 1):
             for c in range(n):
                 if self.n_columns < self.columns.shape[0] and self.lacks_wave(c, order):
                     self.join(<Py_ssize_t> self.column_of(c).feature - 1, order, seen)
+
+    cdef Py_ssize_t next_feature(self, Scales scales) noexcept nogil:
+        """Return the frequent feature that joins next, or -1.
+
+        The one that most events have is first, then the one whose mean is largest in its size.
+        """
+        cdef Py_ssize_t j, first = -1
+        cdef double least = FREQUENT * scales.events(), most = 0.0, large = 0.0, size
+        cdef const Column* unit
+        for j in range(self.n_features):
+            unit = <const Column*> &scales.columns[j, 0]
+            if self.place[j] or not unit.count >= max(least, most):
+                continue
+            size = unit.total / sqrt(unit.count * unit.square) if unit.square > 0.0 else 0.0
+            if first < 0 or unit.count > most or size > large:
+                first, most, large = j, unit.count, size
+        return first
+
+    cdef bint is_far_from_normal(self, Py_ssize_t c) noexcept nogil:
+        """Return whether the line of a number should become its normal score."""
+        cdef const ColumnState* state = self.column_of(c)
+        if state.is_score != 0.0 or state.sketch.is_number == 0.0:
+            return False
+        return normality(state.sketch.knots) < NORMAL
+
+    cdef void become_score(
+        self, Py_ssize_t i, Scales scales, const double* seen, Vectors vectors
+    ) noexcept nogil:
+        """Let the i-th line be normal scores; what was learned follows by a regression on the knots."""
+        cdef Py_ssize_t c = self.line[i], j, k, t, n = self.n_lines
+        cdef ColumnState* state = self.column_of(c)
+        cdef const Column* unit = <const Column*> &scales.columns[<Py_ssize_t> state.feature - 1, 0]
+        cdef double mean = 0.0, square = 0.0, product = 0.0, value, slope, origin, count
+        cdef double* own
+        for k in range(KNOTS):
+            value = min(max(scaled(unit, state.sketch.knots[k]), -MAX_VALUE), MAX_VALUE)
+            mean += value / KNOTS
+            square += value * value / KNOTS
+            product += value * score_of_knot(k) / KNOTS
+        square -= mean * mean
+        slope = product / square if square > ROUNDING else 1.0
+        origin = -slope * mean
+        state.is_score = 1.0
+        self.centre[c] = origin + slope * self.centre[c]
+        for k in range(vectors.classes):
+            self.sums[k, c] = origin * seen[k] + slope * self.sums[k, c]
+        for j in range(self.n_columns):
+            self.factor[j, c] *= slope
+            self.scatter[j, c] *= slope
+            self.scatter[c, j] *= slope
+        if n > self.line_factor.shape[0]:
+            return
+        for k in range(vectors.classes):
+            self.solved[k, 0] = 0.0
+            for j in range(n):
+                self.class_scatter[k, j, i] *= slope
+                self.class_scatter[k, i, j] *= slope
+        for t in range(self.groups.n_tasks):
+            for k in range(vectors.classes):
+                count = vectors.counts[t * vectors.room + k]
+                own = stored(self.groups, t, k) if count > 0.0 else NULL
+                if own != NULL:
+                    own[i] = origin * count + slope * own[i]
 
     cdef bint lacks_wave(self, Py_ssize_t c, int order) noexcept nogil:
         """Return whether a column is the line of a number that has no wave of an order."""

@@ -266,6 +266,7 @@ cdef class SoftmaxKernel(Kernel):
         vectors.shared, vectors.personal = <void*> self.shared, <void*> self.personal
         vectors.level, vectors.own_level = &self.level[0, 0], &self.own_level[0, 0, 0]
         vectors.n_shared, vectors.classes, vectors.room = VECTORS, self.width, self.room
+        vectors.counts = &self.counts[0, 0]
         vectors.unit, vectors.own_prior = unit, OWN_PRIOR
         return vectors
 
