@@ -280,7 +280,7 @@ class CompiledLearner(Learner):
             held[name] = others.pop(name)
             keys = others.pop(f"{name}_keys", None)
             if not isinstance(held[name], Pairs):
-                store.check(keys, np.asarray(held[name]))
+                store.check(keys, np.asarray(held[name]), name)
         copy_arrays(self.kept_arrays(), others)
         for name, store in self.stores.items():
             if isinstance(held[name], Pairs):

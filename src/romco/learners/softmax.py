@@ -145,15 +145,14 @@ class AutoSoftmax(CompiledLearner):
         for name in ("level", "own_level", "counts"):
             arrays[name] = arrays[name][..., :K]
         for name, store in self._stores.items():
-            parts = store.arrays()
-            each = parts["personal"]
+            arrays |= store.arrays(name)
+            each = arrays[name]
             if name == "groups" and each.ndim == 3:
-                parts = {"personal": each[:, :K]}
+                arrays[name] = each[:, :K]
             elif name != "groups" and self._room > K:
                 lanes = SHARED if name == "shared" else OWN
                 each = each.reshape(*each.shape[:-1], lanes, self._room)[..., :K]
-                parts = {**parts, "personal": each.reshape(*each.shape[:-2], lanes * K)}
-            arrays |= {renamed(key, name): array for key, array in parts.items()}
+                arrays[name] = each.reshape(*each.shape[:-2], lanes * K)
         return arrays
 
     @property
@@ -171,12 +170,12 @@ class AutoSoftmax(CompiledLearner):
         kept = {name: array for name, array in arrays.items() if not name.startswith(STORES)}
         stores = self._empty()
         for name in ("shared", "personal"):
-            stores[name].load(self._widened(name, arrays, classes))
+            stores[name].load(self._widened(name, arrays, classes), name)
         lines = len(self._arrays["line_factor"])
         if len(np.atleast_1d(kept.get("line_factor", ()))) > lines:  # too many for all classes
             kept |= {name: self._arrays[name][:0] for name in OF_LINES}
         else:
-            stores["groups"].load(self._with_lines(arrays, lines))
+            stores["groups"].load(self._with_lines(arrays, lines), "groups")
         check_columns(kept, self.n_features)
         copy_arrays(self._arrays, kept)
         self._stores = stores
@@ -505,29 +504,28 @@ class AutoSoftmax(CompiledLearner):
             stacking=ConditionalLogit(a["weight"], a["covariance"], np.array(DOUBT), RENEWAL),
         )
 
-    def _with_lines(self, arrays: Arrays, lines: int) -> dict[str, NDArray[Any]]:
-        """Sums by task and class, padded to so many lines."""
-        values, keys = np.asarray(arrays["groups"]), arrays.get("groups_keys")
+    def _with_lines(self, arrays: Arrays, lines: int) -> Arrays:
+        """The arrays, sums by task and class padded to so many lines."""
+        values = np.asarray(arrays["groups"])
         if values.ndim < 2 or values.shape[-1] > lines:
             raise ValueError(
                 f"state array 'groups' is {list(values.shape)}, expected up to {lines} lines"
             )
         more = np.zeros((*values.shape[:-1], lines))
         more[..., : values.shape[-1]] = values
-        return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
+        return {**arrays, "groups": more}
 
-    def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
-        """Arrays of a store, padded to the classes of this learner."""
+    def _widened(self, name: str, arrays: Arrays, classes: int) -> Arrays:
+        """The arrays, that of a store padded to the classes of this learner."""
         lanes = SHARED if name == "shared" else OWN
-        values, keys = np.asarray(arrays[name]), arrays.get(f"{name}_keys")
+        values = np.asarray(arrays[name])
         if values.ndim < 2 or values.shape[-1] != lanes * classes:
             raise ValueError(
                 f"state array {name!r} is {list(values.shape)}, which is not of {classes} classes"
             )
         more = np.zeros((*values.shape[:-1], lanes, self._room))
         more[..., :classes] = values.reshape(*values.shape[:-1], lanes, classes)
-        more = more.reshape(*values.shape[:-1], lanes * self._room)
-        return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
+        return {**arrays, name: more.reshape(*values.shape[:-1], lanes * self._room)}
 
     def _dense(self, name: str) -> Numbers:
         """Content of a store as a dense array (tasks, d, width)."""
@@ -627,8 +625,3 @@ def _inverse(factor: Numbers) -> Numbers:
     for i, pivot in enumerate(np.diag(factor)):
         found[i] = (found[i] - factor[:i, i] @ found[:i]) / pivot if pivot else 0.0
     return found
-
-
-def renamed(key: str, name: str) -> str:
-    """The name of a store's array: "personal" there is ``name`` here."""
-    return key.replace("personal", name)

@@ -28,8 +28,8 @@ add to the mixed learner's prediction what the others say less that.
 import numpy as np
 cimport numpy as cnp
 
-from libc.string cimport memset
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
+from libc.string cimport memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
 from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
@@ -247,8 +247,8 @@ cdef class AutoKernel(Kernel):
     cdef const double[:, ::1] context  # and the context of their predictions
 
     def __init__(
-        self, Units scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen, features,
-        tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
+        self, Units scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen,
+        features, tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
         global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
         errors=None, frozen_errors=None,
     ):
@@ -315,10 +315,7 @@ cdef class AutoKernel(Kernel):
     cdef inline FeatureState* feature(self, Py_ssize_t j) noexcept nogil:
         return <FeatureState*> &self.features[j, 0]
 
-    cdef inline FeatureState* function(self, Py_ssize_t f) noexcept nogil:
-        return <FeatureState*> &self.function_states[f, 0]
-
-    cdef inline FunctionState* function_state(self, Py_ssize_t f) noexcept nogil:
+    cdef inline FunctionState* function(self, Py_ssize_t f) noexcept nogil:
         return <FunctionState*> &self.function_states[f, 0]
 
     cdef inline TaskState* task(self, long long i) noexcept nogil:
@@ -335,7 +332,7 @@ cdef class AutoKernel(Kernel):
 
     cdef inline double curve_variance(self, Py_ssize_t f) noexcept nogil:
         """Prior variance of tasks' slopes of a function."""
-        cdef double variance = self.function_state(f).variance
+        cdef double variance = self.function(f).variance
         return variance if variance > 0.0 else self.curve_grid.start
 
     cdef double variance_of_answers(self) noexcept nogil:
@@ -434,7 +431,7 @@ cdef class AutoKernel(Kernel):
         all_ += self.global_block.margin
         mixed += self.mixed_block.margin
         for k in range(self.functions.n_active):
-            f = self.function(self.functions.active[k])
+            f = &self.function(self.functions.active[k]).shared
             old_all += f.global_copy * self.functions.value[k]
             old_mixed += f.mixed_copy * self.functions.value[k]
         self.read_curves(task, &personal, &slopes, &old_slopes)
@@ -853,7 +850,7 @@ cdef class AutoKernel(Kernel):
                 t.factor_copy[k] = self.factor[task, RANK * self.subspace.side() + k]
         for k in range(self.functions.n_active):
             j = self.functions.active[k]
-            copy_weights(self.function(j), now, growth)
+            copy_weights(&self.function(j).shared, now, growth)
             own = self.curve_state(k)
             if self.curve[k] >= 0 and now >= growth * own.copied_at:
                 variance = self.curve_variance(j)
@@ -934,7 +931,10 @@ cdef class AutoKernel(Kernel):
                 size * information, precision, size * p.information, p.precision,
             )
             if place[j]:
-                self.add_own_evidence(self.place(place[j]), size, information, precision, p)
+                replace_evidence(
+                    self.place(place[j]).evidence, self.slope_grid.least,
+                    size * information, precision, size * p.information, p.precision,
+                )
         finish_evidence(self.stream.slope_evidence, products)
         self.move_curves(task, size, mixed)
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
@@ -983,47 +983,28 @@ cdef class AutoKernel(Kernel):
             self.stream.level_evidence[c] -= h * loss
             prior *= 10.0
 
-    cdef void add_own_evidence(
-        self, PlaceState* place, double size, double information, double precision, const PairState* p
-    ) noexcept nogil:
-        """Evidence about the variance of one feature's slopes."""
-        cdef double[GRID] products
-        cdef int c
-        for c in range(GRID):
-            products[c] = 1.0
-        add_evidence(
-            place.evidence, products, self.slope_grid.least,
-            size * information, precision, size * p.information, p.precision,
-        )
-        finish_evidence(place.evidence, products)
-
     cdef void move_curves(self, long long task, double size, Step mixed) noexcept nogil:
         """A step of the task's slopes of functions."""
         cdef Py_ssize_t k, f
         cdef CurveState* own
         cdef FunctionState* state
         cdef double variance, information, precision
-        cdef double[GRID] products
-        cdef int c
         for k in range(self.functions.n_active):
             f = self.functions.active[k]
             if self.curve[k] < 0:
                 self.curve[k] = self.curves.found(task, f)
                 self.curve_state(k).copied_at = self.stream.answers + 1.0
-            own, state = self.curve_state(k), self.function_state(f)
+            own, state = self.curve_state(k), self.function(f)
             variance = self.curve_variance(f)
             variance /= 1.0 + variance * own.precision
             information, precision = own.information, own.precision
             if precision == 0.0:
                 state.tasks += 1.0
             observe(&own.information, &own.precision, variance, mixed, self.functions.value[k])
-            for c in range(GRID):
-                products[c] = 1.0
-            add_evidence(
-                state.evidence, products, self.curve_grid.least,
+            replace_evidence(
+                state.evidence, self.curve_grid.least,
                 size * information, precision, size * own.information, own.precision,
             )
-            finish_evidence(state.evidence, products)
             state.information += own.information - information
             state.precision += own.precision - precision
 
@@ -1075,8 +1056,8 @@ cdef class AutoKernel(Kernel):
                 place.evidence, self.slope_grid, stream.slope_variance
             )
         for k in range(self.function_states.shape[0]):
-            if self.functions.definition(k).used != 0.0 and self.function_state(k).tasks > 0.0:
-                self.estimate_curve_variance(self.function_state(k))
+            if self.functions.definition(k).used != 0.0 and self.function(k).tasks > 0.0:
+                self.estimate_curve_variance(self.function(k))
         stream.variances_due = VARIANCES_GROWTH * stream.answers + 1.0
 
     cdef void estimate_curve_variance(self, FunctionState* state) noexcept nogil:
@@ -1634,6 +1615,21 @@ cdef inline void observe(
     cdef double gained = step.b * x * x / max(ROUNDING, 1.0 - step.b * variance * x * x)
     precision[0] += gained
     information[0] = (information[0] + step.a * x) * (1.0 + variance * gained)
+
+
+cdef inline void replace_evidence(
+    double* evidence, double variance, double old_information, double old_precision,
+    double information, double precision,
+) noexcept nogil:
+    """Replace one weight's term in evidence of its own."""
+    cdef double[GRID] products
+    cdef int c
+    for c in range(GRID):
+        products[c] = 1.0
+    add_evidence(
+        evidence, products, variance, old_information, old_precision, information, precision
+    )
+    finish_evidence(evidence, products)
 
 
 cdef inline void finish_evidence(double* evidence, const double* products) noexcept nogil:

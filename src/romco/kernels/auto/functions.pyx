@@ -7,8 +7,9 @@ A feature whose values are numbers may have up to four waves besides its line,
 where r is the rank of a value among the past ones. They are bounded, the same in all units, nearly
 orthogonal, and constant beyond the past range, where only the line goes on. A zero that a sparse row
 stores is a value. All waves of what is absent are 0, as they are on average; a zero of a dense row is
-absent. Ranks come from 64 knots: at first 32 values, each twice, then 64. As many values are kept, evenly spaced, until the number of
-values has doubled. Then the knots are made anew from the old ones and these, in equal parts: whatever has moved since is followed.
+absent. Ranks come from 64 knots: at first 32 values, each twice, then 64. As many values are kept,
+evenly spaced, until the number of values has doubled. Then the knots are made anew from the old ones
+and these, in equal parts: whatever has moved since is followed.
 
 Waves, and products of the first two waves of two features or of indicators that features are there, are
 tested on the way: the sum over events of residual times function, and of its square, tells how far it is

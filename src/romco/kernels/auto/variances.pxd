@@ -7,11 +7,11 @@ variance t its log-likelihood is, but for a constant,
 
 The sum of it over all tasks is kept for a grid of variances, each ten times the one before. An event
 changes one term of the sum. Of functions of columns what m tasks have in common is left out: with the
-sums I and P of their information and precision, t I^2 / (m + t P) / 2 is taken off. Of levels the sum is that of the log-likelihoods of all answers, each
-predicted by the level that a variance gives: yes and no of a few events are far from a Gaussian, for
-which the formula would find too small a variance. Sums of shards are added. The variance is the
-geometric mean of the grid under its posterior, whose prior falls with the square of the distance from
-an expected variance.
+sums I and P of their information and precision, t I^2 / (m + t P) / 2 is taken off. Of levels the sum
+is that of the log-likelihoods of all answers, each predicted by the level that a variance gives: yes
+and no of a few events are far from a Gaussian, for which the formula would find too small a variance.
+Sums of shards are added. The variance is the geometric mean of the grid under its posterior, whose
+prior falls with the square of the distance from an expected variance.
 """
 
 from libc.math cimport exp, log10

@@ -142,7 +142,7 @@ cdef class Pairs:
         """Take over the arrays of a store of the same size or smaller, dense or not."""
         values = np.asarray(arrays[name])
         keys = arrays.get(f"{name}_keys")
-        self.check(keys, values)
+        self.check(keys, values, name)
         if self.dense:
             if keys is not None:
                 raise ValueError("state holds a table of pairs, this learner a dense array")
@@ -186,7 +186,7 @@ cdef class Pairs:
                 if filled(row + feature * width, width):
                     memcpy(self.touch(task, feature), row + feature * width, width * sizeof(double))
 
-    def check(self, keys, values):
+    def check(self, keys, values, name="personal"):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
         cdef Py_ssize_t task = 0, feature = 0
         axes = 3 if keys is None else 2
@@ -202,11 +202,11 @@ cdef class Pairs:
                 feature = (keys & 0xFFFFFFFF).max(initial=-1) + 1
         if not fits or task > self.n_tasks or feature > self.n_features:
             raise ValueError(
-                f"state array 'personal' is {values.dtype}{list(values.shape)}, which does not fit "
+                f"state array {name!r} is {values.dtype}{list(values.shape)}, which does not fit "
                 f"{self.n_tasks} tasks, {self.n_features} features and {self.width} numbers each"
             )
         if not np.isfinite(values).all():
-            raise ValueError("state array 'personal' holds numbers that are not finite")
+            raise ValueError(f"state array {name!r} holds numbers that are not finite")
 
     def clear(self, Py_ssize_t task):
         """All numbers of a task become zero."""
