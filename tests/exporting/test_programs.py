@@ -139,12 +139,16 @@ def many(request):
     return model
 
 
+def check_classes_in_c(model, program, folder, n):
+    rows, tasks = events(n)
+    romco.export(model, "c", folder)
+    found = predict_in_c(program, folder, [model.schema.encode(row) for row in rows], tasks)
+    assert_close(found, model.predict_proba(rows, tasks), 1e-12)
+
+
 @needs_c
 def test_classes_in_c(many, program, tmp_path):
-    rows, tasks = events(10_000)
-    romco.export(many, "c", tmp_path)
-    found = predict_in_c(program, tmp_path, [many.schema.encode(row) for row in rows], tasks)
-    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
+    check_classes_in_c(many, program, tmp_path, 10_000)
 
 
 @needs_node
@@ -256,10 +260,7 @@ def test_functions_of_features(program, tmp_path, monkeypatch):
 @needs_c
 def test_classes_stay_within_memory(many, tmp_path):
     program = compiled(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")
-    rows, tasks = events(50)
-    romco.export(many, "c", tmp_path)
-    found = predict_in_c(program, tmp_path, [many.schema.encode(row) for row in rows], tasks)
-    assert_close(found, many.predict_proba(rows, tasks), 1e-12)
+    check_classes_in_c(many, program, tmp_path, 50)
 
 
 @needs_c

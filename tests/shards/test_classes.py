@@ -10,11 +10,10 @@ from romco.__main__ import main
 from romco.kernels.auto.discriminant import COLUMN_FIELDS
 from romco.model import Hashed
 from romco.shards import Shards
-from romco.shards import files as shard_files
 from romco.shards.files import learn as learn_files
 from tests.shards.streams import assert_same, events, pieces
 from tests.shards.test_files import files, without_section, write
-from tests.shards.test_ray import killing
+from tests.shards.test_ray import check_lost_readers
 
 
 def classes(n, k, seed=0, **shape):
@@ -197,17 +196,6 @@ def test_files_and_the_command_line_learn_classes_as_rows(tmp_path, monkeypatch,
 
 @pytest.mark.usefixtures("ray")
 def test_lost_workers_that_read_classes_by_themselves_change_no_bit(monkeypatch, tmp_path):
-    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
     x, y, task = classes(260, 4, seed=4)
-    rows = [{**row, "skill": f"s{k % 5}"} for k, row in enumerate(x)]
-    given = files(write(tmp_path / "in", (rows, y, task)), kinds={"skill": "category"})
-    given = replace(given, classes=tuple(sorted(set(y))), target="classes")
-    source = replace(given.source, path=given.paths[0]).resolve()
-    past = {"history": ["skill"], "schema": source.schema}
-    settings = {"n": 2, "every": 20, "checkpoint_every": 8, **past}
-    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
-    kills = killing(monkeypatch, [("read", 11), ("state", 2)])
-    *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
-    assert len(kills) == 2
-    assert (last.events, last.loss) == (quiet.events, quiet.loss)
-    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+    named = {"classes": tuple(sorted(set(y))), "target": "classes"}
+    check_lost_readers(monkeypatch, tmp_path, (x, y, task), **named)

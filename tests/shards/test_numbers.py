@@ -9,11 +9,10 @@ import romco
 from romco.__main__ import main
 from romco.model import Hashed
 from romco.shards import Shards
-from romco.shards import files as shard_files
 from romco.shards.files import learn as learn_files
 from tests.shards.streams import assert_same, events, learn
 from tests.shards.test_files import files, without_section, write
-from tests.shards.test_ray import killing
+from tests.shards.test_ray import check_lost_readers
 
 
 def numbers(n, seed=0, **shape):
@@ -179,17 +178,4 @@ def test_files_and_the_command_line_learn_numbers_as_rows(tmp_path, monkeypatch,
 
 @pytest.mark.usefixtures("ray")
 def test_lost_workers_that_read_numbers_by_themselves_change_no_bit(monkeypatch, tmp_path):
-    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
-    x, y, task = numbers(260, seed=4)
-    rows = [{**row, "skill": f"s{k % 5}"} for k, row in enumerate(x)]
-    given = files(write(tmp_path / "in", (rows, y, task)), kinds={"skill": "category"})
-    given = replace(given, classes=None)
-    source = replace(given.source, path=given.paths[0]).resolve()
-    past = {"history": ["skill"], "schema": source.schema}
-    settings = {"n": 2, "every": 20, "checkpoint_every": 8, **past}
-    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
-    kills = killing(monkeypatch, [("read", 11), ("state", 2)])
-    *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
-    assert len(kills) == 2
-    assert (last.events, last.loss) == (quiet.events, quiet.loss)
-    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+    check_lost_readers(monkeypatch, tmp_path, numbers(260, seed=4), classes=None)

@@ -59,6 +59,24 @@ def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
     return kills
 
 
+def check_lost_readers(monkeypatch, folder, stream, **target):
+    """Workers that read files by themselves, and are lost meanwhile, change no bit."""
+    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
+    x, y, task = stream
+    rows = [{**row, "skill": f"s{k % 5}"} for k, row in enumerate(x)]
+    given = files(write(folder / "in", (rows, y, task)), kinds={"skill": "category"})
+    given = replace(given, **target)
+    source = replace(given.source, path=given.paths[0]).resolve()
+    past = {"history": ["skill"], "schema": source.schema}
+    settings = {"n": 2, "every": 20, "checkpoint_every": 8, **past}
+    *_, quiet = learn_files(given, folder / "serial.romco", **settings)
+    kills = killing(monkeypatch, [("read", 11), ("state", 2)])
+    *_, last = learn_files(given, folder / "ray.romco", engine="ray", **settings)
+    assert len(kills) == 2
+    assert (last.events, last.loss) == (quiet.events, quiet.loss)
+    assert (folder / "ray.romco").read_bytes() == (folder / "serial.romco").read_bytes()
+
+
 def scores(path):
     """The records of a run without what depends on the moment."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
