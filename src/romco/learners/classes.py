@@ -14,7 +14,14 @@ from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto, BaseAuto
-from romco.learners.base import Arrays, CompiledLearner, Learner, copy_arrays
+from romco.learners.base import (
+    Arrays,
+    CompiledLearner,
+    Learner,
+    add_prefix,
+    copy_arrays,
+    take_prefix,
+)
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.frozen import FrozenClasses, FrozenUnits, pair_units
 from romco.learners.registry import forget, learner, split_members
@@ -306,7 +313,7 @@ class Classes(CompiledLearner):
             arrays |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             arrays[f"{n}.scale"] = scale
         if self._many is not None:
-            arrays |= {AT_ONCE + name: array for name, array in self._many.arrays().items()}
+            arrays |= add_prefix(AT_ONCE, self._many.arrays())
         return arrays
 
     def load(self, arrays: Arrays) -> None:
@@ -332,9 +339,8 @@ class Classes(CompiledLearner):
             common = fresh._units.arrays
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         fresh._power[:] = arrays.get("power", fresh._power)
-        many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None:
-            fresh._many.load(many)
+            fresh._many.load(take_prefix(AT_ONCE, arrays))
         if fresh.form == "pairs":
             kept = fresh._stacking
             copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
@@ -464,8 +470,7 @@ class Classes(CompiledLearner):
         return made
 
     def _add_task_axes(self, prefix: str, part: CompiledLearner) -> None:
-        own = {prefix + name: axes for name, axes in (part.task_axes or {}).items()}
-        self.task_axes = {**(self.task_axes or {}), **own}
+        self.task_axes = {**(self.task_axes or {}), **add_prefix(prefix, part.task_axes or {})}
 
     def _link(self) -> None:
         """Make the kernel of the present members."""

@@ -16,6 +16,7 @@ from romco.io.modelfile import save_state
 from romco.kernels.io.history import EVERYBODY, PREFIX
 from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
+from romco.learners.base import add_prefix, take_prefix
 from romco.learners.capabilities import AddsClasses
 from romco.learners.merging import (
     Change,
@@ -205,10 +206,10 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     learner = front.engine.learner
     updates = None
     if section["counts"]:
-        start = _strip_prefix(arrays, f"{SECTION}.start.")
+        start = take_prefix(f"{SECTION}.start.", arrays)
         apply_merged(learner, Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(learner, arrays, section, k) for k in range(section["shards"])]
-    shared = {f"{LEARNER}{name}": array for name, array in learner.arrays().items()}
+    shared = add_prefix(LEARNER, learner.arrays())
     for name in _of_tasks(learner):
         shared.pop(name, None)
     plain["arrays"] = plain["arrays"] | shared
@@ -223,7 +224,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
 
 def _part(state: State, own: Integers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
-    shared = _strip_prefix(state["arrays"], LEARNER)
+    shared = take_prefix(LEARNER, state["arrays"])
     return _assemble(_without(state, "history", PREFIX), shared, [(state, own)], room)
 
 
@@ -249,7 +250,7 @@ def _assemble(
     names: list[Any] = []
     tables: list[list[Pairs]] = []
     for (state, own), begin, end in zip(parts, ends, ends[1:], strict=False):
-        inner = _strip_prefix(state["arrays"], LEARNER)
+        inner = take_prefix(LEARNER, state["arrays"])
         tables.append([pairs(line, inner, own, np.arange(begin, end)) for line in stores])
         for name in of_tasks:
             arrays[name][begin:end] = inner[name][own]
@@ -258,14 +259,13 @@ def _assemble(
         names += [state["tasks"][number] for number in own]
     for line, *of_line in zip(stores, *tables, strict=True):
         arrays |= store_pairs(line, arrays, of_line)
-    stored = {LEARNER + name: array for name, array in arrays.items()}
-    every = {**stored, **counts, **_history_arrays(plain)}
+    every = {**add_prefix(LEARNER, arrays), **counts, **_history_arrays(plain)}
     return {**plain, "learner": learner, "tasks": names, "arrays": every}
 
 
 def _front(plain: State) -> Model:
     """Return the model without its tasks."""
-    shared = _strip_prefix(plain["arrays"], LEARNER)
+    shared = take_prefix(LEARNER, plain["arrays"])
     return Model.from_state(_assemble(plain, shared, [(plain, NO_TASK)]))
 
 
@@ -295,7 +295,7 @@ def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
 
 
 def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUpdate:
-    values = _strip_prefix(arrays, f"{SECTION}.{k}.value.")
+    values = take_prefix(f"{SECTION}.{k}.value.", arrays)
     rows = arrays[f"{SECTION}.{k}.rows"]
     seen = arrays[f"{SECTION}.{k}.seen"]
     expected = shared_values(learner, rows)
@@ -308,12 +308,6 @@ def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUp
 
 def _forms(arrays: Values) -> dict[str, Any]:
     return {name: (array.shape, array.dtype) for name, array in arrays.items()}
-
-
-def _strip_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
-    """Return the arrays whose names have a prefix, by their names without it."""
-    names = [name for name in arrays if name.startswith(prefix)]
-    return {name.removeprefix(prefix): arrays[name] for name in names}
 
 
 def _history_arrays(state: State) -> Values:
