@@ -1,20 +1,36 @@
 """SQL: tables of weights as CSV files, and views that predict, for DuckDB, SQLite and PostgreSQL.
 
 Events are rows of the table ``romco_event``: an id, the task, and a column for each of the model's.
-The view ``romco_prediction`` has margin, probability and label of each, or the predicted number.
-One script per engine makes the tables, loads the files and makes the views, which are the same.
+The view ``romco_prediction`` has margin, probability and label of each, or the predicted number; of
+more than two classes ``romco_probability`` has all probabilities. One script per engine makes the
+tables, loads the files and makes the views, which are the same.
+
+All tables have the number of a *part*: two classes and numbers have one part, more classes one for
+each pair of classes and one of the softmax, see `romco.learners.frozen`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import pi, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from romco.exporting.tables import ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ModelTables, PartTables
 from romco.io import durable
-from romco.learners.frozen import INDICATOR, KNOTS, UNIT_FIELDS, Lane
+from romco.learners.frozen import (
+    INDICATOR,
+    KNOTS,
+    NORMAL_QUANTILES,
+    PAIR_FIELDS,
+    SCORE_STEPS,
+    UNIT_FIELDS,
+    FrozenClasses,
+    Lane,
+)
+
+Columns = dict[str, Any]
 
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
@@ -26,38 +42,46 @@ LOADING = {  # of a table by engine, where scripts run in the folder
 INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_feature": "name",
     "romco_task": "name",
-    "romco_pair": "task, feature",
+    "romco_pair": "task, part, feature",
 }
-VIEWS = ("romco_prediction", "romco_value")  # the first reads the second
+INDEXED_OF_CLASSES = {"romco_group": "task, class", "romco_mean": "task, class"}
+VIEWS = ("romco_prediction", "romco_probability", "romco_value")  # each reads those after it
 NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
+MAX_CLASSES = 256  # with four columns each
 WHOLE_NUMBERS = {
-    *("task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("kind", "first_order", "second_order"),
+    *("part", "task", "feature", "input", "first", "second", "new_task", "constant"),
+    *("kind", "place", "first_order", "second_order", "source", "step"),
+    *("class", "other", "line", "discriminant", "dimension"),
 }
-TEXTS = {"name", "negative", "positive"}
+TEXTS = {"name", "label", "negative", "positive"}
 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
-    part = tables.only_part()
+    lanes = _Lanes(tables.parts)
+    small = _small_tables(tables, lanes)
+    indexes = INDEXED
+    views = [_values_view(tables), _prediction_view(lanes, bool(tables.classes))]
+    if tables.many is not None:
+        small |= class_tables(tables, tables.many)
+        indexes = INDEXED | INDEXED_OF_CLASSES
+        views = [_values_view(tables), _classes_view(lanes), MOST_PROBABLE]
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
-    for name, columns in _small_tables(tables, part).items():
+    for name, columns in small.items():
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
         durable.replace(written[-1], _csv([columns]))
-    lanes = _names_of(part.predictor.pairs.lanes)
     written.append(folder / "romco_pair.csv")
-    definitions.append(_definition("romco_pair", ("task", "feature", *lanes)))
-    durable.replace(written[-1], _csv(_pairs(part.pairs, lanes)))
+    definitions.append(_definition("romco_pair", ("task", "part", "feature", *lanes.pairs)))
+    durable.replace(written[-1], _csv(_pairs(tables.parts, lanes.pairs)))
     definitions.append(_event_table(tables))
-    views = [_values_view(tables), _prediction_view(part, bool(tables.classes))]
     names = [path.stem for path in written]
     for engine, loading in LOADING.items():
         loads = [loading.format(table=name) for name in names]
-        indexed = {} if engine == "duckdb" else INDEXED
+        indexed = {} if engine == "duckdb" else indexes
         for name, keys in indexed.items():
             loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
         script = "\n".join([*definitions, *loads, "", *views])
@@ -66,7 +90,30 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     return written
 
 
+class _Lanes:
+    """Names of the lanes that any part has, by table, such as ``weight_3``."""
+
+    def __init__(self, parts: Sequence[PartTables]) -> None:
+        predictors = [part.predictor for part in parts]
+        self.features = _names_of(one.features.lanes for one in predictors)
+        self.tasks = _names_of(one.tasks.lanes for one in predictors)
+        self.pairs = _names_of(one.pairs.lanes for one in predictors)
+        self.n_inputs = max(len(one.inputs) for one in predictors)
+        covariances = chain.from_iterable(part.covariances for part in parts)
+        self.covariances = sorted({one.input for one in covariances})
+
+
+def _names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
+    names = [f"{lane.part}_{lane.input}" for lane in chain.from_iterable(tables)]
+    return list(dict.fromkeys(names))
+
+
 def _check(tables: ModelTables) -> None:
+    if len(tables.classes) > MAX_CLASSES:
+        raise ValueError(
+            f"{len(tables.classes)} classes cannot be exported to SQL: its tables have columns for "
+            f"each class, and engines take those of {MAX_CLASSES}; export to ONNX, C or JavaScript"
+        )
     for name, kind in tables.columns.items():
         if kind not in KINDS:
             raise ValueError(
@@ -82,38 +129,80 @@ def _check(tables: ModelTables) -> None:
 # Tables
 
 
-def _small_tables(tables: ModelTables, part: PartTables) -> dict[str, dict[str, Any]]:
+def _small_tables(tables: ModelTables, lanes: _Lanes) -> dict[str, Columns]:
     """Return the columns of all tables but that of pairs."""
-    predictor = part.predictor
-    units, inputs = predictor.units, len(predictor.inputs)
-    d, m = len(tables.feature_names), len(tables.task_names)
     number: dict[str, Any] = {
+        "new_task": len(tables.task_names),
+        "constant": len(tables.feature_names),
+    }
+    if len(tables.classes) == 2:
+        number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
+    found: dict[str, Columns] = {
+        "romco_number": {name: [value] for name, value in number.items()},
+        "romco_quantile": {
+            "step": np.arange(SCORE_STEPS),
+            "score": NORMAL_QUANTILES[:-1],
+            "next_score": NORMAL_QUANTILES[1:],
+        },
+    }
+    by_part = [_tables_of_part(tables, part, lanes) for part in tables.parts]
+    for name in by_part[0]:
+        found[name] = _joined([own[name] for own in by_part])
+    return found
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Return the columns of all parts, and the number of the part before them."""
+    sizes = [len(next(iter(own.values()))) for own in parts]
+    columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
+    for name in parts[0]:
+        values = [own[name] for own in parts]
+        columns[name] = list(chain(*values)) if name in TEXTS else np.concatenate(values)
+    return columns
+
+
+def _tables_of_part(tables: ModelTables, part: PartTables, lanes: _Lanes) -> dict[str, Columns]:
+    """Return the columns of a part's tables."""
+    predictor = part.predictor
+    units, n_inputs = predictor.units, len(predictor.inputs)
+    d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
+    fields = (*UNIT_FIELDS, *(f"pair_{name}" for name in PAIR_FIELDS))
+    unit = np.zeros((n, len(fields)))
+    unit[:d, : part.units.shape[1]] = part.units
+    number = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
         "calibration": part.calibration,
-        "new_task": m,
-        "constant": d,
+        "of_two": float(part.units.shape[1] == len(fields)),
     }
-    if tables.classes:
-        number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
-    n = len(part.features)
-    padding = np.zeros((n - d, len(UNIT_FIELDS)))
-    unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
-    unit |= dict(zip(UNIT_FIELDS, np.vstack([part.units, padding]).T, strict=True))
-    task = {"task": np.arange(m + 1), "name": [*tables.task_names, ""]}
+    of_class = np.full(n_inputs, -1)
+    if not len(predictor.covariance):  # a softmax: three inputs for each class
+        of_class = np.arange(n_inputs) % len(tables.classes)
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
-    first, second = np.nonzero(stacking)
+    listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
+    first, second = np.nonzero(listed)
     return {
-        "romco_number": {name: [value] for name, value in number.items()},
-        "romco_feature": unit | _columns(predictor.features.lanes, part.features),
+        "romco_part": {name: [value] for name, value in number.items()},
+        "romco_feature": {
+            "feature": np.arange(n),
+            "name": [*tables.feature_names, *[""] * (n - d)],
+            **dict(zip(fields, unit.T, strict=True)),
+            **_columns(predictor.features.lanes, part.features, lanes.features),
+        },
         **_function_tables(part),
-        "romco_task": task | _columns(predictor.tasks.lanes, part.tasks),
-        "romco_covariance": _covariances(part),
+        "romco_task": {
+            "task": np.arange(m + 1),
+            "name": [*tables.task_names, ""],
+            **_columns(predictor.tasks.lanes, part.tasks, lanes.tasks),
+        },
+        "romco_covariance": _covariances(part, lanes),
         "romco_input": {
-            "input": np.arange(inputs),
+            "input": np.arange(n_inputs),
+            "class": of_class,
             "name": predictor.inputs,
             "intercept": predictor.intercepts,
+            "variance": part.variances,
             "weight": part.weights,
         },
         "romco_stacking": {
@@ -124,65 +213,161 @@ def _small_tables(tables: ModelTables, part: PartTables) -> dict[str, dict[str, 
     }
 
 
-def _function_tables(part: PartTables) -> dict[str, dict[str, Any]]:
-    """Return features that have waves, their knots, and products of waves."""
+def _function_tables(part: PartTables) -> dict[str, Columns]:
+    """Return features that have waves, their knots, products of waves, and their rotation."""
     functions = part.functions
-    numbers = functions.kinds != INDICATOR
+    numbers = np.flatnonzero(functions.kinds != INDICATOR)
+    places, g = np.arange(len(functions.features)), len(functions.scales)
     place, order, second, second_order = functions.factors.T
-    other = np.where(second < 0, -1, functions.features[second] if len(second) else second)
+    rotation, shift = np.eye(g), np.zeros(g)
+    if len(functions.centre):
+        rotation = np.tril(functions.rotation)
+        shift = -rotation @ functions.centre
+    target, source = np.nonzero(rotation)
+    first_function = part.n_features + 1
     return {
         "romco_wave": {
+            "place": places,
             "feature": functions.features,
             "kind": functions.kinds,
         },
         "romco_knot": {
-            "feature": np.repeat(functions.features[numbers], KNOTS),
+            "place": np.repeat(numbers, KNOTS),
             "knot": functions.knots[numbers].ravel(),
         },
         "romco_function": {
-            "feature": part.n_features + 1 + np.arange(len(functions.scales)),
-            "first": functions.features[place],
+            "feature": first_function + np.arange(g),
+            "first": place,
             "first_order": order,
-            "second": other,
+            "second": second,
             "second_order": second_order,
             "scale": functions.scales,
+            "shift": shift,
+        },
+        "romco_rotation": {
+            "feature": first_function + target,
+            "source": first_function + source,
+            "value": rotation[target, source],
         },
     }
 
 
-def _covariances(part: PartTables) -> dict[str, Any]:
+def _covariances(part: PartTables, lanes: _Lanes) -> Columns:
     """Return pairs of features, and what they add to the variance of each input."""
     entries = part.covariance_entries()
     pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
-    values = np.zeros((len(pairs), len(part.predictor.inputs)))
+    values = np.zeros((len(pairs), lanes.n_inputs))
     values[row.ravel(), entries.at[:, 0]] = entries.values
-    columns: dict[str, Any] = {"first": pairs[:, 0], "second": pairs[:, 1]}
-    for k in _inputs_with_covariances(part):
+    columns: Columns = {"first": pairs[:, 0], "second": pairs[:, 1]}
+    for k in lanes.covariances:
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
 
-def _inputs_with_covariances(part: PartTables) -> list[int]:
-    return [one.input for one in part.covariances]
+def class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+    """Return the columns of the tables of more than two classes."""
+    K = len(tables.classes)
+    n_pairs = len(many.pairs)
+    high, low = np.tril_indices(K, -1)  # parts are in this order
+    classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
+    others = np.concatenate([low[:n_pairs], high[:n_pairs]])
+    found: dict[str, Columns] = {
+        "romco_class": {"class": np.arange(K), "label": tables.classes},
+        "romco_class_pair": {
+            "part": np.tile(np.arange(n_pairs), 2),
+            "class": classes,
+            "other": others,
+            "sign": np.repeat([1.0, -1.0], n_pairs),
+        },
+        "romco_coupling": {
+            "power": [many.power],
+            "share": [many.share],
+            "weight_of_pairs": many.weights[:1],
+            "weight_of_softmax": many.weights[1:],
+        },
+    }
+    return found | _discriminant_tables(tables, many)
 
 
-def _columns(lanes: tuple[Lane, ...], values: Any) -> dict[str, Any]:
-    return dict(zip(_names_of(lanes), values.T, strict=True))
+def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+    """Return the columns of the tables of the softmax, all empty if there is none."""
+    K, n = len(tables.classes), 0
+    lines: Any = np.empty(0, dtype=np.int64)
+    matrices, densities = np.empty((0, 0, 0)), np.empty((0, 2))
+    tasks = classes = lines
+    values = np.empty((0, 2))
+    weights = np.zeros(2)
+    if many.softmax is not None and tables.groups is not None:
+        lines, weights = many.softmax.lines, many.softmax.weights
+        n = len(lines)
+        common = np.repeat(many.softmax.matrices[:1], K, axis=0)
+        matrices = np.concatenate([common, many.softmax.matrices[1:]])
+        common = np.repeat(many.softmax.densities[:1], K, axis=0)
+        densities = np.concatenate([common, many.softmax.densities[1:]])
+        tasks, classes = tables.groups.tasks, tables.groups.keys
+        values = np.concatenate(list(tables.groups.values()))
+    kind, at_class = np.divmod(np.arange(len(densities)), K)
+    at, dimension, line = np.nonzero(matrices)
+    return {
+        "romco_line": {
+            "line": np.arange(n),
+            "part": np.full(n, len(tables.parts) - 1),
+            "feature": len(tables.feature_names) + 1 + lines,
+        },
+        "romco_discriminant": {
+            "discriminant": kind,
+            "class": at_class,
+            "weight": weights[kind],
+            "events": densities[:, 0],
+            "size": np.full(len(kind), float(n)),
+            "constant_term": densities[:, 1],
+        },
+        "romco_matrix": {
+            "discriminant": kind[at],
+            "class": at_class[at],
+            "dimension": dimension,
+            "line": line,
+            "value": matrices[at, dimension, line],
+        },
+        "romco_group": {
+            "task": tasks,
+            "class": classes,
+            "level": values[:, 0],
+            "spread": values[:, 1],
+        },
+        "romco_mean": {
+            "task": np.repeat(tasks, n),
+            "class": np.repeat(classes, n),
+            "line": np.tile(np.arange(n), len(tasks)),
+            "mean": values[:, 2:].ravel(),
+        },
+    }
 
 
-def _names_of(lanes: tuple[Lane, ...]) -> list[str]:
-    return [f"{lane.part}_{lane.input}" for lane in lanes]
+def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
+    """Return the columns of all ``names``; a lane that a part does not have adds nothing."""
+    own = dict(zip(_names_of([lanes]), values.T, strict=True))
+    nothing = np.zeros(len(values))
+    found = {}
+    for name in names:
+        found[name] = own.get(name, nothing + name.startswith("factor"))
+    return found
 
 
-def _pairs(rows: TaskRows, lanes: list[str]) -> Iterator[dict[str, Any]]:
+def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
     """Yield the columns of the table of pairs, some rows at a time; at first none."""
-    begin = 0
-    yield dict.fromkeys(("task", "feature", *lanes), np.empty(0))
-    for values in rows.values():
-        chunk = slice(begin, begin + len(values))
-        begin = chunk.stop
-        numbers = {"task": rows.tasks[chunk], "feature": rows.keys[chunk]}
-        yield numbers | dict(zip(lanes, values.T, strict=True))
+    yield dict.fromkeys(("task", "part", "feature", *names), np.empty(0))
+    for k, part in enumerate(parts):
+        begin = 0
+        for values in part.pairs.values():
+            chunk = slice(begin, begin + len(values))
+            begin = chunk.stop
+            numbers = {
+                "task": part.pairs.tasks[chunk],
+                "part": np.full(len(values), k),
+                "feature": part.pairs.keys[chunk],
+            }
+            yield numbers | _columns(part.predictor.pairs.lanes, values, names)
 
 
 def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -250,50 +435,90 @@ def _values_view(tables: ModelTables) -> str:
     return f"CREATE VIEW romco_value AS\n{inner};\n"
 
 
-def _prediction_view(part: PartTables, has_classes: bool) -> str:
-    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other.
+def _prediction_view(lanes: _Lanes, has_classes: bool) -> str:
+    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other."""
+    steps = _steps_to_margins(lanes)
+    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
+    return _view("romco_prediction", steps, result)
 
-    All steps are materialized: engines that inline them repeat each step wherever it is used.
+
+def _classes_view(lanes: _Lanes) -> str:
+    """Return the view of the probabilities of more than two classes."""
+    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS | _softmax_score_steps()
+    return _view("romco_probability", steps, PROBABILITIES)
+
+
+def _view(name: str, steps: Mapping[str, str], result: str) -> str:
+    """Return a view of steps.
+
+    All are materialized: engines that inline them repeat each step wherever it is used.
     """
-    steps = {
+    defined = []
+    for step, query in steps.items():
+        kept = "" if step == RECURSIVE_STEP else " MATERIALIZED"
+        defined.append(f"{step} AS{kept} ({query})")
+    return f"CREATE VIEW {name} AS\nWITH RECURSIVE " + ",\n".join(defined) + f"\n{result};\n"
+
+
+def _steps_to_margins(lanes: _Lanes) -> dict[str, str]:
+    """Return the steps to the inputs of each part's stacking model, and to its margin."""
+    return {
         **UNIT_STEPS,
         **_function_steps(),
         "event": EVENT_STEP,
-        "sums": _sums_step(part),
+        "sums": _sums_step(lanes),
         "with_constant": CONSTANT_STEP,
-        "covariances": _covariances_step(part),
-        "z": _inputs_step(part),
+        **_covariances_step(lanes),
+        "z": _inputs_step(lanes),
         **_stacking_steps(),
     }
-    defined = [f"{name} AS MATERIALIZED ({query})" for name, query in steps.items()]
-    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
-    return "CREATE VIEW romco_prediction AS\nWITH " + ",\n".join(defined) + f"\n{result};\n"
 
 
-# Values of an event's features in their units. A feature is measured anew where n is not null.
+def _clipped(value: str, limit: str) -> str:
+    above, below = f"WHEN {value} > {limit} THEN {limit}", f"WHEN {value} < -{limit} THEN -{limit}"
+    return f"CASE {above} {below} ELSE {value} END"
+
+
+def _exponential(value: str) -> str:
+    """Return an exponential that does not underflow, which is an error in PostgreSQL."""
+    return f"CASE WHEN {value} > -{LARGEST_LOG_ODDS}.0 THEN exp({value}) ELSE 0.0 END"
+
+
+def _centre(of: str) -> str:
+    """Return the centre of a feature by its sums, those of all events or of a pair of classes."""
+    mean, square, n = f"{of}mean", f"{of}mean_square", f"{of}n"
+    sure = f"({n} - 1.0) * {mean} * {mean}"
+    return f"""{mean} * {of}share * CASE
+        WHEN {square} - {mean} * {mean} > 1e-9 * {square}
+        THEN {sure} / ({sure} + {square} - {mean} * {mean}) ELSE 1.0 END"""
+
+
+# Values of an event's features in their units. A feature is measured anew where n is not null, and
+# centred by the two classes of a pair where pair_n is not null.
 UNIT_STEPS = {
     "given": """
-    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, n.row_unit, n.common, n.empty,
-           CASE WHEN abs(v.x) < 1e-150 OR f.count = 0.0 THEN NULL ELSE f.count END AS n
-    FROM romco_value v JOIN romco_feature f ON f.name = v.name CROSS JOIN romco_number n
+    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty, p.of_two,
+           CASE WHEN abs(v.x) >= 1e-150 AND f.count > 0.0 THEN f.count END AS n,
+           CASE WHEN abs(v.x) >= 1e-150 AND f.pair_count > 0.0 THEN f.pair_count END AS pair_n
+    FROM romco_value v JOIN romco_feature f ON f.name = v.name JOIN romco_part p ON p.part = f.part
 """,
-    "counted": """
-    SELECT *, CASE WHEN n IS NULL THEN NULL WHEN x > bound THEN bound
-                   WHEN x < -bound THEN -bound ELSE x END AS y
-    FROM given
-""",
+    "counted": f"SELECT *, {_clipped('x', 'bound')} AS y FROM given",
     "moments": """
-    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square FROM counted
+    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square,
+           (pair_total + y) / pair_n AS pair_mean,
+           (pair_square + y * y) / pair_n AS pair_mean_square
+    FROM counted
 """,
-    "centred": """
-    SELECT *, mean * share * CASE
-        WHEN mean_square - mean * mean > 1e-9 * mean_square
-        THEN (n - 1.0) * mean * mean / ((n - 1.0) * mean * mean + mean_square - mean * mean)
-        ELSE 1.0 END AS middle
+    "centred": f"""
+    SELECT *, {_centre("")} AS middle,
+        {_centre("pair_")} AS pair_middle,
+        CASE WHEN mean_square - mean * mean <= 1e-9 * mean_square THEN 0 ELSE 1 END AS spreads
     FROM moments
 """,
     "spread": """
-    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread FROM centred
+    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread,
+           CASE WHEN pair_n IS NOT NULL AND spreads = 1 THEN 1 ELSE 0 END AS by_pair
+    FROM centred
 """,
     "sized": """
     SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
@@ -301,13 +526,19 @@ UNIT_STEPS = {
 """,
     "logs": "SELECT *, ln(size) - common AS r FROM sized",
     "scales": f"""
-    SELECT id, feature, x, is_zero, zero, row_unit, empty,
-           coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
-           coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
+    SELECT id, part, feature, x, is_zero, zero, row_unit, empty,
+           CASE WHEN by_pair = 1 THEN pair_middle
+                WHEN n IS NOT NULL AND of_two = 1.0 AND spreads = 1 THEN 0.0
+                ELSE coalesce(middle, centre) END AS middle,
+           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_reach
+                ELSE coalesce(10.0 * size, reach) END AS far,
+           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_factor
+                ELSE coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor)
+                END AS scale
     FROM logs
 """,
     "scaled": """
-    SELECT id, feature, empty, row_unit * CASE
+    SELECT id, part, feature, x, empty, row_unit * CASE
         WHEN is_zero THEN zero
         WHEN x - middle > far THEN scale * far
         WHEN x - middle < -far THEN -scale * far
@@ -315,141 +546,162 @@ UNIT_STEPS = {
     FROM scales
 """,
     "filled": """
-    SELECT id, feature, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
+    SELECT id, part, feature, x, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u
+    FROM scaled
 """,
     "unit": """
-    SELECT id, feature, CASE WHEN sum(u * u) OVER (PARTITION BY id) < empty THEN 0.0 ELSE u END AS u
+    SELECT id, part, feature, x,
+           CASE WHEN sum(u * u) OVER (PARTITION BY id, part) < empty THEN 0.0 ELSE u END AS u
     FROM filled
 """,
 }
 EVENT_STEP = """
-    SELECT e.id, coalesce(t.task, n.new_task) AS task
-    FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
+    SELECT e.id, t.task
+    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0
+    UNION ALL
+    SELECT e.id, n.new_task FROM romco_event e CROSS JOIN romco_number n
+    WHERE e.task IS NULL OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
 """
 CONSTANT_STEP = """
-    SELECT id, feature, u FROM entry
-    UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
+    SELECT id, part, feature, u FROM entry
+    UNION ALL
+    SELECT e.id, p.part, n.constant, 1.0
+    FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
 """
 LABELS = f"""SELECT x.id, x.margin,
-       1.0 / (1.0 + exp(-(CASE WHEN abs(x.z) <= {LARGEST_LOG_ODDS} THEN x.z
-                               WHEN x.z > 0 THEN {LARGEST_LOG_ODDS}.0
-                               ELSE -{LARGEST_LOG_ODDS}.0 END))) AS probability,
+       1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability,
        CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
 FROM (
-    SELECT m.id, m.margin, m.margin * n.calibration AS z, n.positive, n.negative
-    FROM margins m CROSS JOIN romco_number n
+    SELECT m.id, m.margin, m.margin * p.calibration AS z, n.positive, n.negative
+    FROM margins m JOIN romco_part p ON p.part = m.part CROSS JOIN romco_number n
 ) x"""
 
 
 def _function_steps() -> dict[str, str]:
     """Return the steps that compute functions of features: products of waves of ranks."""
+    score = f"q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score)"
     return {
+        "waved": """
+    SELECT e.id, w.part, w.place, w.kind, u.u,
+           CASE WHEN u.x IS NULL AND w.kind = 2 THEN 0.0 ELSE u.x END AS x
+    FROM romco_event e CROSS JOIN romco_wave w
+    LEFT JOIN unit u ON u.id = e.id AND u.part = w.part AND u.feature = w.feature
+""",
         "ranked": """
-    SELECT v.id, w.feature, w.kind, v.x,
+    SELECT v.id, v.part, v.place, v.kind, v.x, v.u,
            sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
            sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
            max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
            min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
-    FROM given v JOIN romco_wave w ON w.feature = v.feature
-    LEFT JOIN romco_knot k ON k.feature = w.feature
-    WHERE v.x <> 0.0 OR w.kind = 1
-    GROUP BY v.id, w.feature, w.kind, v.x
+    FROM waved v LEFT JOIN romco_knot k ON k.part = v.part AND k.place = v.place
+    WHERE v.x IS NOT NULL AND NOT (v.kind = 3 AND v.x = 0.0)
+    GROUP BY v.id, v.part, v.place, v.kind, v.x, v.u
 """,
-        "waves": f"""
-    SELECT id, feature, kind, CASE
+        "ranks": f"""
+    SELECT id, part, place, kind, x, u, CASE
         WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
         ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
     FROM ranked
 """,
-        "entry": f"""
-    SELECT id, feature, u FROM unit
-    UNION ALL
-    SELECT a.id, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
+        "waves": f"""
+    SELECT id, part, place, kind, x, r,
+           CASE WHEN kind > 0 THEN {score} ELSE {_clipped("u", "8.0")} END AS line
+    FROM ranks JOIN romco_quantile q
+    ON q.step = CASE WHEN r < 1.0 THEN floor({SCORE_STEPS}.0 * r) ELSE {SCORE_STEPS - 1} END
+""",
+        "product": f"""
+    SELECT a.id, f.part, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
         WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
-        ELSE {_wave("b", "f.second_order")} END
-    FROM waves a JOIN romco_function f ON f.first = a.feature
-    LEFT JOIN waves b ON b.id = a.id AND b.feature = f.second
+        ELSE {_wave("b", "f.second_order")} END AS u
+    FROM waves a JOIN romco_function f ON f.part = a.part AND f.first = a.place
+    LEFT JOIN waves b ON b.id = a.id AND b.part = a.part AND b.place = f.second
+""",
+        "entry": """
+    SELECT id, part, feature, u FROM unit
+    UNION ALL
+    SELECT e.id, f.part, f.feature, f.shift + sum(r.value * coalesce(p.u, 0.0))
+    FROM romco_event e CROSS JOIN romco_function f
+    JOIN romco_rotation r ON r.part = f.part AND r.feature = f.feature
+    LEFT JOIN product p ON p.id = e.id AND p.part = r.part AND p.feature = r.source
+    GROUP BY e.id, f.part, f.feature, f.shift
 """,
     }
 
 
 def _wave(table: str, order: str) -> str:
-    """Return the wave of a rank, or of an indicator."""
+    """Return the wave of a rank, or of an indicator; of order 0 it is a line."""
     wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
-    return f"CASE WHEN {table}.kind > 0 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
+    return f"""CASE WHEN {order} = 0 THEN {table}.line WHEN {table}.kind > 0 THEN {wave}
+        WHEN {order} = 1 AND {table}.x <> 0.0 THEN 1.0 ELSE 0.0 END"""
 
 
-def _sums_step(part: PartTables) -> str:
+def _sums_step(lanes: _Lanes) -> str:
     """Return the step that adds up weights and variances of features and pairs, by lane."""
-    predictor = part.predictor
-    of_feature, of_pair = _names_of(predictor.features.lanes), _names_of(predictor.pairs.lanes)
-    columns = ["u.id"]
-    for lane in dict.fromkeys((*of_feature, *of_pair)):
-        terms = [f"f.{lane}"] * (lane in of_feature)
-        terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in of_pair)
+    columns = ["u.id", "u.part"]
+    for lane in dict.fromkeys((*lanes.features, *lanes.pairs)):
+        terms = [f"f.{lane}"] * (lane in lanes.features)
+        terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in lanes.pairs)
         power = "u.u" if lane.startswith("weight") else "u.u * u.u"
         columns.append(f"sum(({' + '.join(terms)}) * {power}) AS {lane}")
     return f"""
     SELECT {_listed(columns)}
-    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
-    LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
-    GROUP BY u.id
+    FROM entry u JOIN event e ON e.id = u.id
+    JOIN romco_feature f ON f.part = u.part AND f.feature = u.feature
+    LEFT JOIN romco_pair p ON p.task = e.task AND p.part = u.part AND p.feature = u.feature
+    GROUP BY u.id, u.part
 """
 
 
-def _covariances_step(part: PartTables) -> str:
-    """Return the step that adds up what covariances of features add to variances."""
-    columns = ["a.id"]
-    for k in _inputs_with_covariances(part):
+def _covariances_step(lanes: _Lanes) -> dict[str, str]:
+    """Return the step that adds up what covariances of features add to variances, if any do."""
+    columns = ["a.id", "a.part"]
+    for k in lanes.covariances:
         columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
-    return f"""
+    step = f"""
     SELECT {_listed(columns)}
-    FROM with_constant a JOIN romco_covariance v ON v.first = a.feature
-    JOIN with_constant b ON b.id = a.id AND b.feature = v.second
-    GROUP BY a.id
+    FROM with_constant a JOIN romco_covariance v ON v.part = a.part AND v.first = a.feature
+    JOIN with_constant b ON b.id = a.id AND b.part = a.part AND b.feature = v.second
+    GROUP BY a.id, a.part
 """
+    return {"covariances": step}
 
 
-def _inputs_step(part: PartTables) -> str:
-    """Return the step that computes the inputs of the stacking model."""
-    predictor = part.predictor
-    of_task = _names_of(predictor.tasks.lanes)
-    summed = {*_names_of(predictor.features.lanes), *_names_of(predictor.pairs.lanes)}
+def _inputs_step(lanes: _Lanes) -> str:
+    """Return the step that computes the inputs of the stacking models."""
+    summed = {*lanes.features, *lanes.pairs}
     cases = []
-    for k in range(len(predictor.inputs)):
+    for k in range(lanes.n_inputs):
         terms = {}
         for lane in (f"weight_{k}", f"variance_{k}"):
-            found = [f"t.{lane}"] * (lane in of_task)
+            found = [f"t.{lane}"] * (lane in lanes.tasks)
             found += [f"coalesce(s.{lane}, 0.0)"] * (lane in summed)
             terms[lane] = found
         mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
-        variances = terms[f"variance_{k}"]
-        if k in _inputs_with_covariances(part):
+        variances = ["i.variance", *terms[f"variance_{k}"]]
+        if k in lanes.covariances:
             variances.append(f"coalesce(c.variance_{k}, 0.0)")
-        value = _moderated(f"({mean})", " + ".join(variances)) if variances else f"({mean})"
-        factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""
-        cases.append(f"\n        WHEN {k} THEN {factor}{value}")
+        factor = f"t.factor_{k} * " if f"factor_{k}" in lanes.tasks else ""
+        moderated = _moderated(f"({mean})", " + ".join(variances))
+        cases.append(f"\n        WHEN {k} THEN {factor}{moderated}")
     return f"""
-    SELECT e.id, i.input, i.weight, CASE i.input{"".join(cases)} END AS z
-    FROM event e JOIN romco_task t ON t.task = e.task CROSS JOIN romco_input i
-    LEFT JOIN sums s ON s.id = e.id LEFT JOIN covariances c ON c.id = e.id
+    SELECT e.id, i.part, i.input, i.class, i.weight, CASE i.input{"".join(cases)} END AS z
+    FROM event e JOIN romco_task t ON t.task = e.task JOIN romco_input i ON i.part = t.part
+    LEFT JOIN sums s ON s.id = e.id AND s.part = i.part
+    LEFT JOIN covariances c ON c.id = e.id AND c.part = i.part
 """
 
 
 def _stacking_steps() -> dict[str, str]:
-    """Return the steps from the inputs of the stacking model to margins."""
+    """Return the steps from the inputs of the stacking models to margins."""
     return {
-        "mean": "SELECT id, sum(weight * z) AS mean FROM z GROUP BY id",
-        "variance": """
-    SELECT a.id, sum(s.value * a.z * b.z) AS variance
-    FROM z a JOIN romco_stacking s ON s.first = a.input
-    JOIN z b ON b.id = a.id AND b.input = s.second
-    GROUP BY a.id
+        "stack": """
+    SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
+           sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
+    FROM z a JOIN romco_stacking s ON s.part = a.part AND s.first = a.input
+    JOIN z b ON b.id = a.id AND b.part = a.part AND b.input = s.second
+    GROUP BY a.id, a.part
 """,
-        "margins": f"""
-    SELECT m.id, {_moderated("m.mean", "coalesce(v.variance, 0.0)")} AS margin
-    FROM mean m LEFT JOIN variance v ON v.id = m.id
-""",
+        "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
     }
 
 
@@ -461,3 +713,139 @@ def _moderated(mean: str, variance: str) -> str:
 
 def _listed(columns: list[str]) -> str:
     return ",\n           ".join(columns)
+
+
+# More than two classes
+
+
+def _normalised(table: str, name: str) -> dict[str, str]:
+    """Return the steps that make scores log-probabilities: less their log-sum."""
+    total = f"sum({_exponential('behind')}) OVER (PARTITION BY id)"
+    return {
+        f"{name}_behind": f"""
+    SELECT id, class, score - max(score) OVER (PARTITION BY id) AS behind FROM {table}
+""",
+        name: f"SELECT id, class, behind - ln({total}) AS log_probability FROM {name}_behind",
+    }
+
+
+RECURSIVE_STEP = "contest"  # the best class so far, and the class it was compared with last
+COUPLING_STEPS = {
+    "log_odds": f"""
+    SELECT m.id, m.part, {_clipped("(p.calibration * m.margin)", "500.0")} AS z
+    FROM margins m JOIN romco_part p ON p.part = m.part
+""",
+    "odds": """
+    SELECT o.id, c.class, c.other, c.sign * o.z AS z
+    FROM log_odds o JOIN romco_class_pair c ON c.part = o.part
+""",
+    RECURSIVE_STEP: """
+    SELECT e.id, c.class, c.class AS best
+    FROM romco_event e CROSS JOIN romco_class c WHERE c.class = 0
+    UNION ALL
+    SELECT b.id, o.class, CASE WHEN o.z > 0.0 THEN o.class ELSE b.best END
+    FROM contest b JOIN odds o ON o.id = b.id AND o.class = b.class + 1 AND o.other = b.best
+""",
+    "leader": """
+    SELECT id, best FROM contest WHERE class = (SELECT max(class) FROM romco_class)
+""",
+    "compared": """
+    SELECT o.id, o.class, o.other, o.z, l.best,
+           max(CASE WHEN o.other = l.best AND o.z > -4.0 THEN 1 ELSE 0 END)
+               OVER (PARTITION BY o.id, o.class) AS is_close,
+           max(CASE WHEN o.class = l.best AND o.z < 4.0 THEN 1 ELSE 0 END)
+               OVER (PARTITION BY o.id, o.other) AS other_is_close
+    FROM odds o JOIN leader l ON l.id = o.id
+""",
+    "votes": """
+    SELECT c.id, c.class, -p.power * ln(1.0 + sum(exp(-c.z))) AS score
+    FROM compared c CROSS JOIN romco_coupling p
+    WHERE c.class = c.best OR c.other = c.best OR (c.is_close = 1 AND c.other_is_close = 1)
+    GROUP BY c.id, c.class, p.power
+""",
+    **_normalised("votes", "voted"),
+    "coupled": f"""
+    SELECT v.id, v.class,
+           ln((1.0 - c.share) * ({_exponential("v.log_probability")})
+              + c.share / (SELECT count(*) FROM romco_class)) AS log_probability
+    FROM voted v CROSS JOIN romco_coupling c
+""",
+}
+SOFTMAX_STEPS = {
+    "own_group": """
+    SELECT e.id, c.class, CASE WHEN g.task IS NULL THEN n.new_task ELSE g.task END AS task
+    FROM event e CROSS JOIN romco_class c CROSS JOIN romco_number n
+    LEFT JOIN romco_group g ON g.task = e.task AND g.class = c.class
+""",
+    "distance": """
+    SELECT h.id, h.class, m.line, coalesce(p.u, 0.0) - m.mean AS off
+    FROM own_group h JOIN romco_mean m ON m.task = h.task AND m.class = h.class
+    JOIN romco_line l ON l.line = m.line
+    LEFT JOIN product p ON p.id = h.id AND p.part = l.part AND p.feature = l.feature
+""",
+    "turned": """
+    SELECT a.id, a.class, d.discriminant, d.dimension, sum(d.value * a.off) AS off
+    FROM distance a JOIN romco_matrix d ON d.class = a.class AND d.line = a.line
+    GROUP BY a.id, a.class, d.discriminant, d.dimension
+""",
+    "squared": """
+    SELECT id, class, discriminant, sum(off * off) AS far FROM turned
+    GROUP BY id, class, discriminant
+""",
+    "tails": """
+    SELECT h.id, h.class, d.discriminant, d.weight, d.events, d.size, d.constant_term, g.spread,
+           coalesce(s.far, 0.0) / g.spread / d.events AS x
+    FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class
+    JOIN romco_discriminant d ON d.class = h.class
+    LEFT JOIN squared s ON s.id = h.id AND s.class = h.class AND s.discriminant = d.discriminant
+""",
+    "densities": """
+    SELECT id, class, discriminant, weight, -0.5 * size * ln(spread) - constant_term
+           - 0.5 * (events + size) * CASE WHEN 1.0 + x = 1.0 THEN x
+             ELSE ln(1.0 + x) * x / ((1.0 + x) - 1.0) END AS log_density
+    FROM tails
+""",
+    "densities_behind": """
+    SELECT id, class, weight,
+           log_density - max(log_density) OVER (PARTITION BY id, discriminant) AS behind
+    FROM densities
+""",
+}
+
+
+def _softmax_score_steps() -> dict[str, str]:
+    """Return the steps from scores and densities to all classes' log-probabilities."""
+    return {
+        "terms": f"""
+    SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM z WHERE class >= 0
+    UNION ALL
+    SELECT h.id, h.class, g.level
+    FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class
+    UNION ALL
+    SELECT id, class, weight * CASE WHEN behind > -30.0 THEN behind ELSE -30.0 END
+    FROM densities_behind
+""",
+        "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
+        **_normalised("scores", "softmax"),
+        "weighted": """
+    SELECT id, class, weight_of_pairs * log_probability AS score
+    FROM coupled CROSS JOIN romco_coupling
+    UNION ALL
+    SELECT id, class, weight_of_softmax * log_probability
+    FROM softmax CROSS JOIN romco_coupling
+""",
+        "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
+        **_normalised("stacked", "classes"),
+    }
+
+
+PROBABILITIES = f"""SELECT p.id, c.class, c.label,
+       {_exponential("p.log_probability")} AS probability
+FROM classes p JOIN romco_class c ON c.class = p.class"""
+MOST_PROBABLE = """CREATE VIEW romco_prediction AS
+SELECT id, probability, label FROM (
+    SELECT id, probability, label,
+           row_number() OVER (PARTITION BY id ORDER BY probability DESC, class DESC) AS place
+    FROM romco_probability
+) x WHERE place = 1;
+"""
