@@ -43,6 +43,8 @@ INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_feature": "name",
     "romco_task": "name",
     "romco_pair": "task, part, feature",
+    "romco_covariance": "part, first",
+    "romco_stacking": "part, first",
 }
 INDEXED_OF_CLASSES = {"romco_group": "task, class", "romco_mean": "task, class"}
 VIEWS = ("romco_prediction", "romco_probability", "romco_value")  # each reads those after it
@@ -451,7 +453,8 @@ def _classes_view(lanes: _Lanes) -> str:
 def _view(name: str, steps: Mapping[str, str], result: str) -> str:
     """Return a view of steps.
 
-    All are materialized: engines that inline them repeat each step wherever it is used.
+    All are materialized: engines that inline them repeat each step wherever it is used. SQLite
+    keeps the order of tables where they are crossed.
     """
     defined = []
     for step, query in steps.items():
@@ -502,7 +505,9 @@ UNIT_STEPS = {
            CASE WHEN abs(v.x) >= 1e-150 AND f.pair_count > 0.0 THEN f.pair_count END AS pair_n
     FROM romco_value v JOIN romco_feature f ON f.name = v.name JOIN romco_part p ON p.part = f.part
 """,
-    "counted": f"SELECT *, {_clipped('x', 'bound')} AS y FROM given",
+    "counted": f"""
+    SELECT *, CASE WHEN abs(x) >= 1e-150 THEN {_clipped("x", "bound")} END AS y FROM given
+""",
     "moments": """
     SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square,
            (pair_total + y) / pair_n AS pair_mean,
@@ -659,8 +664,9 @@ def _covariances_step(lanes: _Lanes) -> dict[str, str]:
         columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
     step = f"""
     SELECT {_listed(columns)}
-    FROM with_constant a JOIN romco_covariance v ON v.part = a.part AND v.first = a.feature
-    JOIN with_constant b ON b.id = a.id AND b.part = a.part AND b.feature = v.second
+    FROM with_constant a CROSS JOIN romco_covariance v CROSS JOIN with_constant b
+    WHERE v.part = a.part AND v.first = a.feature
+    AND b.id = a.id AND b.part = a.part AND b.feature = v.second
     GROUP BY a.id, a.part
 """
     return {"covariances": step}
@@ -697,8 +703,9 @@ def _stacking_steps() -> dict[str, str]:
         "stack": """
     SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
            sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
-    FROM z a JOIN romco_stacking s ON s.part = a.part AND s.first = a.input
-    JOIN z b ON b.id = a.id AND b.part = a.part AND b.input = s.second
+    FROM z a CROSS JOIN romco_stacking s CROSS JOIN z b
+    WHERE s.part = a.part AND s.first = a.input
+    AND b.id = a.id AND b.part = a.part AND b.input = s.second
     GROUP BY a.id, a.part
 """,
         "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
