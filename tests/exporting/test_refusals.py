@@ -36,6 +36,20 @@ def test_targets(tmp_path):
     refused(romco.Model(target="number"), "has learned nothing yet", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"age": 1.0, "Age": 2.0}, "columns 'age' and 'Age' are one in SQL"),
+        ({"": 1.0}, "column '' cannot be a column in SQL"),
+        (dict.fromkeys(map(str, range(1501)), 1.0), "1501 columns cannot be exported to SQL"),
+    ],
+)
+def test_columns_that_sql_does_not_have(row, reason, tmp_path):
+    model = romco.Model()
+    model.learn([row] * 4, ["yes", "no"] * 2, ["ann"] * 4)
+    refused(model, reason, tmp_path, "sql")
+
+
 def test_histories_offsets_and_hashes(tmp_path):
     model = romco.Model(history=["skill"])
     model.learn([{"skill": "a"}, {"skill": "b"}], ["yes", "no"], ["ann"] * 2)
