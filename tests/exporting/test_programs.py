@@ -265,6 +265,27 @@ def test_classes_stay_within_memory(many, tmp_path):
     check_classes_in_c(many, program, tmp_path, 50)
 
 
+@needs_node
+@pytest.mark.parametrize("kept", [None, 30, 2000])
+def test_javascript_refuses_a_damaged_file(kept, auto, tmp_path):
+    romco.export(auto, "js", tmp_path)
+    path = tmp_path / "model.romcoexp"
+    damaged = bytearray(path.read_bytes()[:kept])
+    damaged[-7] ^= 4
+    path.write_bytes(damaged)
+    (tmp_path / "open.mjs").write_text(
+        """
+        import { readFile } from "node:fs/promises";
+        import { Model } from "./romco.mjs";
+        new Model(await readFile("model.romcoexp"));
+    """
+    )
+    done = subprocess.run(
+        [NODE, "open.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "the data file of the model is damaged" in done.stderr
+
+
 FUZZED = {
     "two classes": {"n": 60},
     "number": {"n": 60, "target": "number"},

@@ -24,6 +24,8 @@ export class Model {
     const text = (from, to) => new TextDecoder().decode(copy.subarray(from, to));
     if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 3)
       throw new Error("no data file of a romco model, or of another version");
+    if (view.getUint32(view.byteLength - 4, true) !== checksum(copy.subarray(0, -4)))
+      throw new Error("the data file of the model is damaged: load it again");
     let at = 16;
     const next = () => { // the next table
       const [rows, columns] = [at, at + 8].map((place) => Number(view.getBigUint64(place, true)));
@@ -180,6 +182,16 @@ export class Model {
     }
     return found;
   }
+}
+
+/** Return the Adler-32 checksum of bytes. */
+function checksum(bytes) {
+  let a = 1, b = 0;
+  for (const byte of bytes) {
+    a = (a + byte) % 65521;
+    b = (b + a) % 65521;
+  }
+  return b * 65536 + a;
 }
 
 /** Return the numbers of a task and a key, or undefined; keys of a task rise. */
