@@ -64,12 +64,6 @@ static inline int romco_places(const romco_table *t, int64_t first, int64_t inpu
   return t->rows > 0 && romco_whole(t->at + first, t->columns - first, 1, 0.0, 3.0 * (double)inputs);
 }
 
-static inline int romco_starts(const romco_table *t, int64_t low, int64_t high) {
-  int64_t k;
-  for (k = 1; k < t->rows; k++) if (t->at[k] < t->at[k - 1]) return 0;
-  return romco_column(t, 0, low, high + 1);
-}
-
 static inline int romco_read_part(romco_model *m, romco_part *p) {
   int64_t d = m->features, inputs, g;
   if (!romco_next(m, &p->number, 1, 4) || !romco_next(m, &p->stack, -1, -1)) return 0;
@@ -83,7 +77,7 @@ static inline int romco_read_part(romco_model *m, romco_part *p) {
         && romco_next(m, &p->feature, 2 + d + g, -1) && romco_places(&p->feature, 0, inputs)
         && romco_next(m, &p->task, 2 + m->tasks, -1) && romco_places(&p->task, 0, inputs)
         && romco_next(m, &p->pair_start, 2 + m->tasks, 1) && romco_next(m, &p->pair, -1, -1)
-        && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs) && romco_starts(&p->pair_start, 1, p->pair.rows)
+        && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs) && romco_column(&p->pair_start, 0, 1, p->pair.rows + 1)
         && romco_next(m, &p->entry, -1, 4) && romco_column(&p->entry, 0, 0, inputs)
         && romco_column(&p->entry, 1, 0, d + 1 + g) && romco_column(&p->entry, 2, 0, d + 1 + g))) return 0;
   p->u = (double *)calloc((size_t)(d + 1 + 2 * g + 3 * inputs), sizeof(double));
@@ -112,14 +106,14 @@ static inline int romco_read(romco_model *m) {                  /* 0: damaged, o
   softmax = m->parts > m->pairs && K > 2;
   if (K < 3 ? K == 1 || m->parts != 1 : m->parts != m->pairs + softmax || (m->pairs && m->pairs != K * (K - 1) / 2)) return 0;
   if (!(m->parts > 0 && romco_next(m, &m->text, -1, 1) && romco_next(m, &m->name, names + 2, 1)
-        && romco_starts(&m->name, 0, 8 * m->text.rows) && romco_next(m, &m->quantile, 65, 1)
+        && romco_column(&m->name, 0, 0, 8 * m->text.rows + 1) && romco_next(m, &m->quantile, 65, 1)
         && romco_next(m, &m->line, softmax ? n : 0, 1) && romco_next(m, &m->matrix, softmax ? (1 + K) * n : 0, n)
         && romco_next(m, &m->density, softmax ? 1 + K : 0, 2)
         && romco_next(m, &m->group_start, softmax ? 2 + m->tasks : 0, 1) && romco_next(m, &m->group, -1, 3 + n)
-        && romco_starts(&m->group_start, 0, m->group.rows))) return 0;
+        && romco_column(&m->group_start, 0, 0, m->group.rows + 1))) return 0;
   if (softmax && m->group_start.at[m->tasks + 1] - m->group_start.at[m->tasks] != (double)K) return 0;
   for (k = 1; k <= names; k++)             /* each name ends with a zero */
-    if (m->name.at[k] == m->name.at[k - 1] || ((const char *)m->text.at)[(int64_t)m->name.at[k] - 1]) return 0;
+    if (m->name.at[k] <= m->name.at[k - 1] || ((const char *)m->text.at)[(int64_t)m->name.at[k] - 1]) return 0;
   if ((uint64_t)m->parts > m->left / 16) return 0;
   m->x = (double *)calloc((size_t)m->features + 1, sizeof(double));
   m->odds = (double *)calloc((size_t)m->pairs + 1, sizeof(double));
