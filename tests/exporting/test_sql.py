@@ -242,7 +242,17 @@ def test_hostile_names_are_data(tmp_path):
     model = romco.Model()
     rows = [{"a\"b'c": 1.0, "; DROP TABLE x": 'it\'s "so"'}, {"a\"b'c": 3.0}]
     model.learn(rows * 4, ["yes", "no"] * 4, ["o'neil", 'a"b'] * 4)
-    romco.export(model, "sql", tmp_path)
-    columns = list(model.schema.columns)
-    write_events(tmp_path, columns, rows, ["o'neil", 'a"b'])
+    columns = export_with_events(model, tmp_path, rows, ["o'neil", 'a"b'])
     check(model, in_duckdb(tmp_path, columns), rows, ["o'neil", 'a"b'])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_hostile_tasks_and_categories_are_data(engine, tmp_path, request):
+    """A zero does not end a name: a\\0b is not a."""
+    names = ["o'neil", 'a,"b', "\\.", "\\N", "NULL", "x\ny", "', (SELECT 1)) --", "a", "%s"]
+    model = romco.Model()
+    rows = [{"town": name, "age": float(k)} for k, name in enumerate(names)]
+    model.learn(rows * 4, (["yes", "no", "no"] * 3) * 4, names * 4)
+    model.learn([{"town": "a\0b", "age": 3.0}] * 4, ["yes", "no"] * 2, ["a\0b"] * 4)
+    columns = export_with_events(model, tmp_path, rows, names)
+    check(model, predict_in(engine, tmp_path, columns, request), rows, names)

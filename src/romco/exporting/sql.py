@@ -128,7 +128,7 @@ def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
         "constant": len(tables.feature_names),
     }
     if len(tables.classes) == 2:
-        number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
+        number |= dict(zip(("negative", "positive"), _texts(tables.classes), strict=True))
     found: dict[str, Columns] = {
         "romco_number": {name: [value] for name, value in number.items()},
         "romco_quantile": {
@@ -149,8 +149,13 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
     for name in parts[0]:
         values = [own[name] for own in parts]
-        columns[name] = list(chain(*values)) if name in TEXTS else np.concatenate(values)
+        columns[name] = _texts(chain(*values)) if name in TEXTS else np.concatenate(values)
     return columns
+
+
+def _texts(names: Iterable[str]) -> list[str]:
+    """Return names as text; none where one holds a zero, which would end it here."""
+    return ["" if "\0" in name else name for name in names]
 
 
 def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict[str, Columns]:
@@ -264,7 +269,7 @@ def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns
     classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
     others = np.concatenate([low[:n_pairs], high[:n_pairs]])
     found: dict[str, Columns] = {
-        "romco_class": {"class": np.arange(K), "label": tables.classes},
+        "romco_class": {"class": np.arange(K), "label": _texts(tables.classes)},
         "romco_class_pair": {
             "part": np.tile(np.arange(n_pairs), 2),
             "class": classes,

@@ -201,10 +201,11 @@ UNIT_STEPS = {
 }
 EVENT_STEP = """
     SELECT e.id, t.task
-    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0
+    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
     UNION ALL
     SELECT e.id, n.new_task FROM romco_event e CROSS JOIN romco_number n
-    WHERE e.task IS NULL OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
+    WHERE e.task IS NULL OR e.task = ''
+    OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
 """
 CONSTANT_STEP = """
     SELECT id, part, feature, u FROM entry
