@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from setuptools import Distribution
+from setuptools.command.egg_info import FileList
 from setuptools.config.pyprojecttoml import apply_configuration
 
 import romco
@@ -96,6 +97,17 @@ def test_a_wheel_holds_the_library_and_nothing_else(monkeypatch):
     }
     assert {Path("romco/py.typed"), Path("romco/presentation/page.css")} <= set(files)
     assert not [path for path in files if {"paper", "beyond", "lab", "tests"} & set(path.parts)]
+
+
+def test_an_sdist_holds_all_that_its_tests_compile(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    files = FileList()
+    for line in (ROOT / "MANIFEST.in").read_text().splitlines():
+        if line and not line.startswith("#"):
+            files.process_template_line(line)
+    programs = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.c")]
+    assert len(programs) >= 3
+    assert set(programs) <= set(files.files)
 
 
 def recipe():

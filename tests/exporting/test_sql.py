@@ -227,6 +227,14 @@ def test_text_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_classes_of_which_two_are_known(tmp_path):
+    model = learned(target="classes", classes=2)
+    rows, tasks = events(100)
+    columns = export_with_events(model, tmp_path, rows, tasks)
+    found = {int(number): float(p) for number, _, p, _ in in_duckdb(tmp_path, columns)}
+    assert_close([found[k] for k in range(100)], model.predict_proba(rows, tasks)[:, 1], 1e-9)
+
+
 def test_many_columns(tmp_path):
     """More than SQLite joins in one query."""
     model = romco.Model()
