@@ -27,13 +27,27 @@ def test_targets(tmp_path):
     many.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
     refused(many, "pa-unique for 3 classes one against the rest cannot be exported yet", tmp_path)
     many = romco.Model(target="classes")
-    many.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
-    refused(many, "more than two classes cannot be exported to SQL yet", tmp_path, "sql")
+    many.learn([{"a": 1.0}] * 300, range(300), ["ann"] * 300)
+    refused(many, "300 classes cannot be exported to SQL: its tables have columns", tmp_path, "sql")
     one = romco.Model(target="classes")
     one.learn([{"a": 1.0}], ["x"], ["ann"])
     refused(one, "does not know two classes yet", tmp_path)
     refused(romco.Model(), "does not know two classes yet", tmp_path)
     refused(romco.Model(target="number"), "has learned nothing yet", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"age": 1.0, "Age": 2.0}, "columns 'age' and 'Age' are one in SQL"),
+        ({"": 1.0}, "column '' cannot be a column in SQL"),
+        (dict.fromkeys(map(str, range(1501)), 1.0), "1501 columns cannot be exported to SQL"),
+    ],
+)
+def test_columns_that_sql_does_not_have(row, reason, tmp_path):
+    model = romco.Model()
+    model.learn([row] * 4, ["yes", "no"] * 2, ["ann"] * 4)
+    refused(model, reason, tmp_path, "sql")
 
 
 def test_histories_offsets_and_hashes(tmp_path):

@@ -14,6 +14,7 @@ import romco
 from tests.exporting.streams import (
     assert_close,
     events,
+    has_values_and_scores,
     learned,
     margins_by_reference,
     with_functions,
@@ -21,6 +22,7 @@ from tests.exporting.streams import (
 
 SQLITE = shutil.which("sqlite3")
 QUERY = "SELECT * FROM romco_prediction"
+CLASSES = "SELECT id, class, probability FROM romco_probability"
 
 
 def run(command, folder, text=None, **options):
@@ -41,7 +43,7 @@ def write_events(folder, columns, rows, tasks):
             lines.writerow([k, task, *(row.get(name) for name in columns)])
 
 
-def in_duckdb(folder, columns):
+def in_duckdb(folder, columns, query=QUERY):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     before = Path.cwd()
     os.chdir(folder)
@@ -52,18 +54,16 @@ def in_duckdb(folder, columns):
         database.execute(script)
         database.execute(script)  # a newer model replaces an older one
         database.execute("COPY romco_event FROM 'events.csv' (HEADER)")
-        return database.execute(QUERY).fetchall()
+        return database.execute(query).fetchall()
     finally:
         os.chdir(before)
 
 
-def in_sqlite(folder, columns):
+def in_sqlite(folder, columns, query=QUERY):
     if SQLITE is None:
         pytest.skip("the sqlite3 shell is not installed")
-    names = [f'"{name}"' for name in columns]
-    gaps = "\n".join(f"UPDATE romco_event SET {name} = NULL WHERE {name} = '';" for name in names)
-    load = f".read sqlite.sql\n.import --csv --skip 1 events.csv romco_event\n{gaps}\n"
-    out = run([SQLITE, "-batch", "new.db"], folder, f"{load}.mode tabs\n{QUERY};\n")
+    load = ".read sqlite.sql\n.import --csv --skip 1 events.csv romco_event\n"
+    out = run([SQLITE, "-batch", "new.db"], folder, f"{load}.mode tabs\n{query};\n")
     return [line.split("\t") for line in out.splitlines()]
 
 
@@ -94,11 +94,11 @@ def postgres():
     shutil.rmtree(folder)
 
 
-def in_postgresql(folder, columns, postgres):
+def in_postgresql(folder, query, postgres):
     out = postgres(
         folder,
         "SET client_min_messages = warning;\n\\i postgresql.sql\n"
-        f"\\copy romco_event FROM 'events.csv' WITH (FORMAT csv, HEADER)\nANALYZE;\n{QUERY};\n"
+        f"\\copy romco_event FROM 'events.csv' WITH (FORMAT csv, HEADER)\nANALYZE;\n{query};\n"
         "DROP TABLE romco_event CASCADE;\n",
     )
     return [line.split("\t") for line in out.splitlines()]
@@ -133,11 +133,11 @@ def exported(tmp_path_factory):
 ENGINES = ("duckdb", "sqlite", "postgresql")
 
 
-def predict_in(engine, folder, columns, request):
+def predict_in(engine, folder, columns, request, query=QUERY):
     """Rows of the predictions in an engine; skips the test where it is not installed."""
     if engine == "postgresql":
-        return in_postgresql(folder, columns, request.getfixturevalue("postgres"))
-    return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns)
+        return in_postgresql(folder, query, request.getfixturevalue("postgres"))
+    return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns, query)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -154,6 +154,48 @@ def test_numbers_are_the_same(engine, tmp_path, request):
     found = predict_in(engine, tmp_path, columns, request)
     numbers = {int(row[0]): float(row[1]) for row in found}
     assert_close([numbers[k] for k in range(10_000)], model.predict(rows, tasks), 1e-9)
+
+
+def check_classes(model, found, rows, tasks):
+    probabilities = np.full((len(rows), len(model.classes)), np.nan)
+    for number, label, probability in found:
+        probabilities[int(number), int(label)] = float(probability)
+    assert_close(probabilities, model.predict_proba(rows, tasks), 1e-9)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Models of 5 classes, by pairs and softmax, and of 15, by softmax alone."""
+    models = {n: learned(target="classes", classes=n) for n in (5, 15)}
+    assert has_values_and_scores(models[5])
+    return models
+
+
+@pytest.mark.parametrize("classes", [5, 15])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_classes_are_the_same(engine, classes, many, tmp_path, request):
+    rows, tasks = events(10_000 if engine == "duckdb" else 500)
+    model = many[classes]
+    columns = export_with_events(model, tmp_path, rows, tasks)
+    check_classes(model, predict_in(engine, tmp_path, columns, request, CLASSES), rows, tasks)
+
+
+def test_the_most_probable_class_is_predicted(many, tmp_path):
+    rows, tasks = events(200)
+    columns = export_with_events(many[5], tmp_path, rows, tasks)
+    found = in_duckdb(tmp_path, columns)
+    labels = {int(number): label for number, _, label in found}
+    assert [labels[k] for k in range(200)] == many[5].predict(rows, tasks).astype(str).tolist()
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_few_events_of_classes(n, tmp_path):
+    """Columns are measured anew, and classes have few events."""
+    rows, tasks = events(300)
+    model = romco.Model(target="classes")
+    model.learn(rows[:n], ["x", "y", "z", "x"] * 10 if n == 40 else ["x", "y", "z"], tasks[:n])
+    columns = export_with_events(model, tmp_path, rows, tasks)
+    check_classes(model, in_duckdb(tmp_path, columns, CLASSES), rows, tasks)
 
 
 @pytest.mark.parametrize("name", ["pa-unique", "pa-shared", "romco-nucl", "mtfl"])
@@ -185,12 +227,32 @@ def test_text_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_many_columns(tmp_path):
+    """More than SQLite joins in one query."""
+    model = romco.Model()
+    rows = [{f"c{k}": float(k % 7 + i) for k in range(600)} for i in range(6)]
+    model.learn(rows, ["yes", "no"] * 3, ["ann", "bob"] * 3)
+    romco.export(model, "sql", tmp_path)
+    write_events(tmp_path, list(rows[0]), rows, ["ann"] * 6)
+    check(model, in_sqlite(tmp_path, list(rows[0])), rows, ["ann"] * 6)
+
+
 def test_hostile_names_are_data(tmp_path):
     """Names with quotes do not become code."""
     model = romco.Model()
     rows = [{"a\"b'c": 1.0, "; DROP TABLE x": 'it\'s "so"'}, {"a\"b'c": 3.0}]
     model.learn(rows * 4, ["yes", "no"] * 4, ["o'neil", 'a"b'] * 4)
-    romco.export(model, "sql", tmp_path)
-    columns = list(model.schema.columns)
-    write_events(tmp_path, columns, rows, ["o'neil", 'a"b'])
+    columns = export_with_events(model, tmp_path, rows, ["o'neil", 'a"b'])
     check(model, in_duckdb(tmp_path, columns), rows, ["o'neil", 'a"b'])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_hostile_tasks_and_categories_are_data(engine, tmp_path, request):
+    """A zero does not end a name: a\\0b is not a."""
+    names = ["o'neil", 'a,"b', "\\.", "\\N", "NULL", "x\ny", "', (SELECT 1)) --", "a", "%s"]
+    model = romco.Model()
+    rows = [{"town": name, "age": float(k)} for k, name in enumerate(names)]
+    model.learn(rows * 4, (["yes", "no", "no"] * 3) * 4, names * 4)
+    model.learn([{"town": "a\0b", "age": 3.0}] * 4, ["yes", "no"] * 2, ["a\0b"] * 4)
+    columns = export_with_events(model, tmp_path, rows, names)
+    check(model, predict_in(engine, tmp_path, columns, request), rows, names)

@@ -501,7 +501,7 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
         for learner in (common, apart, *shards):
             np.testing.assert_array_equal(learner.kernel.global_block.read_block(), found)
         for learner in (common, apart, *shards):
-            assert learner.kernel.choose_after_merge(changed) == (begin < 80)  # then functions
+            assert learner.kernel.choose_after_merge(changed)  # features, then functions
             for name in ("definitions", "places", "scores"):
                 np.testing.assert_array_equal(learner.arrays()[name], common.arrays()[name])
             places = learner.arrays()["frequent"]

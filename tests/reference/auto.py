@@ -371,7 +371,7 @@ class Auto:
         functions, features = self.functions, [j for j in self.joint if j < self.d]
         if self.answers < self.functions_due or not self.curved:
             return
-        self.functions_due = max(64, 2 * self.answers)
+        self.functions_due = max(64, 1.3 * self.answers)
         for f, used in enumerate(functions.used):
             if used is not None and not {used[0], used[-2]} <= set(features):
                 functions.used[f] = None
@@ -381,10 +381,10 @@ class Auto:
         for j in [j for j in self.joint if j < self.d]:
             if functions.far_from_a_line(j, self.waves_always) and (j, 1) not in functions.used:
                 for order in range(1, WAVES + 1):
-                    if len(self.joint) < 128 - 16:
+                    if len(self.joint) < 144 - 32:
                         self.add_function((j, order))
         joined = 0
-        while self.answers >= 512 and joined < 6 and len(self.joint) < 128:
+        while self.answers >= 256 and joined < 6 and len(self.joint) < 144:
             best = functions.best_product()
             if best is None:
                 break
@@ -392,7 +392,6 @@ class Auto:
             if not functions.known(made):
                 self.add_function(made)
                 joined += 1
-        functions.forget_scores()
 
     def add_function(self, made):
         if None in self.functions.used:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-KNOTS, FIRST_KNOTS, WAVES, MOST, CROSSED, ORDERS = 64, 32, 4, 64, 48, 2
+KNOTS, FIRST_KNOTS, WAVES, MOST, CROSSED = 64, 32, 4, 96, 24
 
 
 class Sketch:
@@ -55,11 +55,11 @@ class Functions:
     def __init__(self, prior, share):
         self.sketches, self.used = {}, [None] * MOST
         self.wave_scale = np.sqrt(0.3 * share / prior)
-        self.cross_scale = np.sqrt(0.1 * share / prior)
+        self.cross_scale = np.sqrt(0.2 * share / prior)
         self.forget_scores()
 
     def forget_scores(self):
-        self.sums, self.squares = np.zeros((2, CROSSED * ORDERS, CROSSED * ORDERS))
+        self.sums, self.squares = np.zeros((2, CROSSED * WAVES, CROSSED * WAVES))
 
     def seen(self, stored):
         """Waves of the features of a row that have a sketch: numbers, and indicators that are 1."""
@@ -74,12 +74,12 @@ class Functions:
         for f, used in enumerate(self.used):
             if used is None:
                 continue
-            found[f] = seen[used[0]][used[1] - 1] if used[0] in seen else 0.0
+            found[f] = seen[used[0]][used[1] - 1] / used[1] if used[0] in seen else 0.0
             if len(used) == 2:
-                found[f] *= self.wave_scale / used[1]
+                found[f] *= self.wave_scale
             else:
                 other = seen[used[2]][used[3] - 1] if used[2] in seen else 0.0
-                found[f] *= self.cross_scale * other
+                found[f] *= self.cross_scale * other / used[3]
         return found
 
     def score(self, seen, residual, place_of):
@@ -90,8 +90,8 @@ class Functions:
                 sketch.sums += residual * waves
                 sketch.squares += (residual * waves) ** 2
             if place_of(j) <= CROSSED:
-                first = (place_of(j) - 1) * ORDERS
-                bases += [(first + o, waves[o]) for o in range(ORDERS) if waves[o] != 0]
+                first = (place_of(j) - 1) * WAVES
+                bases += [(first + o, waves[o]) for o in range(WAVES) if waves[o] != 0]
         for i, (base, value) in enumerate(bases):
             for other, second in bases[:i]:
                 term = residual * value * second
@@ -107,19 +107,18 @@ class Functions:
         sketch = self.sketches[j]
         seen = sketch.squares > 0
         total = np.sum(sketch.sums[seen] ** 2 / sketch.squares[seen])
-        sketch.sums, sketch.squares = np.zeros(WAVES), np.zeros(WAVES)
         return sketch.is_number() and (always or total > 14)
 
     def best_product(self):
         """The product farthest from chance, by places; None if none is far."""
         z = np.abs(self.sums) / np.sqrt(np.where(self.squares > 0, self.squares, np.inf))
-        place = np.arange(len(z)) // ORDERS
+        place = np.arange(len(z)) // WAVES
         z[place[:, None] == place] = 0.0
         i, j = np.unravel_index(np.argmax(z), z.shape)
-        if not z[i, j] > 4.5:
+        if not z[i, j] > 4:
             return None
-        self.squares[i, j] = 0.0
-        return i // ORDERS + 1, i % ORDERS + 1, j // ORDERS + 1, j % ORDERS + 1
+        self.sums[i, j] = self.squares[i, j] = 0.0
+        return i // WAVES + 1, i % WAVES + 1, j // WAVES + 1, j % WAVES + 1
 
     def known(self, made):
         return made in self.used or made[2:] + made[:2] in self.used

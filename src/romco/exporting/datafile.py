@@ -1,11 +1,11 @@
-"""The data file that C and JavaScript read: named blocks of numbers; `docs/export-format.md`."""
+"""The data file that C and JavaScript read: tables of numbers; `docs/export-format.md`."""
 
 import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,20 +14,19 @@ import numpy as np
 from romco.exporting.tables import ModelTables, PartTables, TaskRows
 from romco.io import durable
 from romco.learners.frozen import NORMAL_QUANTILES, Lane
+from romco.typing import Floats
 
-MAGIC, VERSION = b"romcoexp", 2
-PARTS = ("weight", "variance", "factor")  # codes of a lane's part are places in it
-NAME_BYTES, ALIGNMENT = 24, 8
+MAGIC, VERSION = b"romcoexp", 3
+PARTS = ("weight", "variance", "factor")  # in the order of an event's sums
 DATA_FILE = "model.romcoexp"
 PROGRAMS = {"c": ("romco.h",), "js": ("romco.mjs", "example.html")}
 
 
-class Block(NamedTuple):
-    """A named part of the file; its content may come in pieces."""
+class Table(NamedTuple):
+    """Numbers by row and column; they may come in chunks of rows."""
 
-    name: str
-    size: int  # bytes
-    content: Iterable[bytes | memoryview]
+    shape: tuple[int, int]
+    chunks: Iterable[Floats]
 
 
 def write_program(tables: ModelTables, to: str, folder: Path) -> list[Path]:
@@ -40,37 +39,32 @@ def write_program(tables: ModelTables, to: str, folder: Path) -> list[Path]:
     return written
 
 
-def data_file(tables: ModelTables) -> Iterator[bytes | memoryview]:
+def data_file(tables: ModelTables) -> Iterator[bytes]:
     """Yield the content of the file, a chunk of pairs at a time."""
-    blocks = list(_blocks(tables))
-    offset = len(MAGIC) + 8 + len(blocks) * (NAME_BYTES + 16)
-    header = [MAGIC, struct.pack("<II", VERSION, len(blocks))]
-    for block in blocks:
-        header.append(struct.pack(f"<{NAME_BYTES}sQQ", block.name.encode(), offset, block.size))
-        offset += block.size + -block.size % ALIGNMENT
     checksum = 1
-    for chunk in _chunks(header, blocks):
+    for chunk in _content(list(_tables(tables))):
         checksum = zlib.adler32(chunk, checksum)
         yield chunk
     yield struct.pack("<I", checksum)
 
 
-def _chunks(header: list[bytes], blocks: list[Block]) -> Iterator[bytes | memoryview]:
+def _content(listed: Sequence[Table]) -> Iterator[bytes]:
     """Yield all that the checksum is of."""
-    yield from header
-    for block in blocks:
-        yield from block.content
-        yield bytes(-block.size % ALIGNMENT)
+    yield MAGIC + struct.pack("<II", VERSION, len(listed))
+    for table in listed:
+        yield struct.pack("<QQ", *table.shape)
+        for chunk in table.chunks:
+            yield np.ascontiguousarray(chunk, dtype="<f8").tobytes()
 
 
-def _blocks(tables: ModelTables) -> Iterator[Block]:
-    """Yield all blocks in the order that `romco.h` reads them in."""
+def _tables(tables: ModelTables) -> Iterator[Table]:
+    """Yield all tables in the order that programs read them in."""
     many = tables.many
     n_pairs = 0
     numbers = np.zeros(6)
     lines: Any = []
-    matrices: Any = []
-    densities: Any = []
+    matrices: Any = np.empty((0, 0, 0))
+    densities: Any = np.empty((0, 2))
     if many is not None:
         n_pairs = len(many.pairs)
         numbers[:4] = [many.power, many.share, *many.weights]
@@ -78,91 +72,72 @@ def _blocks(tables: ModelTables) -> Iterator[Block]:
             numbers[4:] = many.softmax.weights
             lines, matrices = many.softmax.lines, many.softmax.matrices
             densities = many.softmax.densities
+    n = len(lines)
     named = tables.feature_names, tables.task_names, tables.classes, tables.parts
-    yield _array("size", "<i8", [*map(len, named), n_pairs, len(lines)])
-    yield _array("number", "<f8", numbers)
-    yield from _names("feature", tables.feature_names)
-    yield from _names("task", tables.task_names)
-    yield from _names("class", tables.classes)
-    yield _array("quantile", "<f8", NORMAL_QUANTILES)
-    yield _array("line", "<i4", lines)
-    yield _array("line.matrix", "<f8", matrices)
-    yield _array("line.density", "<f8", densities)
-    yield from _rows("group", "class", tables.groups, 2 + len(lines))
-    for k, part in enumerate(tables.parts):
-        for block in _part_blocks(part):
-            yield block._replace(name=f"{k}.{block.name}")
-    text = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix}).encode()
-    yield Block("schema", len(text), [text])
+    yield _table([[*map(len, named), n_pairs, n, *numbers]])
+    schema = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix})
+    texts = []
+    for name in (*tables.feature_names, *tables.task_names, *tables.classes, schema):
+        texts.append(name.encode() + b"\0")
+    text = b"".join(texts)
+    text += bytes(-len(text) % 8)
+    yield _column(np.frombuffer(text, dtype="<f8"))
+    yield _column(np.cumsum([0, *map(len, texts)]))
+    yield _column(NORMAL_QUANTILES)
+    yield _column(lines)
+    yield _table(matrices.reshape(len(matrices) * n, n))
+    yield _table(densities)
+    groups = tables.groups
+    yield _column([] if groups is None else groups.starts())
+    yield Table((0, 3 + n), []) if groups is None else Table((len(groups), 3 + n), _rows(groups))
+    for part in tables.parts:
+        yield from _part_tables(part)
 
 
-def _part_blocks(part: PartTables) -> Iterator[Block]:
-    """Yield all blocks of a part."""
+def _part_tables(part: PartTables) -> Iterator[Table]:
+    """Yield all tables of a part."""
     predictor, functions = part.predictor, part.functions
-    units = predictor.units
+    units, n_inputs = predictor.units, len(predictor.inputs)
+    yield _table([[units.row, units.common, units.empty, part.calibration]])
+    covariance = np.zeros((n_inputs, n_inputs))
+    if len(predictor.covariance):  # a softmax has none
+        covariance = predictor.covariance
+    first = part.weights, predictor.intercepts, part.variances
+    yield _table(np.column_stack([*first, covariance]))
+    yield _table(np.column_stack([functions.features, functions.kinds, functions.knots]))
+    yield _table(np.column_stack([functions.factors, functions.scales]))
+    width = 1 + len(functions.scales)
+    rotation = np.column_stack([functions.centre, functions.rotation])
+    yield _table(rotation.reshape(-1, width))
+    yield _table(part.units)
+    yield _table(np.vstack([_places(predictor.features.lanes, n_inputs), part.features]))
+    yield _table(np.vstack([_places(predictor.tasks.lanes, n_inputs), part.tasks]))
+    yield _column(1 + part.pairs.starts())
+    places = np.array([[0, *_places(predictor.pairs.lanes, n_inputs)]])
+    shape = (1 + len(part.pairs), places.shape[1])
+    yield Table(shape, chain([places], _rows(part.pairs)))
     entries = part.covariance_entries()
-    tables = (
-        predictor.inputs,
-        predictor.features.lanes,
-        predictor.tasks.lanes,
-        predictor.pairs.lanes,
-    )
-    sizes = [len(entries.at), *map(len, tables), len(functions.features), len(functions.scales)]
-    rotated = len(functions.centre)
-    yield _array("size", "<i8", [*sizes, rotated, part.units.shape[1]])
-    yield _array("number", "<f8", [units.row, units.common, units.empty, part.calibration])
-    yield _array("stack.weight", "<f8", part.weights)
-    yield _array("stack.covariance", "<f8", predictor.covariance)
-    yield _array("intercept", "<f8", [predictor.intercepts, part.variances])
-    yield _array("unit", "<f8", part.units)
-    yield from _table("feature", predictor.features.lanes, part.features)
-    yield from _table("task", predictor.tasks.lanes, part.tasks)
-    yield _array("pair.lane", "<i4", _codes(predictor.pairs.lanes))
-    yield from _rows("pair", "feature", part.pairs, len(predictor.pairs.lanes))
-    yield _array("covariance.at", "<i4", entries.at)
-    yield _array("covariance.value", "<f8", entries.values)
-    yield _array("wave.feature", "<i4", functions.features)
-    knots = np.column_stack([functions.kinds, functions.knots])
-    yield _array("wave.knot", "<f8", knots)
-    yield _array("function.factor", "<i4", functions.factors)
-    yield _array("function.scale", "<f8", functions.scales)
-    yield _array("function.centre", "<f8", functions.centre)
-    yield _array("function.rotation", "<f8", functions.rotation)
+    yield _table(np.column_stack([entries.at, entries.values]))
 
 
-def _rows(what: str, key: str, rows: TaskRows | None, width: int) -> Iterator[Block]:
-    """Yield where the rows of each task begin, their keys and their numbers."""
-    starts: Any = [] if rows is None else rows.starts()
-    keys: Any = [] if rows is None else rows.keys
-    values: Any = [] if rows is None else rows.values()
-    yield _array(f"{what}.start", "<i8", starts)
-    yield _array(f"{what}.{key}", "<i4", keys)
-    yield Block(f"{what}.value", 8 * len(keys) * width, map(partial(_bytes_of, "<f8"), values))
+def _rows(rows: TaskRows) -> Iterator[Floats]:
+    """Yield rows of tasks with their keys, some at a time."""
+    begin = 0
+    for values in rows.values():
+        keys = rows.keys[begin : begin + len(values)]
+        begin += len(values)
+        yield np.column_stack([keys, values])
 
 
-def _names(what: str, names: Sequence[str]) -> Iterator[Block]:
-    texts = list(map(str.encode, names))
-    yield _array(f"{what}.start", "<i8", np.cumsum([0, *map(len, texts)]))
-    yield Block(f"{what}.name", sum(map(len, texts)), texts)
+def _places(lanes: Sequence[Lane], n_inputs: int) -> list[int]:
+    """Return the place of each lane among the sums of an event."""
+    return [PARTS.index(lane.part) * n_inputs + lane.input for lane in lanes]
 
 
-def _table(what: str, lanes: Sequence[Lane], values: Any) -> Iterator[Block]:
-    yield _array(f"{what}.lane", "<i4", _codes(lanes))
-    yield _array(f"{what}.value", "<f8", values)
+def _column(values: Any) -> Table:
+    return _table(np.reshape(np.asarray(values, dtype=np.float64), (-1, 1)))
 
 
-def _codes(lanes: Sequence[Lane]) -> list[int]:
-    """Return two numbers for each lane: the code of its part, and its input."""
-    codes = []
-    for lane in lanes:
-        codes += [PARTS.index(lane.part), lane.input]
-    return codes
-
-
-def _array(name: str, kind: str, values: Any) -> Block:
-    content = _bytes_of(kind, values)
-    return Block(name, content.nbytes, [content])
-
-
-def _bytes_of(kind: str, values: Any) -> memoryview:
-    return np.ascontiguousarray(values, dtype=kind).reshape(-1).view(np.uint8).data
+def _table(values: Any) -> Table:
+    array = np.asarray(values, dtype=np.float64)
+    return Table(array.shape, [array])

@@ -1,6 +1,6 @@
 /* Predictions of a romco model from its data file. No dependencies, C99, little-endian machines.
 
-     romco_model *m = romco_open("model.romcoexp");            NULL: no such file, or damaged
+     romco_model *m = romco_open("model.romcoexp");            NULL: no such file, damaged, or no memory
      int64_t task = romco_task(m, "ann");                      an unknown name is a new task
      int64_t feature[] = {romco_feature(m, "age"), romco_feature(m, "town=Rome")};
      double value[] = {41.0, 1.0};                             NaN: missing; unknown features: skipped
@@ -13,56 +13,82 @@
 #ifndef ROMCO_H
 #define ROMCO_H
 #include <math.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROMCO_KNOTS = 64 };                 /* of a feature with waves */
+typedef struct { const double *at; int64_t rows, columns; } romco_table;
 
-typedef struct {                           /* at first, the blocks of a part in their order */
-  const int64_t *size;
-  const double *number, *weight, *covariance, *intercept, *unit;
-  const int32_t *feature_lane; const double *feature_value;
-  const int32_t *task_lane; const double *task_value;
-  const int32_t *pair_lane; const int64_t *pair_start; const int32_t *pair_feature; const double *pair_value;
-  const int32_t *entry_at; const double *entry;
-  const int32_t *wave_feature; const double *knot;
-  const int32_t *factor; const double *scale, *centre, *rotation;
+typedef struct {
+  romco_table number, stack, wave, function, rotation, unit, feature, task, pair_start, pair, entry;
   double *u, *f, *z;                       /* of one event: units; functions; weight, variance, factor */
 } romco_part;
 
-typedef struct {                           /* at first, the other blocks in their order */
-  const int64_t *size;
-  const double *number;
-  const int64_t *feature_start; const char *feature_name;
-  const int64_t *task_start; const char *task_name;
-  const int64_t *class_start; const char *class_name;
-  const double *quantile;
-  const int32_t *line; const double *matrix, *density;
-  const int64_t *group_start; const int32_t *group_class; const double *group;
-  char *data;
+typedef struct {
+  romco_table size, text, name, quantile, line, matrix, density, group_start, group;
+  int64_t features, tasks, classes, parts, pairs, lines;
+  char *data, *next;
+  size_t left;                             /* bytes that are not read yet, from next on */
   romco_part *part;
   double *x, *odds, *score;                /* of one event: values; log-odds of pairs; scores of classes */
 } romco_model;
 
-static inline size_t romco_point(const char *data, size_t block, void *to, size_t bytes) {
-  size_t k;
-  for (k = 0; k < bytes / sizeof(void *); k++, block++) {
-    uint64_t offset;
-    const void *at;
-    memcpy(&offset, data + 16 + 40 * block + 24, 8);
-    at = data + offset;
-    memcpy((char *)to + k * sizeof at, &at, sizeof at);
-  }
-  return block;
+/* Reading: whatever is used as a place or a size is checked here, so a crafted file is refused. */
+
+static inline int romco_next(romco_model *m, romco_table *t, int64_t rows, int64_t columns) {  /* -1: any */
+  uint64_t shape[2];
+  if (m->left < sizeof shape) return 0;
+  memcpy(shape, m->next, sizeof shape);
+  m->left -= sizeof shape;
+  if (shape[0] >> 31 || shape[1] >> 31 || shape[0] * shape[1] > m->left / 8) return 0;
+  t->at = (const double *)(const void *)(m->next + sizeof shape);
+  t->rows = (int64_t)shape[0];
+  t->columns = (int64_t)shape[1];
+  m->next += sizeof shape + 8 * shape[0] * shape[1];
+  m->left -= 8 * shape[0] * shape[1];
+  return (rows < 0 || t->rows == rows) && (columns < 0 || t->columns == columns);
 }
 
-static inline int romco_read(romco_model *m, size_t bytes) {    /* 0: damaged, or no memory */
+static inline int romco_whole(const double *x, int64_t n, int64_t step, double low, double high) {
+  for (; n > 0; n--, x += step)            /* whole numbers from low on, below high */
+    if (!(*x >= low && *x < high && *x == floor(*x))) return 0;
+  return 1;
+}
+
+static inline int romco_column(const romco_table *t, int64_t column, int64_t low, int64_t high) {
+  return romco_whole(t->at + column, t->rows, t->columns, (double)low, (double)high);
+}
+
+static inline int romco_places(const romco_table *t, int64_t first, int64_t inputs) {  /* the first row */
+  return t->rows > 0 && romco_whole(t->at + first, t->columns - first, 1, 0.0, 3.0 * (double)inputs);
+}
+
+static inline int romco_read_part(romco_model *m, romco_part *p) {
+  int64_t d = m->features, inputs, g;
+  if (!romco_next(m, &p->number, 1, 4) || !romco_next(m, &p->stack, -1, -1)) return 0;
+  if (!romco_next(m, &p->wave, -1, 66) || !romco_next(m, &p->function, -1, 5)) return 0;
+  inputs = p->stack.rows;
+  g = p->function.rows;
+  if (!(p->stack.columns == 3 + inputs && romco_column(&p->wave, 0, 0, d)
+        && romco_column(&p->function, 0, -1, p->wave.rows) && romco_column(&p->function, 2, -1, p->wave.rows)
+        && romco_next(m, &p->rotation, -1, 1 + g) && (p->rotation.rows == 0 || p->rotation.rows == g)
+        && romco_next(m, &p->unit, d, -1) && (p->unit.columns == 9 || p->unit.columns == 15)
+        && romco_next(m, &p->feature, 2 + d + g, -1) && romco_places(&p->feature, 0, inputs)
+        && romco_next(m, &p->task, 2 + m->tasks, -1) && romco_places(&p->task, 0, inputs)
+        && romco_next(m, &p->pair_start, 2 + m->tasks, 1) && romco_next(m, &p->pair, -1, -1)
+        && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs) && romco_column(&p->pair_start, 0, 1, p->pair.rows + 1)
+        && romco_next(m, &p->entry, -1, 4) && romco_column(&p->entry, 0, 0, inputs)
+        && romco_column(&p->entry, 1, 0, d + 1 + g) && romco_column(&p->entry, 2, 0, d + 1 + g))) return 0;
+  p->u = (double *)calloc((size_t)(d + 1 + 2 * g + 3 * inputs), sizeof(double));
+  p->f = p->u + d + 1 + g;
+  p->z = p->f + g;
+  return p->u != NULL;
+}
+
+static inline int romco_read(romco_model *m) {                  /* 0: damaged, or no memory */
   uint32_t a = 1, b = 0, version, checksum;
-  size_t k, block;
-  int64_t i;
+  int64_t k, names, K, n, softmax, bytes = (int64_t)m->left;
   if (bytes < 20 || memcmp(m->data, "romcoexp", 8) != 0) return 0;
   memcpy(&version, m->data + 8, 4);
   memcpy(&checksum, m->data + bytes - 4, 4);
@@ -70,27 +96,38 @@ static inline int romco_read(romco_model *m, size_t bytes) {    /* 0: damaged, o
     a = (a + (unsigned char)m->data[k]) % 65521;
     b = (b + a) % 65521;
   }
-  if (version != 2 || checksum != (b << 16 | a)) return 0;
-  block = romco_point(m->data, 0, m, offsetof(romco_model, data));
-  m->x = (double *)calloc((size_t)m->size[0] + 1, sizeof(double));
-  m->odds = (double *)calloc((size_t)m->size[4] + 1, sizeof(double));
-  m->score = (double *)calloc(3 * (size_t)m->size[2] + 1, sizeof(double));
-  m->part = (romco_part *)calloc((size_t)m->size[3] + 1, sizeof(romco_part));
-  for (i = 0; m->part && i < m->size[3]; i++) {
-    romco_part *p = m->part + i;
-    block = romco_point(m->data, block, p, offsetof(romco_part, u));
-    p->u = (double *)calloc((size_t)(m->size[0] + 1 + 2 * p->size[6] + 3 * p->size[1]), sizeof(double));
-    if (!p->u) return 0;
-    p->f = p->u + m->size[0] + 1 + p->size[6];
-    p->z = p->f + p->size[6];
-  }
-  return m->x && m->odds && m->score && m->part;
+  if (version != 3 || checksum != (b << 16 | a)) return 0;
+  m->next = m->data + 16;
+  m->left = (size_t)bytes - 20;
+  if (!romco_next(m, &m->size, 1, 12) || !romco_whole(m->size.at, 6, 1, 0.0, 2147483648.0)) return 0;
+  m->features = (int64_t)m->size.at[0]; m->tasks = (int64_t)m->size.at[1]; m->classes = K = (int64_t)m->size.at[2];
+  m->parts = (int64_t)m->size.at[3]; m->pairs = (int64_t)m->size.at[4]; m->lines = n = (int64_t)m->size.at[5];
+  names = m->features + m->tasks + K;
+  softmax = m->parts > m->pairs && K > 2;
+  if (K < 3 ? K == 1 || m->parts != 1 : m->parts != m->pairs + softmax || (m->pairs && m->pairs != K * (K - 1) / 2)) return 0;
+  if (!(m->parts > 0 && romco_next(m, &m->text, -1, 1) && romco_next(m, &m->name, names + 2, 1)
+        && romco_column(&m->name, 0, 0, 8 * m->text.rows + 1) && romco_next(m, &m->quantile, 65, 1)
+        && romco_next(m, &m->line, softmax ? n : 0, 1) && romco_next(m, &m->matrix, softmax ? (1 + K) * n : 0, n)
+        && romco_next(m, &m->density, softmax ? 1 + K : 0, 2)
+        && romco_next(m, &m->group_start, softmax ? 2 + m->tasks : 0, 1) && romco_next(m, &m->group, -1, 3 + n)
+        && romco_column(&m->group_start, 0, 0, m->group.rows + 1))) return 0;
+  if (softmax && m->group_start.at[m->tasks + 1] - m->group_start.at[m->tasks] != (double)K) return 0;
+  for (k = 1; k <= names; k++)             /* each name ends with a zero */
+    if (m->name.at[k] <= m->name.at[k - 1] || ((const char *)m->text.at)[(int64_t)m->name.at[k] - 1]) return 0;
+  if ((uint64_t)m->parts > m->left / 16) return 0;
+  m->x = (double *)calloc((size_t)m->features + 1, sizeof(double));
+  m->odds = (double *)calloc((size_t)m->pairs + 1, sizeof(double));
+  m->score = (double *)calloc(3 * (size_t)K + 1, sizeof(double));
+  m->part = (romco_part *)calloc((size_t)m->parts, sizeof(romco_part));
+  if (!m->x || !m->odds || !m->score || !m->part) return 0;
+  for (k = 0; k < m->parts; k++) if (!romco_read_part(m, m->part + k)) return 0;
+  return !softmax || (m->part[m->pairs].stack.rows == 3 * K && romco_column(&m->line, 0, 0, m->part[m->pairs].function.rows));
 }
 
 static inline void romco_close(romco_model *m) {
   int64_t k;
   if (!m) return;
-  for (k = 0; m->part && k < m->size[3]; k++) free(m->part[k].u);
+  for (k = 0; m->part && k < m->parts; k++) free(m->part[k].u);
   free(m->data); free(m->x); free(m->odds); free(m->score); free(m->part); free(m);
 }
 
@@ -98,46 +135,59 @@ static inline romco_model *romco_open(const char *path) {
   romco_model *m = (romco_model *)calloc(1, sizeof *m);
   FILE *file = fopen(path, "rb");
   long size = -1;
-  size_t bytes = 0;
   if (m && file && fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) > 0) {
     rewind(file);
     m->data = (char *)malloc((size_t)size);
-    if (m->data) bytes = fread(m->data, 1, (size_t)size, file);
+    if (m->data) m->left = fread(m->data, 1, (size_t)size, file);
   }
   if (file) fclose(file);
-  if (bytes > 0 && romco_read(m, bytes)) return m;
+  if (m && m->left > 0 && romco_read(m)) return m;
   romco_close(m);
   return NULL;
 }
 
-static inline int64_t romco_find(const char *text, const int64_t *start, int64_t n, const char *name) {
-  int64_t low = 0, high = n, size = (int64_t)strlen(name);
+/* Names and rows */
+
+static inline const char *romco_name(const romco_model *m, int64_t k) {
+  return (const char *)m->text.at + (int64_t)m->name.at[k];
+}
+
+static inline int64_t romco_find(const romco_model *m, int64_t first, int64_t n, const char *name) {
+  int64_t low = first, high = first + n, size = (int64_t)strlen(name) + 1;
   while (low < high) {                     /* names are sorted by their bytes */
-    int64_t k = (low + high) / 2, length = start[k + 1] - start[k];
-    int order = memcmp(text + start[k], name, (size_t)(length < size ? length : size));
-    if (order == 0 && length == size) return k;
+    int64_t k = (low + high) / 2, length = (int64_t)(m->name.at[k + 1] - m->name.at[k]);
+    int order = memcmp(romco_name(m, k), name, (size_t)(length < size ? length : size));
+    if (order == 0 && length == size) return k - first;
     if (order < 0 || (order == 0 && length < size)) low = k + 1; else high = k;
   }
   return -1;
 }
 
 static inline int64_t romco_feature(const romco_model *m, const char *name) {
-  return romco_find(m->feature_name, m->feature_start, m->size[0], name);
+  return romco_find(m, 0, m->features, name);
 }
 
 static inline int64_t romco_task(const romco_model *m, const char *name) {
-  int64_t k = romco_find(m->task_name, m->task_start, m->size[1], name);
-  return k < 0 ? m->size[1] : k;
+  int64_t k = romco_find(m, m->features, m->tasks, name);
+  return k < 0 ? m->tasks : k;
 }
 
-static inline int64_t romco_row(const int64_t *start, const int32_t *key, int64_t task, int64_t k) {
-  int64_t low = start[task], high = start[task + 1], end = high;
+static inline int64_t romco_classes(const romco_model *m) { return m->classes; }
+
+static inline const char *romco_class(const romco_model *m, int64_t k) {
+  return romco_name(m, m->features + m->tasks + k);
+}
+
+static inline const double *romco_row(const romco_table *start, const romco_table *t, int64_t task, int64_t key) {
+  int64_t low = (int64_t)start->at[task], end = (int64_t)start->at[task + 1], high = end;
   while (low < high) {                     /* keys of a task rise */
     int64_t middle = (low + high) / 2;
-    if (key[middle] < k) low = middle + 1; else high = middle;
+    if (t->at[middle * t->columns] < (double)key) low = middle + 1; else high = middle;
   }
-  return low < end && key[low] == k ? low : -1;
+  return low < end && t->at[low * t->columns] == (double)key ? t->at + low * t->columns + 1 : NULL;
 }
+
+/* A part: units, functions, sums */
 
 static inline double romco_clip(double x, double limit) { return x > limit ? limit : x < -limit ? -limit : x; }
 
@@ -145,95 +195,106 @@ static inline double romco_moderate(double mean, double variance) {
   return mean / sqrt(1.0 + 3.14159265358979323846 * (variance > 0.0 ? variance : 0.0) / 8.0);
 }
 
+typedef struct { double mean, square, centre; int spreads; } romco_moments;
+
+static inline romco_moments romco_measure(double count, double total, double square, double share, double v) {
+  romco_moments r;
+  double mean = (total + v) / count, spread, sure = (count - 1.0) * mean * mean;
+  r.mean = mean;
+  r.square = (square + v * v) / count;
+  spread = r.square - mean * mean;
+  r.spreads = spread > 1e-9 * r.square;
+  r.centre = mean * share * (r.spreads ? sure / (sure + spread) : 1.0);
+  return r;
+}
+
 static inline double romco_unit(const romco_part *p, const double *c, double x) {
-  double centre = c[5], reach = c[6], factor = c[7], row = p->number[0], common = p->number[1];
-  double v = romco_clip(x, c[3]), mean, square, variance, sure;
-  int of_pair = p->size[8] > 9, spreads = 1;
+  double centre = c[5], reach = c[6], factor = c[7], row = p->number.at[0], common = p->number.at[1];
+  double v = romco_clip(x, c[3]);
+  int of_pair = p->unit.columns > 9, spreads = 1;
   if (fabs(x) < 1e-150) return row * c[8];
   if (c[0] > 0.0) {                        /* the feature is measured anew */
-    double size, r, r4;
-    mean = (c[1] + v) / c[0]; square = (c[2] + v * v) / c[0];
-    variance = square - mean * mean; sure = (c[0] - 1.0) * mean * mean;
-    spreads = variance > 1e-9 * square;
-    centre = mean * c[4] * (spreads ? sure / (sure + variance) : 1.0);
-    variance = square - 2.0 * centre * mean + centre * centre;
-    size = sqrt(variance > 1e-9 * square ? variance : square);
-    r = log(size) - common;
-    r4 = r * r * r * r;
-    factor = exp(-common - r * r4 / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
+    romco_moments r = romco_measure(c[0], c[1], c[2], c[4], v);
+    double variance = r.square - 2.0 * r.centre * r.mean + r.centre * r.centre;
+    double size = sqrt(variance > 1e-9 * r.square ? variance : r.square), q = log(size) - common, q4 = q * q * q * q;
+    factor = exp(-common - q * q4 / (q4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10.0 * size;
-    if (of_pair && spreads) centre = 0.0;
+    spreads = r.spreads;
+    centre = of_pair && spreads ? 0.0 : r.centre;
   }
   if (of_pair && spreads && c[9] > 0.0) {  /* centred by the two classes */
-    mean = (c[10] + v) / c[9]; square = (c[11] + v * v) / c[9];
-    variance = square - mean * mean; sure = (c[9] - 1.0) * mean * mean;
-    centre = mean * c[12] * (variance > 1e-9 * square ? sure / (sure + variance) : 1.0);
+    centre = romco_measure(c[9], c[10], c[11], c[12], v).centre;
     if (c[13] > 0.0) { reach = c[13]; factor = c[14]; }
   }
   return row * factor * romco_clip(x - centre, reach);
 }
 
-static inline double romco_wave(const romco_model *m, const romco_part *p, int32_t place, int32_t order) {
-  const double *knot, *q = m->quantile;
-  double x, rank;
+static inline double romco_wave(const romco_model *m, const romco_part *p, double place, double order) {
+  const double *wave, *knot, *q = m->quantile.at;
+  double x, rank, kind;
   int k, below = 0, upto = 0;
-  if (place < 0) return 1.0;               /* there is no second factor */
-  knot = p->knot + (1 + ROMCO_KNOTS) * (int64_t)place;
-  x = m->x[p->wave_feature[place]];
-  if (isnan(x) && knot[0] == 2.0) x = 0.0;
-  if (isnan(x) || (knot[0] == 3.0 && x == 0.0)) return 0.0;
-  if (knot[0] == 0.0 && order == 0) return romco_clip(p->u[p->wave_feature[place]], 8.0);
-  if (knot[0] == 0.0) return x != 0.0 && order == 1 ? 1.0 : 0.0;
-  for (k = 1; k <= ROMCO_KNOTS; k++) { below += knot[k] < x; upto += knot[k] <= x; }
-  if (upto > below || below == 0 || below == ROMCO_KNOTS) rank = 0.5 * (below + upto) / ROMCO_KNOTS;
-  else rank = (below - 0.5 + (x - knot[below]) / (knot[below + 1] - knot[below])) / ROMCO_KNOTS;
-  if (order > 0) return 1.41421356237309504880 * cos(3.14159265358979323846 * order * rank);
-  k = rank < 1.0 ? (int)(64.0 * rank) : 63;
+  if (place < 0.0) return 1.0;             /* there is no second factor */
+  wave = p->wave.at + 66 * (int64_t)place;
+  kind = wave[1];
+  knot = wave + 2;
+  x = m->x[(int64_t)wave[0]];
+  if (isnan(x) && kind == 2.0) x = 0.0;
+  if (isnan(x) || (kind == 3.0 && x == 0.0)) return 0.0;
+  if (kind == 0.0 && order == 0.0) return romco_clip(p->u[(int64_t)wave[0]], 8.0);
+  if (kind == 0.0) return x != 0.0 && order == 1.0 ? 1.0 : 0.0;
+  for (k = 0; k < 64; k++) { below += knot[k] < x; upto += knot[k] <= x; }
+  if (upto > below || below == 0 || below == 64) rank = 0.5 * (below + upto) / 64.0;
+  else rank = (below - 0.5 + (x - knot[below - 1]) / (knot[below] - knot[below - 1])) / 64.0;
+  if (order > 0.0) return 1.41421356237309504880 * cos(3.14159265358979323846 * order * rank);
+  k = rank >= 0.0 && rank < 1.0 ? (int)(64.0 * rank) : 63;
   return q[k] + (64.0 * rank - k) * (q[k + 1] - q[k]);
 }
 
-static inline void romco_add(
-    const romco_part *p, const int32_t *lane, int64_t lanes, const double *value, double u) {
-  int64_t k;
-  for (k = 0; k < lanes; k++) {
-    int32_t part = lane[2 * k];
-    double *sum = p->z + part * p->size[1] + lane[2 * k + 1];
-    if (part == 2) *sum = value[k]; else *sum += value[k] * (part == 0 ? u : u * u);
+static inline void romco_add(const romco_part *p, const double *place, int64_t n, const double *value, double u) {
+  int64_t k, inputs = p->stack.rows;
+  for (k = 0; k < n; k++) {                /* weights, variances, factors */
+    int64_t at = (int64_t)place[k];
+    if (at < 2 * inputs) p->z[at] += value[k] * (at < inputs ? u : u * u); else p->z[at] = value[k];
   }
 }
 
 static inline void romco_add_feature(const romco_part *p, int64_t task, int64_t feature) {
-  int64_t lanes = p->size[2], own = p->size[4], row = romco_row(p->pair_start, p->pair_feature, task, feature);
-  romco_add(p, p->feature_lane, lanes, p->feature_value + feature * lanes, p->u[feature]);
-  if (row >= 0) romco_add(p, p->pair_lane, own, p->pair_value + row * own, p->u[feature]);
+  int64_t n = p->feature.columns;
+  const double *own = romco_row(&p->pair_start, &p->pair, task, feature);
+  romco_add(p, p->feature.at, n, p->feature.at + (1 + feature) * n, p->u[feature]);
+  if (own) romco_add(p, p->pair.at + 1, p->pair.columns - 1, own, p->u[feature]);
 }
 
 static inline void romco_inputs(                                /* z of a part */
     romco_model *m, romco_part *p, int64_t task, const int64_t *feature, const double *value, int64_t n) {
-  int64_t e, j, k, d = m->size[0], K = p->size[1], g = p->size[6];
+  int64_t e, j, k, d = m->features, K = p->stack.rows, g = p->function.rows, lanes = p->task.columns;
   double squares = 0.0, *z = p->z, *u = p->u;
-  for (e = 0; e < p->size[5]; e++) m->x[p->wave_feature[e]] = NAN;
+  for (e = 0; e < p->wave.rows; e++) m->x[(int64_t)p->wave.at[66 * e]] = NAN;
   for (e = 0; e < n; e++)
     if (feature[e] >= 0 && !isnan(value[e])) {
       m->x[feature[e]] = value[e];
-      u[feature[e]] = romco_unit(p, p->unit + p->size[8] * feature[e], value[e]);
+      u[feature[e]] = romco_unit(p, p->unit.at + p->unit.columns * feature[e], value[e]);
       squares += u[feature[e]] * u[feature[e]];
     }
-  if (squares < p->number[2]) for (e = 0; e < n; e++) if (feature[e] >= 0) u[feature[e]] = 0.0;
-  for (k = 0; k < K; k++) { z[k] = p->intercept[k]; z[K + k] = p->intercept[K + k]; z[2 * K + k] = 1.0; }
-  romco_add(p, p->task_lane, p->size[3], p->task_value + task * p->size[3], 1.0);
+  if (squares < p->number.at[2]) for (e = 0; e < n; e++) if (feature[e] >= 0) u[feature[e]] = 0.0;
+  for (k = 0; k < K; k++) {
+    const double *stack = p->stack.at + k * (3 + K);
+    z[k] = stack[1]; z[K + k] = stack[2]; z[2 * K + k] = 1.0;
+  }
+  romco_add(p, p->task.at, lanes, p->task.at + (1 + task) * lanes, 1.0);
   for (e = 0; e < n; e++) if (feature[e] >= 0) romco_add_feature(p, task, feature[e]);
   u[d] = 1.0;                              /* the constant; then come functions */
   for (e = 0; e < g; e++) {
-    const int32_t *f = p->factor + 4 * e;
+    const double *f = p->function.at + 5 * e, *turn = p->rotation.at + (1 + g) * e;
     double *to = u + d + 1 + e;
-    *to = p->f[e] = p->scale[e] * romco_wave(m, p, f[0], f[1]) * romco_wave(m, p, f[2], f[3]);
-    if (p->size[7]) for (*to = 0.0, j = 0; j <= e; j++) *to += p->rotation[e * g + j] * (p->f[j] - p->centre[j]);
+    *to = p->f[e] = f[4] * romco_wave(m, p, f[0], f[1]) * romco_wave(m, p, f[2], f[3]);
+    if (p->rotation.rows)
+      for (*to = 0.0, j = 0; j <= e; j++) *to += turn[1 + j] * (p->f[j] - p->rotation.at[(1 + g) * j]);
     romco_add_feature(p, task, d + 1 + e);
   }
-  for (e = 0; e < p->size[0]; e++) {
-    const int32_t *at = p->entry_at + 3 * e;
-    z[K + at[0]] += p->entry[e] * u[at[1]] * u[at[2]];
+  for (e = 0; e < p->entry.rows; e++) {
+    const double *at = p->entry.at + 4 * e;
+    z[K + (int64_t)at[0]] += at[3] * u[(int64_t)at[1]] * u[(int64_t)at[2]];
   }
   for (k = 0; k < K; k++) z[k] = z[2 * K + k] * romco_moderate(z[k], z[K + k]);
   for (e = 0; e < n; e++) if (feature[e] >= 0) u[feature[e]] = 0.0;
@@ -241,12 +302,13 @@ static inline void romco_inputs(                                /* z of a part *
 
 static inline double romco_part_margin(
     romco_model *m, romco_part *p, int64_t task, const int64_t *feature, const double *value, int64_t n) {
-  int64_t k, l, K = p->size[1];
+  int64_t k, l, K = p->stack.rows;
   double mean = 0.0, variance = 0.0;
   romco_inputs(m, p, task, feature, value, n);
   for (k = 0; k < K; k++) {
-    mean += p->weight[k] * p->z[k];
-    for (l = 0; l < K; l++) variance += p->covariance[k * K + l] * p->z[k] * p->z[l];
+    const double *stack = p->stack.at + k * (3 + K);
+    mean += stack[0] * p->z[k];
+    for (l = 0; l < K; l++) variance += stack[3 + l] * p->z[k] * p->z[l];
   }
   return romco_moderate(mean, variance);
 }
@@ -257,10 +319,10 @@ static inline double romco_margin(                              /* of two classe
 }
 
 static inline double romco_probability(const romco_model *m, double margin) {
-  return 1.0 / (1.0 + exp(-m->part->number[3] * margin));
+  return 1.0 / (1.0 + exp(-m->part->number.at[3] * margin));
 }
 
-static inline int64_t romco_classes(const romco_model *m) { return m->size[2]; }
+/* More than two classes: pairs of classes, and a softmax with discriminants */
 
 static inline void romco_normalise(double *score, int64_t n) {  /* scores less their log-sum */
   int64_t k;
@@ -275,46 +337,47 @@ static inline double romco_odds(const romco_model *m, int64_t k, int64_t j) {
 }
 
 static inline void romco_couple(const romco_model *m, double *score) {  /* log-probabilities by pairs */
-  int64_t k, j, best = 0, K = m->size[2];
+  int64_t k, j, best = 0, K = m->classes;
+  double power = m->size.at[6], share = m->size.at[7];
   for (k = 1; k < K; k++) if (romco_odds(m, k, best) > 0.0) best = k;
   for (k = 0; k < K; k++) {
     score[k] = 1.0;
     for (j = 0; j < K; j++)
       if (j != k && (j == best || k == best || (romco_odds(m, best, k) < 4.0 && romco_odds(m, best, j) < 4.0)))
         score[k] += exp(-romco_odds(m, k, j));
-    score[k] = -m->number[0] * log(score[k]);
+    score[k] = -power * log(score[k]);
   }
   romco_normalise(score, K);
-  for (k = 0; k < K; k++) score[k] = log((1.0 - m->number[1]) * exp(score[k]) + m->number[1] / (double)K);
+  for (k = 0; k < K; k++) score[k] = log((1.0 - share) * exp(score[k]) + share / (double)K);
 }
 
 static inline void romco_discriminate(const romco_model *m, const romco_part *p, int64_t task, int kind, double *score) {
-  int64_t i, j, k, n = m->size[5], K = m->size[2];
+  int64_t i, j, k, n = m->lines, K = m->classes, first = (int64_t)m->group_start.at[m->tasks];
   double best = -INFINITY;
   for (k = 0; k < K; k++) {
-    int64_t row = romco_row(m->group_start, m->group_class, task, k), at = kind ? 1 + k : 0;
-    const double *own = m->group + (2 + n) * (row < 0 ? m->group_start[m->size[1]] + k : row);
-    const double *matrix = m->matrix + at * n * n;
-    double events = m->density[2 * at], far = 0.0, sum;
+    const double *own = romco_row(&m->group_start, &m->group, task, k);
+    const double *matrix = m->matrix.at + (kind ? 1 + k : 0) * n * n, *density = m->density.at + (kind ? 2 + 2 * k : 0);
+    double events = density[0], far = 0.0, sum;
+    if (!own) own = m->group.at + (first + k) * m->group.columns + 1;
     for (i = 0; i < n; i++) {
-      for (sum = 0.0, j = 0; j <= i; j++) sum += matrix[i * n + j] * (p->f[m->line[j]] - own[2 + j]);
+      for (sum = 0.0, j = 0; j <= i; j++) sum += matrix[i * n + j] * (p->f[(int64_t)m->line.at[j]] - own[2 + j]);
       far += sum * sum;
     }
     score[K + k] = own[0];
-    score[k] = -0.5 * (events + (double)n) * log1p(far / own[1] / events) - 0.5 * (double)n * log(own[1]) - m->density[2 * at + 1];
+    score[k] = -0.5 * (events + (double)n) * log1p(far / own[1] / events) - 0.5 * (double)n * log(own[1]) - density[1];
     if (score[k] > best) best = score[k];
   }
   for (k = 0; k < K; k++) score[k] = score[k] - best > -30.0 ? score[k] - best : -30.0;
 }
 
 static inline void romco_softmax(const romco_model *m, const romco_part *p, int64_t task, double *score) {
-  int64_t c, k, K = m->size[2];
+  int64_t c, k, K = m->classes;
   double *part = score + K;
   memset(score, 0, (size_t)K * sizeof *score);
-  for (c = 0; c < 3; c++) for (k = 0; k < K; k++) score[k] += p->weight[c * K + k] * romco_clip(p->z[c * K + k], 50.0);
+  for (c = 0; c < 3 * K; c++) score[c % K] += p->stack.at[c * p->stack.columns] * romco_clip(p->z[c], 50.0);
   for (c = 0; c < 2; c++) {
     romco_discriminate(m, p, task, (int)c, part);
-    for (k = 0; k < K; k++) score[k] += m->number[4 + c] * part[k];
+    for (k = 0; k < K; k++) score[k] += m->size.at[10 + c] * part[k];
   }
   for (k = 0; k < K; k++) score[k] += part[K + k];
   romco_normalise(score, K);
@@ -322,7 +385,7 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
 
 static inline void romco_probabilities(                         /* of all classes */
     romco_model *m, int64_t task, const int64_t *feature, const double *value, int64_t n, double *p) {
-  int64_t k, K = m->size[2], pairs = m->size[4];
+  int64_t k, K = m->classes, pairs = m->pairs;
   romco_part *last = m->part + pairs;
   if (K == 2) {
     p[1] = romco_probability(m, romco_margin(m, task, feature, value, n));
@@ -332,16 +395,16 @@ static inline void romco_probabilities(                         /* of all classe
   for (k = 0; k < K; k++) p[k] = 0.0;
   for (k = 0; k < pairs; k++) {
     romco_part *one = m->part + k;
-    m->odds[k] = romco_clip(one->number[3] * romco_part_margin(m, one, task, feature, value, n), 500.0);
+    m->odds[k] = romco_clip(one->number.at[3] * romco_part_margin(m, one, task, feature, value, n), 500.0);
   }
   if (pairs) {
     romco_couple(m, m->score);
-    for (k = 0; k < K; k++) p[k] += m->number[2] * m->score[k];
+    for (k = 0; k < K; k++) p[k] += m->size.at[8] * m->score[k];
   }
-  if (m->size[3] > pairs) {
+  if (m->parts > pairs) {
     romco_inputs(m, last, task, feature, value, n);
     romco_softmax(m, last, task, m->score);
-    for (k = 0; k < K; k++) p[k] += m->number[3] * m->score[k];
+    for (k = 0; k < K; k++) p[k] += m->size.at[9] * m->score[k];
   }
   romco_normalise(p, K);
   for (k = 0; k < K; k++) p[k] = exp(p[k]);

@@ -14,7 +14,6 @@ const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MISSING = new Set(["", "na", "n/a", "nan", "null"]);
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/;
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
-const [WEIGHT, VARIANCE, FACTOR] = [0, 1, 2];
 
 export class Model {
   /** Read the bytes of a data file: an ArrayBuffer or a view of one. */
@@ -22,59 +21,32 @@ export class Model {
     const whole = bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes;
     const copy = whole.byteOffset % 8 ? whole.slice() : whole;
     const view = new DataView(copy.buffer, copy.byteOffset, copy.byteLength);
-    const text = (offset, length) =>
-      new TextDecoder().decode(new Uint8Array(view.buffer, view.byteOffset + offset, length));
-    if (view.byteLength < 16 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 2)
+    const text = (from, to) => new TextDecoder().decode(copy.subarray(from, to));
+    if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 3)
       throw new Error("no data file of a romco model, or of another version");
-    const places = new Map();
-    for (let k = 0, at = 16; k < view.getUint32(12, true); k++, at += 40)
-      places.set(text(at, 24).replace(/\0+$/, ""), [24, 32].map((o) => Number(view.getBigUint64(at + o, true))));
-    const block = (name, type = Float64Array) => {
-      if (!places.has(name)) throw new Error(`the data file has no block ${name}`);
-      const [offset, length] = places.get(name);
-      return new type(view.buffer, view.byteOffset + offset, length / type.BYTES_PER_ELEMENT);
+    if (view.getUint32(view.byteLength - 4, true) !== checksum(copy.subarray(0, -4)))
+      throw new Error("the data file of the model is damaged: load it again");
+    let at = 16;
+    const next = () => { // the next table
+      const [rows, columns] = [at, at + 8].map((place) => Number(view.getBigUint64(place, true)));
+      const values = new Float64Array(view.buffer, view.byteOffset + at + 16, rows * columns);
+      at += 16 + 8 * rows * columns;
+      return { rows, columns, values, row: (k) => values.subarray(k * columns, (k + 1) * columns) };
     };
-    const names = (what) => {
-      const start = block(`${what}.start`, BigInt64Array);
-      const first = places.get(`${what}.name`)[0];
-      return Array.from({ length: start.length - 1 }, (_, k) =>
-        text(first + Number(start[k]), Number(start[k + 1] - start[k])));
-    };
-    const indexed = (list) => new Map(list.map((name, k) => [name, k]));
-    const rows = (what, key) => ({
-      start: Float64Array.from(block(`${what}.start`, BigInt64Array), Number),
-      key: block(`${what}.${key}`, Int32Array),
-    });
-    [this.power, this.share, ...this.weights] = block("number");
-    this.features = indexed(names("feature"));
-    this.tasks = indexed(names("task"));
-    this.classes = names("class");
-    this.line = block("line", Int32Array);
-    this.matrix = block("line.matrix");
-    this.density = block("line.density");
-    this.groups = rows("group", "class");
-    this.group = block("group.value");
-    const [, , , parts, pairs] = Array.from(block("size", BigInt64Array), Number);
-    this.parts = Array.from({ length: parts }, (_, k) => {
-      const of = (name, type) => block(`${k}.${name}`, type);
-      const table = (what) => ({ lane: of(`${what}.lane`, Int32Array), value: of(`${what}.value`) });
-      const [row, common, empty, calibration] = of("number");
-      const [ofFeature, ofTask, ofPair] = ["feature", "task", "pair"].map(table);
-      return {
-        row, common, empty, calibration, ofFeature, ofTask, ofPair,
-        width: Number(of("size", BigInt64Array)[8]), // of a unit
-        weight: of("stack.weight"), covariance: of("stack.covariance"),
-        intercept: of("intercept"), unit: of("unit"), pairs: rows(`${k}.pair`, "feature"),
-        entryAt: of("covariance.at", Int32Array), entry: of("covariance.value"),
-        waveFeature: of("wave.feature", Int32Array), knot: of("wave.knot"), quantile: block("quantile"),
-        factor: of("function.factor", Int32Array), scale: of("function.scale"),
-        centre: of("function.centre"), rotation: of("function.rotation"),
-      };
-    });
+    const tables = (...names) => Object.fromEntries(names.map((name) => [name, next()]));
+    const [d, m, K, parts, pairs, , power, share, ...weights] = next().values;
+    const first = at + 16; // of the text
+    Object.assign(this, { power, share, weights }, tables("text", "start", "quantile", "line", "matrix", "density", "groupStart", "group"));
+    const name = (k) => text(first + this.start.values[k], first + this.start.values[k + 1] - 1);
+    const names = (from, n) => Array.from({ length: n }, (_, k) => name(from + k));
+    this.features = new Map(names(0, d).map((one, k) => [one, k]));
+    this.tasks = new Map(names(d, m).map((one, k) => [one, k]));
+    this.classes = names(d + m, K);
+    this.columns = new Map(Object.entries(JSON.parse(name(d + m + K)).columns));
+    const ofPart = ["number", "stack", "wave", "function", "rotation", "unit", "feature", "task", "pairStart", "pair", "entry"];
+    this.parts = Array.from({ length: parts }, () => ({ quantile: this.quantile.values, ...tables(...ofPart) }));
     this.pairs = this.parts.slice(0, pairs);
-    this.softmax = this.classes.length > 2 ? this.parts[pairs] : undefined;
-    const schema = JSON.parse(text(...places.get("schema")));
-    this.columns = new Map(Object.entries(schema.columns));
+    this.softmax = K > 2 ? this.parts[pairs] : undefined;
   }
 
   /** Read the data file at an address. */
@@ -97,7 +69,7 @@ export class Model {
   /** Return the probability of the positive class of two, classes[1]. */
   probability(row, task) {
     if (!this.classes.length) throw new Error("a number has no probability");
-    return 1 / (1 + Math.exp(-this.parts[0].calibration * this.margin(row, task)));
+    return 1 / (1 + Math.exp(-calibration(this.parts[0]) * this.margin(row, task)));
   }
 
   /** Return the margin: above 0 for the positive class of two; of a model of numbers, the number. */
@@ -115,7 +87,7 @@ export class Model {
     const values = this.encode(row), at = this.#task(task), total = this.classes.map(() => 0);
     if (this.pairs.length) {
       const odds = this.pairs.map((part) =>
-        clip(part.calibration * margin(part, this.#inputs(part, values, at)), 500));
+        clip(calibration(part) * margin(part, this.#inputs(part, values, at)), 500));
       this.#couple(odds).forEach((score, k) => (total[k] += this.weights[0] * score));
     }
     if (this.softmax) {
@@ -131,7 +103,7 @@ export class Model {
 
   /** Return the inputs z of a part, and the functions before they are rotated. */
   #inputs(part, values, at) {
-    const K = part.weight.length, d = this.features.size, x = new Map(), u = new Map();
+    const K = part.stack.rows, d = this.features.size, x = new Map(), u = new Map();
     let squares = 0;
     for (const [name, value] of values) {
       const j = this.features.get(name);
@@ -140,26 +112,26 @@ export class Model {
       u.set(j, scaled(part, j, value));
       squares += u.get(j) ** 2;
     }
-    if (squares < part.empty) u.clear();
-    const functions = Array.from(part.scale, (scale, f) => {
-      const [first, order, second, secondOrder] = part.factor.subarray(4 * f, 4 * f + 4);
+    if (squares < part.number.values[2]) u.clear();
+    const functions = Array.from({ length: part.function.rows }, (_, f) => {
+      const [first, order, second, secondOrder, scale] = part.function.row(f);
       return scale * wave(part, x, u, first, order) * wave(part, x, u, second, secondOrder);
     });
     rotated(part, functions).forEach((value, f) => u.set(d + 1 + f, value));
-    const parts = [part.intercept.slice(0, K), part.intercept.slice(K), new Float64Array(K).fill(1)];
-    add(parts, part.ofTask, at, 1);
+    const z = new Float64Array(3 * K).fill(1, 2 * K); // sums, variances, factors
+    for (let k = 0; k < K; k++) [, z[k], z[K + k]] = part.stack.row(k);
+    add(z, part.task.row(0), part.task.row(1 + at), 1);
     for (const [j, value] of u) {
-      add(parts, part.ofFeature, j, value);
-      const place = find(part.pairs, at, j);
-      if (place >= 0) add(parts, part.ofPair, place, value);
+      add(z, part.feature.row(0), part.feature.row(1 + j), value);
+      const own = find(part.pairStart, part.pair, at, j);
+      if (own) add(z, part.pair.row(0).subarray(1), own, value);
     }
     u.set(d, 1); // the constant
-    for (let e = 0; e < part.entry.length; e++) {
-      const first = u.get(part.entryAt[3 * e + 1]), second = u.get(part.entryAt[3 * e + 2]);
-      if (first && second) parts[VARIANCE][part.entryAt[3 * e]] += part.entry[e] * first * second;
+    for (let e = 0; e < part.entry.rows; e++) {
+      const [input, one, other, value] = part.entry.row(e), first = u.get(one), second = u.get(other);
+      if (first && second) z[K + input] += value * first * second;
     }
-    const z = parts[WEIGHT].map((sum, k) => parts[FACTOR][k] * moderate(sum, parts[VARIANCE][k]));
-    return { z, functions };
+    return { z: z.subarray(0, K).map((sum, k) => z[2 * K + k] * moderate(sum, z[K + k])), functions };
   }
 
   /** Return log-probabilities from the log-odds of pairs. */
@@ -180,20 +152,18 @@ export class Model {
 
   /** Return log-probabilities from the inputs of the softmax. */
   #softmax({ z, functions }, at) {
-    const K = this.classes.length, lines = Array.from(this.line, (f) => functions[f]), n = lines.length;
-    const group = this.classes.map((_, k) => {
-      const found = find(this.groups, at, k), row = found < 0 ? this.groups.start[this.tasks.size] + k : found;
-      return this.group.subarray((2 + n) * row, (2 + n) * (row + 1));
-    });
+    const K = this.classes.length, lines = Array.from(this.line.values, (f) => functions[f]), n = lines.length;
+    const group = this.classes.map((_, k) =>
+      find(this.groupStart, this.group, at, k) ?? find(this.groupStart, this.group, this.tasks.size, k));
     const scores = group.map(([level], k) => {
       let sum = level;
-      for (let e = k; e < z.length; e += K) sum += this.softmax.weight[e] * clip(z[e], 50);
+      for (let e = k; e < z.length; e += K) sum += this.softmax.stack.row(e)[0] * clip(z[e], 50);
       return sum;
     });
     for (const kind of [0, 1]) {
       const logs = group.map(([, spread, ...mean], k) => {
-        const m = kind ? 1 + k : 0, [events, constant] = this.density.subarray(2 * m, 2 * m + 2);
-        const turned = multiplied(this.matrix.subarray(m * n * n, (m + 1) * n * n), lines.map((f, j) => f - mean[j]));
+        const m = kind ? 1 + k : 0, [events, constant] = this.density.row(m);
+        const turned = multiplied((i) => this.matrix.row(m * n + i), lines.map((f, j) => f - mean[j]));
         const far = turned.reduce((sum, value) => sum + value * value, 0) / spread;
         return -0.5 * (events + n) * Math.log1p(far / events) - 0.5 * n * Math.log(spread) - constant;
       });
@@ -214,29 +184,43 @@ export class Model {
   }
 }
 
-/** Return the row of a task and a key, or -1; keys of a task rise. */
-function find({ start, key }, task, k) {
-  let low = start[task], high = start[task + 1];
+/** Return the Adler-32 checksum of bytes. */
+function checksum(bytes) {
+  let a = 1, b = 0;
+  for (const byte of bytes) {
+    a = (a + byte) % 65521;
+    b = (b + a) % 65521;
+  }
+  return b * 65536 + a;
+}
+
+/** Return the numbers of a task and a key, or undefined; keys of a task rise. */
+function find(start, table, task, key) {
+  let low = start.values[task], high = start.values[task + 1];
   const end = high;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (key[middle] < k) low = middle + 1;
+    if (table.values[middle * table.columns] < key) low = middle + 1;
     else high = middle;
   }
-  return low < end && key[low] === k ? low : -1;
+  const row = table.row(low);
+  return low < end && row[0] === key ? row.subarray(1) : undefined;
 }
 
 const clip = (x, limit) => Math.max(-limit, Math.min(limit, x));
 const moderate = (mean, variance) => mean / Math.sqrt(1 + (Math.PI * Math.max(0, variance)) / 8);
 
-const multiplied = (matrix, values) => // by a lower triangle
+const calibration = (part) => part.number.values[3];
+
+const multiplied = (row, values) => // by a lower triangle
   values.map((_, i) => {
+    const factors = row(i);
     let sum = 0;
-    for (let j = 0; j <= i; j++) sum += matrix[i * values.length + j] * values[j];
+    for (let j = 0; j <= i; j++) sum += factors[j] * values[j];
     return sum;
   });
-const rotated = (part, values) =>
-  part.centre.length ? multiplied(part.rotation, values.map((f, k) => f - part.centre[k])) : values;
+const rotated = ({ rotation }, values) =>
+  rotation.rows ? multiplied((i) => rotation.row(i).subarray(1), values.map((f, k) => f - rotation.row(k)[0])) : values;
 
 function normalised(scores) {
   const best = Math.max(...scores);
@@ -247,16 +231,17 @@ function normalised(scores) {
 function margin(part, { z }) {
   let mean = 0, variance = 0;
   for (let k = 0; k < z.length; k++) {
-    mean += part.weight[k] * z[k];
-    for (let l = 0; l < z.length; l++) variance += part.covariance[k * z.length + l] * z[k] * z[l];
+    const [weight, , , ...covariance] = part.stack.row(k);
+    mean += weight * z[k];
+    for (let l = 0; l < z.length; l++) variance += covariance[l] * z[k] * z[l];
   }
   return moderate(mean, variance);
 }
 
 function scaled(part, j, x) {
-  const [count, total, squares, bound, share, ...kept] = part.unit.subarray(part.width * j, part.width * (j + 1));
+  const [count, total, squares, bound, share, ...kept] = part.unit.row(j), [row, common] = part.number.values;
   let [centre, reach, factor, zero, ...ofPair] = kept;
-  if (Math.abs(x) < 1e-150) return part.row * zero;
+  if (Math.abs(x) < 1e-150) return row * zero;
   const v = clip(x, bound);
   const measured = (n, sum, sumOfSquares, centred) => {
     const mean = (sum + v) / n, square = (sumOfSquares + v * v) / n;
@@ -268,8 +253,8 @@ function scaled(part, j, x) {
     const { mean, square, spreads, middle } = measured(count, total, squares, share);
     const variance = square - 2 * middle * mean + middle * middle;
     const size = Math.sqrt(variance > 1e-9 * square ? variance : square);
-    const r = Math.log(size) - part.common, r4 = r * r * r * r;
-    factor = Math.exp(-part.common - (r * r4) / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
+    const r = Math.log(size) - common, r4 = r * r * r * r;
+    factor = Math.exp(-common - (r * r4) / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10 * size;
     centre = ofPair.length && spreads ? 0 : middle;
     ofBoth &&= spreads;
@@ -278,14 +263,14 @@ function scaled(part, j, x) {
     centre = measured(...ofPair).middle;
     if (ofPair[4] > 0) [reach, factor] = ofPair.slice(4);
   }
-  return part.row * factor * clip(x - centre, reach);
+  return row * factor * clip(x - centre, reach);
 }
 
 function wave(part, values, units, place, order) {
   if (place < 0) return 1; // there is no second factor
-  const [kind, ...knots] = part.knot.subarray(65 * place, 65 * place + 65);
-  const x = values.get(part.waveFeature[place]) ?? (kind === 2 ? 0 : undefined);
-  if (kind === 0 && order === 0) return clip(units.get(part.waveFeature[place]) ?? 0, 8);
+  const [feature, kind, ...knots] = part.wave.row(place);
+  const x = values.get(feature) ?? (kind === 2 ? 0 : undefined);
+  if (kind === 0 && order === 0) return clip(units.get(feature) ?? 0, 8);
   if (x === undefined || (x === 0 && (kind === 0 || kind === 3))) return 0;
   if (kind === 0) return order === 1 ? 1 : 0;
   const below = knots.filter((knot) => knot < x).length;
@@ -298,13 +283,12 @@ function wave(part, values, units, place, order) {
   return first + (64 * rank - low) * (next - first);
 }
 
-function add(parts, table, row, u) {
-  const { lane, value } = table, lanes = lane.length / 2;
-  for (let k = 0; k < lanes; k++) {
-    const part = lane[2 * k], input = lane[2 * k + 1], number = value[row * lanes + k];
-    if (part === FACTOR) parts[part][input] = number;
-    else parts[part][input] += number * (part === WEIGHT ? u : u * u);
-  }
+function add(z, places, values, u) {
+  const K = z.length / 3;
+  places.forEach((at, k) => {
+    if (at < 2 * K) z[at] += values[k] * (at < K ? u : u * u);
+    else z[at] = values[k];
+  });
 }
 
 // Cells of a row by the kind of their column

@@ -1,20 +1,36 @@
 """SQL: tables of weights as CSV files, and views that predict, for DuckDB, SQLite and PostgreSQL.
 
 Events are rows of the table ``romco_event``: an id, the task, and a column for each of the model's.
-The view ``romco_prediction`` has margin, probability and label of each, or the predicted number.
-One script per engine makes the tables, loads the files and makes the views, which are the same.
+The view ``romco_prediction`` has margin, probability and label of each, or the predicted number; of
+more than two classes ``romco_probability`` has all probabilities. One script per engine makes the
+tables, loads the files and makes the views, which are the same.
+
+All tables have the number of a *part*: two classes and numbers have one part, more classes one for
+each pair of classes and one of the softmax, see `romco.learners.frozen`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from math import pi, sqrt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from romco.exporting.tables import ModelTables, PartTables, TaskRows
+from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
+from romco.exporting.tables import ModelTables, PartTables
 from romco.io import durable
-from romco.learners.frozen import INDICATOR, KNOTS, UNIT_FIELDS, Lane
+from romco.learners.frozen import (
+    INDICATOR,
+    KNOTS,
+    NORMAL_QUANTILES,
+    PAIR_FIELDS,
+    SCORE_STEPS,
+    UNIT_FIELDS,
+    FrozenClasses,
+    Lane,
+)
+
+Columns = dict[str, Any]
 
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
@@ -26,38 +42,45 @@ LOADING = {  # of a table by engine, where scripts run in the folder
 INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_feature": "name",
     "romco_task": "name",
-    "romco_pair": "task, feature",
+    "romco_pair": "task, part, feature",
+    "romco_covariance": "part, first",
+    "romco_stacking": "part, first",
 }
-VIEWS = ("romco_prediction", "romco_value")  # the first reads the second
-NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
-LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
+INDEXED_OF_CLASSES = {"romco_group": "task, class", "romco_mean": "task, class"}
+MAX_COLUMNS = 1500  # PostgreSQL has room for 1,600
+MAX_CLASSES = 256  # with four columns each
 WHOLE_NUMBERS = {
-    *("task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("kind", "first_order", "second_order"),
+    *("part", "task", "feature", "input", "first", "second", "new_task", "constant"),
+    *("kind", "place", "first_order", "second_order", "source", "step"),
+    *("class", "other", "line", "discriminant", "dimension"),
 }
-TEXTS = {"name", "negative", "positive"}
+TEXTS = {"name", "label", "negative", "positive"}
 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
-    part = tables.only_part()
+    lanes = Lanes(tables.parts)
+    small = _small_tables(tables, lanes)
+    indexes = INDEXED
+    if tables.many is not None:
+        small |= _class_tables(tables, tables.many)
+        indexes = INDEXED | INDEXED_OF_CLASSES
+    views = views_of(tables, lanes)
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
-    for name, columns in _small_tables(tables, part).items():
+    for name, columns in small.items():
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
         durable.replace(written[-1], _csv([columns]))
-    lanes = _names_of(part.predictor.pairs.lanes)
     written.append(folder / "romco_pair.csv")
-    definitions.append(_definition("romco_pair", ("task", "feature", *lanes)))
-    durable.replace(written[-1], _csv(_pairs(part.pairs, lanes)))
+    definitions.append(_definition("romco_pair", ("task", "part", "feature", *lanes.pairs)))
+    durable.replace(written[-1], _csv(_pairs(tables.parts, lanes.pairs)))
     definitions.append(_event_table(tables))
-    views = [_values_view(tables), _prediction_view(part, bool(tables.classes))]
     names = [path.stem for path in written]
     for engine, loading in LOADING.items():
         loads = [loading.format(table=name) for name in names]
-        indexed = {} if engine == "duckdb" else INDEXED
+        indexed = {} if engine == "duckdb" else indexes
         for name, keys in indexed.items():
             loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
         script = "\n".join([*definitions, *loads, "", *views])
@@ -67,7 +90,23 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
 
 
 def _check(tables: ModelTables) -> None:
+    if len(tables.classes) > MAX_CLASSES:
+        raise ValueError(
+            f"{len(tables.classes)} classes cannot be exported to SQL: its tables have columns for "
+            f"each class, and engines take those of {MAX_CLASSES}; export to ONNX, C or JavaScript"
+        )
+    if len(tables.columns) > MAX_COLUMNS:
+        raise ValueError(
+            f"{len(tables.columns)} columns cannot be exported to SQL, where a table has at most "
+            f"{MAX_COLUMNS}: export to ONNX, C or JavaScript"
+        )
+    lowered: dict[str, str] = {}
     for name, kind in tables.columns.items():
+        other = lowered.setdefault(name.lower(), name)
+        if other != name:
+            raise ValueError(f"columns {other!r} and {name!r} are one in SQL: rename one of them")
+        if not name or "\0" in name:
+            raise ValueError(f"column {name!r} cannot be a column in SQL: rename it")
         if kind not in KINDS:
             raise ValueError(
                 f"column {name!r} of kind {kind!r} cannot be exported to SQL, whose views read "
@@ -82,38 +121,85 @@ def _check(tables: ModelTables) -> None:
 # Tables
 
 
-def _small_tables(tables: ModelTables, part: PartTables) -> dict[str, dict[str, Any]]:
+def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
     """Return the columns of all tables but that of pairs."""
-    predictor = part.predictor
-    units, inputs = predictor.units, len(predictor.inputs)
-    d, m = len(tables.feature_names), len(tables.task_names)
     number: dict[str, Any] = {
+        "new_task": len(tables.task_names),
+        "constant": len(tables.feature_names),
+    }
+    if len(tables.classes) == 2:
+        number |= dict(zip(("negative", "positive"), _texts(tables.classes), strict=True))
+    found: dict[str, Columns] = {
+        "romco_number": {name: [value] for name, value in number.items()},
+        "romco_quantile": {
+            "step": np.arange(SCORE_STEPS),
+            "score": NORMAL_QUANTILES[:-1],
+            "next_score": NORMAL_QUANTILES[1:],
+        },
+    }
+    by_part = [_tables_of_part(tables, part, lanes) for part in tables.parts]
+    for name in by_part[0]:
+        found[name] = _joined([own[name] for own in by_part])
+    return found
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Return the columns of all parts, and the number of the part before them."""
+    sizes = [len(next(iter(own.values()))) for own in parts]
+    columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
+    for name in parts[0]:
+        values = [own[name] for own in parts]
+        columns[name] = _texts(chain(*values)) if name in TEXTS else np.concatenate(values)
+    return columns
+
+
+def _texts(names: Iterable[str]) -> list[str]:
+    """Return names as text; none where one holds a zero, which would end it here."""
+    return ["" if "\0" in name else name for name in names]
+
+
+def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict[str, Columns]:
+    """Return the columns of a part's tables."""
+    predictor = part.predictor
+    units, n_inputs = predictor.units, len(predictor.inputs)
+    d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
+    fields = (*UNIT_FIELDS, *(f"pair_{name}" for name in PAIR_FIELDS))
+    unit = np.zeros((n, len(fields)))
+    unit[:d, : part.units.shape[1]] = part.units
+    number = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
         "calibration": part.calibration,
-        "new_task": m,
-        "constant": d,
+        "of_two": float(part.units.shape[1] == len(fields)),
     }
-    if tables.classes:
-        number |= dict(zip(("negative", "positive"), tables.classes, strict=True))
-    n = len(part.features)
-    padding = np.zeros((n - d, len(UNIT_FIELDS)))
-    unit = {"feature": np.arange(n), "name": [*tables.feature_names, *[""] * (n - d)]}
-    unit |= dict(zip(UNIT_FIELDS, np.vstack([part.units, padding]).T, strict=True))
-    task = {"task": np.arange(m + 1), "name": [*tables.task_names, ""]}
+    of_class = np.full(n_inputs, -1)
+    if not len(predictor.covariance):  # a softmax: three inputs for each class
+        of_class = np.arange(n_inputs) % len(tables.classes)
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
-    first, second = np.nonzero(stacking)
+    listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
+    first, second = np.nonzero(listed)
     return {
-        "romco_number": {name: [value] for name, value in number.items()},
-        "romco_feature": unit | _columns(predictor.features.lanes, part.features),
+        "romco_part": {name: [value] for name, value in number.items()},
+        "romco_feature": {
+            "feature": np.arange(n),
+            "name": [*tables.feature_names, *[""] * (n - d)],
+            **dict(zip(fields, unit.T, strict=True)),
+            **_columns(predictor.features.lanes, part.features, lanes.features),
+        },
         **_function_tables(part),
-        "romco_task": task | _columns(predictor.tasks.lanes, part.tasks),
-        "romco_covariance": _covariances(part),
+        "romco_task": {
+            "task": np.arange(m + 1),
+            "name": [*tables.task_names, ""],
+            **_columns(predictor.tasks.lanes, part.tasks, lanes.tasks),
+        },
+        "romco_covariance": _covariances(part, lanes),
         "romco_input": {
-            "input": np.arange(inputs),
+            "input": np.arange(n_inputs),
+            "class": of_class,
             "name": predictor.inputs,
             "intercept": predictor.intercepts,
+            "variance": part.variances,
             "weight": part.weights,
         },
         "romco_stacking": {
@@ -124,65 +210,161 @@ def _small_tables(tables: ModelTables, part: PartTables) -> dict[str, dict[str, 
     }
 
 
-def _function_tables(part: PartTables) -> dict[str, dict[str, Any]]:
-    """Return features that have waves, their knots, and products of waves."""
+def _function_tables(part: PartTables) -> dict[str, Columns]:
+    """Return features that have waves, their knots, products of waves, and their rotation."""
     functions = part.functions
-    numbers = functions.kinds != INDICATOR
+    numbers = np.flatnonzero(functions.kinds != INDICATOR)
+    places, g = np.arange(len(functions.features)), len(functions.scales)
     place, order, second, second_order = functions.factors.T
-    other = np.where(second < 0, -1, functions.features[second] if len(second) else second)
+    rotation, shift = np.eye(g), np.zeros(g)
+    if len(functions.centre):
+        rotation = np.tril(functions.rotation)
+        shift = -rotation @ functions.centre
+    target, source = np.nonzero(rotation)
+    first_function = part.n_features + 1
     return {
         "romco_wave": {
+            "place": places,
             "feature": functions.features,
             "kind": functions.kinds,
         },
         "romco_knot": {
-            "feature": np.repeat(functions.features[numbers], KNOTS),
+            "place": np.repeat(numbers, KNOTS),
             "knot": functions.knots[numbers].ravel(),
         },
         "romco_function": {
-            "feature": part.n_features + 1 + np.arange(len(functions.scales)),
-            "first": functions.features[place],
+            "feature": first_function + np.arange(g),
+            "first": place,
             "first_order": order,
-            "second": other,
+            "second": second,
             "second_order": second_order,
             "scale": functions.scales,
+            "shift": shift,
+        },
+        "romco_rotation": {
+            "feature": first_function + target,
+            "source": first_function + source,
+            "value": rotation[target, source],
         },
     }
 
 
-def _covariances(part: PartTables) -> dict[str, Any]:
+def _covariances(part: PartTables, lanes: Lanes) -> Columns:
     """Return pairs of features, and what they add to the variance of each input."""
     entries = part.covariance_entries()
     pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
-    values = np.zeros((len(pairs), len(part.predictor.inputs)))
+    values = np.zeros((len(pairs), lanes.n_inputs))
     values[row.ravel(), entries.at[:, 0]] = entries.values
-    columns: dict[str, Any] = {"first": pairs[:, 0], "second": pairs[:, 1]}
-    for k in _inputs_with_covariances(part):
+    columns: Columns = {"first": pairs[:, 0], "second": pairs[:, 1]}
+    for k in lanes.covariances:
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
 
-def _inputs_with_covariances(part: PartTables) -> list[int]:
-    return [one.input for one in part.covariances]
+def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+    """Return the columns of the tables of more than two classes."""
+    K = len(tables.classes)
+    n_pairs = len(many.pairs)
+    high, low = np.tril_indices(K, -1)  # parts are in this order
+    classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
+    others = np.concatenate([low[:n_pairs], high[:n_pairs]])
+    found: dict[str, Columns] = {
+        "romco_class": {"class": np.arange(K), "label": _texts(tables.classes)},
+        "romco_class_pair": {
+            "part": np.tile(np.arange(n_pairs), 2),
+            "class": classes,
+            "other": others,
+            "sign": np.repeat([1.0, -1.0], n_pairs),
+        },
+        "romco_coupling": {
+            "power": [many.power],
+            "share": [many.share],
+            "weight_of_pairs": many.weights[:1],
+            "weight_of_softmax": many.weights[1:],
+        },
+    }
+    return found | _discriminant_tables(tables, many)
 
 
-def _columns(lanes: tuple[Lane, ...], values: Any) -> dict[str, Any]:
-    return dict(zip(_names_of(lanes), values.T, strict=True))
+def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+    """Return the columns of the tables of the softmax, all empty if there is none."""
+    K, n = len(tables.classes), 0
+    lines: Any = np.empty(0, dtype=np.int64)
+    matrices, densities = np.empty((0, 0, 0)), np.empty((0, 2))
+    tasks = classes = lines
+    values = np.empty((0, 2))
+    weights = np.zeros(2)
+    if many.softmax is not None and tables.groups is not None:
+        lines, weights = many.softmax.lines, many.softmax.weights
+        n = len(lines)
+        common = np.repeat(many.softmax.matrices[:1], K, axis=0)
+        matrices = np.concatenate([common, many.softmax.matrices[1:]])
+        common = np.repeat(many.softmax.densities[:1], K, axis=0)
+        densities = np.concatenate([common, many.softmax.densities[1:]])
+        tasks, classes = tables.groups.tasks, tables.groups.keys
+        values = np.concatenate(list(tables.groups.values()))
+    kind, at_class = np.divmod(np.arange(len(densities)), K)
+    at, dimension, line = np.nonzero(matrices)
+    return {
+        "romco_line": {
+            "line": np.arange(n),
+            "part": np.full(n, len(tables.parts) - 1),
+            "feature": len(tables.feature_names) + 1 + lines,
+        },
+        "romco_discriminant": {
+            "discriminant": kind,
+            "class": at_class,
+            "weight": weights[kind],
+            "events": densities[:, 0],
+            "size": np.full(len(kind), float(n)),
+            "constant_term": densities[:, 1],
+        },
+        "romco_matrix": {
+            "discriminant": kind[at],
+            "class": at_class[at],
+            "dimension": dimension,
+            "line": line,
+            "value": matrices[at, dimension, line],
+        },
+        "romco_group": {
+            "task": tasks,
+            "class": classes,
+            "level": values[:, 0],
+            "spread": values[:, 1],
+        },
+        "romco_mean": {
+            "task": np.repeat(tasks, n),
+            "class": np.repeat(classes, n),
+            "line": np.tile(np.arange(n), len(tasks)),
+            "mean": values[:, 2:].ravel(),
+        },
+    }
 
 
-def _names_of(lanes: tuple[Lane, ...]) -> list[str]:
-    return [f"{lane.part}_{lane.input}" for lane in lanes]
+def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
+    """Return the columns of all ``names``; a lane that a part does not have adds nothing."""
+    own = dict(zip(names_of([lanes]), values.T, strict=True))
+    nothing = np.zeros(len(values))
+    found = {}
+    for name in names:
+        found[name] = own.get(name, nothing + name.startswith("factor"))
+    return found
 
 
-def _pairs(rows: TaskRows, lanes: list[str]) -> Iterator[dict[str, Any]]:
+def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
     """Yield the columns of the table of pairs, some rows at a time; at first none."""
-    begin = 0
-    yield dict.fromkeys(("task", "feature", *lanes), np.empty(0))
-    for values in rows.values():
-        chunk = slice(begin, begin + len(values))
-        begin = chunk.stop
-        numbers = {"task": rows.tasks[chunk], "feature": rows.keys[chunk]}
-        yield numbers | dict(zip(lanes, values.T, strict=True))
+    yield dict.fromkeys(("task", "part", "feature", *names), np.empty(0))
+    for k, part in enumerate(parts):
+        begin = 0
+        for values in part.pairs.values():
+            chunk = slice(begin, begin + len(values))
+            begin = chunk.stop
+            numbers = {
+                "task": part.pairs.tasks[chunk],
+                "part": np.full(len(values), k),
+                "feature": part.pairs.keys[chunk],
+            }
+            yield numbers | _columns(part.predictor.pairs.lanes, values, names)
 
 
 def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -217,247 +399,6 @@ def _event_table(tables: ModelTables) -> str:
     """Return the statement that makes the table of events, if there is none."""
     columns = ["    id TEXT PRIMARY KEY", "    task TEXT"]
     for name, kind in tables.columns.items():
-        columns.append(f"    {_quoted(name)} {KINDS[kind]}")
+        columns.append(f"    {quoted(name)} {KINDS[kind]}")
     inner = ",\n".join(columns)
     return f"CREATE TABLE IF NOT EXISTS romco_event (\n{inner}\n);"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-# Views
-
-
-def _values_view(tables: ModelTables) -> str:
-    """Return the view of the events' features and their values."""
-    parts = []
-    for name, kind in tables.columns.items():
-        cell = f"e.{_quoted(name)}"
-        if kind == "number":
-            value, found = f"CAST({cell} AS DOUBLE PRECISION)", _literal(name)
-            there = f"abs({cell}) <= 1e60"
-        else:
-            value, found = "1.0", f"{_literal(name + '=')} || {cell}"
-            there = f"{cell} IS NOT NULL"
-        selected = f"    SELECT e.id, {found} AS name, {value} AS x"
-        parts.append(f"{selected} FROM romco_event e WHERE {there}")
-    inner = "\n    UNION ALL\n".join(parts)
-    return f"CREATE VIEW romco_value AS\n{inner};\n"
-
-
-def _prediction_view(part: PartTables, has_classes: bool) -> str:
-    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other.
-
-    All steps are materialized: engines that inline them repeat each step wherever it is used.
-    """
-    steps = {
-        **UNIT_STEPS,
-        **_function_steps(),
-        "event": EVENT_STEP,
-        "sums": _sums_step(part),
-        "with_constant": CONSTANT_STEP,
-        "covariances": _covariances_step(part),
-        "z": _inputs_step(part),
-        **_stacking_steps(),
-    }
-    defined = [f"{name} AS MATERIALIZED ({query})" for name, query in steps.items()]
-    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
-    return "CREATE VIEW romco_prediction AS\nWITH " + ",\n".join(defined) + f"\n{result};\n"
-
-
-# Values of an event's features in their units. A feature is measured anew where n is not null.
-UNIT_STEPS = {
-    "given": """
-    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, n.row_unit, n.common, n.empty,
-           CASE WHEN abs(v.x) < 1e-150 OR f.count = 0.0 THEN NULL ELSE f.count END AS n
-    FROM romco_value v JOIN romco_feature f ON f.name = v.name CROSS JOIN romco_number n
-""",
-    "counted": """
-    SELECT *, CASE WHEN n IS NULL THEN NULL WHEN x > bound THEN bound
-                   WHEN x < -bound THEN -bound ELSE x END AS y
-    FROM given
-""",
-    "moments": """
-    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square FROM counted
-""",
-    "centred": """
-    SELECT *, mean * share * CASE
-        WHEN mean_square - mean * mean > 1e-9 * mean_square
-        THEN (n - 1.0) * mean * mean / ((n - 1.0) * mean * mean + mean_square - mean * mean)
-        ELSE 1.0 END AS middle
-    FROM moments
-""",
-    "spread": """
-    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread FROM centred
-""",
-    "sized": """
-    SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
-    FROM spread
-""",
-    "logs": "SELECT *, ln(size) - common AS r FROM sized",
-    "scales": f"""
-    SELECT id, feature, x, is_zero, zero, row_unit, empty,
-           coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
-           coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
-    FROM logs
-""",
-    "scaled": """
-    SELECT id, feature, empty, row_unit * CASE
-        WHEN is_zero THEN zero
-        WHEN x - middle > far THEN scale * far
-        WHEN x - middle < -far THEN -scale * far
-        ELSE scale * (x - middle) END AS u
-    FROM scales
-""",
-    "filled": """
-    SELECT id, feature, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
-""",
-    "unit": """
-    SELECT id, feature, CASE WHEN sum(u * u) OVER (PARTITION BY id) < empty THEN 0.0 ELSE u END AS u
-    FROM filled
-""",
-}
-EVENT_STEP = """
-    SELECT e.id, coalesce(t.task, n.new_task) AS task
-    FROM romco_event e CROSS JOIN romco_number n LEFT JOIN romco_task t ON t.name = e.task
-"""
-CONSTANT_STEP = """
-    SELECT id, feature, u FROM entry
-    UNION ALL SELECT e.id, n.constant, 1.0 FROM romco_event e CROSS JOIN romco_number n
-"""
-LABELS = f"""SELECT x.id, x.margin,
-       1.0 / (1.0 + exp(-(CASE WHEN abs(x.z) <= {LARGEST_LOG_ODDS} THEN x.z
-                               WHEN x.z > 0 THEN {LARGEST_LOG_ODDS}.0
-                               ELSE -{LARGEST_LOG_ODDS}.0 END))) AS probability,
-       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
-FROM (
-    SELECT m.id, m.margin, m.margin * n.calibration AS z, n.positive, n.negative
-    FROM margins m CROSS JOIN romco_number n
-) x"""
-
-
-def _function_steps() -> dict[str, str]:
-    """Return the steps that compute functions of features: products of waves of ranks."""
-    return {
-        "ranked": """
-    SELECT v.id, w.feature, w.kind, v.x,
-           sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
-           sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
-           max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
-           min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
-    FROM given v JOIN romco_wave w ON w.feature = v.feature
-    LEFT JOIN romco_knot k ON k.feature = w.feature
-    WHERE v.x <> 0.0 OR w.kind = 1
-    GROUP BY v.id, w.feature, w.kind, v.x
-""",
-        "waves": f"""
-    SELECT id, feature, kind, CASE
-        WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
-        ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
-    FROM ranked
-""",
-        "entry": f"""
-    SELECT id, feature, u FROM unit
-    UNION ALL
-    SELECT a.id, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
-        WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
-        ELSE {_wave("b", "f.second_order")} END
-    FROM waves a JOIN romco_function f ON f.first = a.feature
-    LEFT JOIN waves b ON b.id = a.id AND b.feature = f.second
-""",
-    }
-
-
-def _wave(table: str, order: str) -> str:
-    """Return the wave of a rank, or of an indicator."""
-    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
-    return f"CASE WHEN {table}.kind > 0 THEN {wave} WHEN {order} = 1 THEN 1.0 ELSE 0.0 END"
-
-
-def _sums_step(part: PartTables) -> str:
-    """Return the step that adds up weights and variances of features and pairs, by lane."""
-    predictor = part.predictor
-    of_feature, of_pair = _names_of(predictor.features.lanes), _names_of(predictor.pairs.lanes)
-    columns = ["u.id"]
-    for lane in dict.fromkeys((*of_feature, *of_pair)):
-        terms = [f"f.{lane}"] * (lane in of_feature)
-        terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in of_pair)
-        power = "u.u" if lane.startswith("weight") else "u.u * u.u"
-        columns.append(f"sum(({' + '.join(terms)}) * {power}) AS {lane}")
-    return f"""
-    SELECT {_listed(columns)}
-    FROM entry u JOIN event e ON e.id = u.id JOIN romco_feature f ON f.feature = u.feature
-    LEFT JOIN romco_pair p ON p.task = e.task AND p.feature = u.feature
-    GROUP BY u.id
-"""
-
-
-def _covariances_step(part: PartTables) -> str:
-    """Return the step that adds up what covariances of features add to variances."""
-    columns = ["a.id"]
-    for k in _inputs_with_covariances(part):
-        columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
-    return f"""
-    SELECT {_listed(columns)}
-    FROM with_constant a JOIN romco_covariance v ON v.first = a.feature
-    JOIN with_constant b ON b.id = a.id AND b.feature = v.second
-    GROUP BY a.id
-"""
-
-
-def _inputs_step(part: PartTables) -> str:
-    """Return the step that computes the inputs of the stacking model."""
-    predictor = part.predictor
-    of_task = _names_of(predictor.tasks.lanes)
-    summed = {*_names_of(predictor.features.lanes), *_names_of(predictor.pairs.lanes)}
-    cases = []
-    for k in range(len(predictor.inputs)):
-        terms = {}
-        for lane in (f"weight_{k}", f"variance_{k}"):
-            found = [f"t.{lane}"] * (lane in of_task)
-            found += [f"coalesce(s.{lane}, 0.0)"] * (lane in summed)
-            terms[lane] = found
-        mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
-        variances = terms[f"variance_{k}"]
-        if k in _inputs_with_covariances(part):
-            variances.append(f"coalesce(c.variance_{k}, 0.0)")
-        value = _moderated(f"({mean})", " + ".join(variances)) if variances else f"({mean})"
-        factor = f"t.factor_{k} * " if f"factor_{k}" in of_task else ""
-        cases.append(f"\n        WHEN {k} THEN {factor}{value}")
-    return f"""
-    SELECT e.id, i.input, i.weight, CASE i.input{"".join(cases)} END AS z
-    FROM event e JOIN romco_task t ON t.task = e.task CROSS JOIN romco_input i
-    LEFT JOIN sums s ON s.id = e.id LEFT JOIN covariances c ON c.id = e.id
-"""
-
-
-def _stacking_steps() -> dict[str, str]:
-    """Return the steps from the inputs of the stacking model to margins."""
-    return {
-        "mean": "SELECT id, sum(weight * z) AS mean FROM z GROUP BY id",
-        "variance": """
-    SELECT a.id, sum(s.value * a.z * b.z) AS variance
-    FROM z a JOIN romco_stacking s ON s.first = a.input
-    JOIN z b ON b.id = a.id AND b.input = s.second
-    GROUP BY a.id
-""",
-        "margins": f"""
-    SELECT m.id, {_moderated("m.mean", "coalesce(v.variance, 0.0)")} AS margin
-    FROM mean m LEFT JOIN variance v ON v.id = m.id
-""",
-    }
-
-
-def _moderated(mean: str, variance: str) -> str:
-    """Return log-odds shrunk by their variance."""
-    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
-    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
-
-
-def _listed(columns: list[str]) -> str:
-    return ",\n           ".join(columns)

@@ -118,14 +118,6 @@ class ModelTables:
     many: FrozenClasses | None = None  # numbers of more than two classes
     groups: TaskRows | None = None  # of task and class, of the softmax
 
-    def only_part(self) -> PartTables:
-        """Return the part of two classes or of numbers; ValueError for more classes."""
-        if self.many is not None:
-            raise ValueError(
-                "more than two classes cannot be exported to SQL yet: export them to ONNX"
-            )
-        return self.parts[0]
-
 
 def read_tables(model: Model) -> ModelTables:
     """Return the tables of a model at rest; ValueError where it has no form for other programs."""

@@ -34,7 +34,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average, keep_units
+from romco.learners.averaging import average, copy_functions, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -602,14 +602,14 @@ class BaseAuto(PairLearner):
         found = np.where(second < 0, -1, np.searchsorted(features, second))
         factors = np.column_stack([np.searchsorted(features, first), orders[0], found, orders[1]])
         share = self.function_share / self.prior
-        wave = np.sqrt(constants.WAVE_PRIOR * share) / np.maximum(orders[0], 1)
-        cross = np.sqrt(constants.CROSS_PRIOR * share)
+        priors = np.where(second < 0, constants.WAVE_PRIOR, constants.CROSS_PRIOR)
+        smoothness = orders[0] * np.maximum(orders[1], 1)
         return FrozenFunctions(
             features=features,
             kinds=self.field("places", "is_number")[rows].astype(np.int64),
             knots=knots,
             factors=factors,
-            scales=np.where(second < 0, wave, cross),
+            scales=np.sqrt(priors * share) / smoothness,
             weights=weights,
         )
 
@@ -813,6 +813,10 @@ class BaseAuto(PairLearner):
     def start_events(self) -> None:
         self.kernel.check_idle()
         keep_units(self._arrays)
+
+    def adopt_functions(self, other: "BaseAuto") -> None:
+        self.kernel.others_change()
+        copy_functions(self._arrays, other.arrays())
 
     def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
         average(self, others, given)

@@ -28,6 +28,7 @@ from romco.kernels.auto.auto import (
     TASK_FIELDS,
     AutoKernel,
 )
+from romco.kernels.auto.functions import SKETCH_FIELDS
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
@@ -62,6 +63,15 @@ def keep_units(state: Arrays) -> None:
     state["units"][:, DUE] = FAR_OFF
 
 
+def copy_functions(state: Arrays, found: Arrays) -> None:
+    """Let a learner without events have another's functions and ranks of columns, and no others."""
+    for name in ("definitions", *BLOCKS):
+        state[name][...] = found[name]
+    sketches = _columns(PLACE_FIELDS, SKETCH_FIELDS)
+    state["places"][:, sketches] = found["places"][:, sketches]
+    state["stream"][STREAM_FIELDS.index("functions_due")] = FAR_OFF
+
+
 def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
 
@@ -78,19 +88,16 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     shares /= shares.sum()
     for state in states:
         _move_origin(state, _of_stream(states[0], "origin"))
-    for state, part in zip(states[1:], shares[1:], strict=True):
-        if part > 0.0:
-            first.kernel.add_functions(state["definitions"])
     first.kernel.restart_subspace()
     directions = first.directions().copy()
     for learner, state in zip((first, *others, given), states, strict=True):
         _scale_information(state, learner.kernel, to_means=True)
-    curves = _averaged_curves(states, shares)
     _average_arrays(states, shares)
     shuffled = weights[:-1].mean(axis=0)
     states[0]["frozen_weight"][:] = shuffled + matters * (weights[-1] - shuffled)
     first.kernel.others_change()
-    averaged = states[0] | _averaged_pairs(states, shares) | curves
+    averaged = states[0] | _averaged_pairs("personal", states, shares)
+    averaged |= _averaged_pairs("curves", states, shares)
     _scale_information(averaged, first.kernel, to_means=False)
     for name, store in first.stores.items():
         store.load(averaged, name)
@@ -172,6 +179,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
     first["stream"][last] = given["stream"][last]
     first["stream"][answers] = of_answers
+    first["stream"][STREAM_FIELDS.index("functions_due")] = 0.0  # others may join from now on
     last = _columns(TASK_FIELDS, LAST_OF_TASKS)
     first["tasks"][:, last] = given["tasks"][:, last]
     first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
@@ -198,30 +206,12 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
 
 
 def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Average functions of columns; a weight that a state does not have counts as zero."""
-    first = states[0]
-    averaged = _matching(FUNCTION_FIELDS, ".*(mean|copy)")
-    judged = _matching(FUNCTION_FIELDS, "evidence|variance|information|precision|tasks")
-    places = list(map(_function_places, states))
-    for definition, k in places[0].items():
-        total = np.zeros(len(FUNCTION_FIELDS))
-        weight = 0.0
-        for state, known, share in zip(states, places, shares, strict=True):
-            if definition in known:
-                total += share * state["functions"][known[definition]]
-                weight += share
-        first["functions"][k, averaged] = total[averaged]
-        first["functions"][k, judged] = total[judged] / weight
-
-
-def _function_places(state: Arrays) -> dict[frozenset[tuple[float, float]], int]:
-    """Return the place of each function by its factors: a column and an order each."""
-    places = {}
-    for k, (used, *factors) in enumerate(state["definitions"].tolist()):
-        if used:
-            column, order, second, second_order = factors
-            places[frozenset(((column, order), (second, second_order)))] = k
-    return places
+    """Average functions of columns, but for their variances, which are those of a block."""
+    fields = _matching(
+        FUNCTION_FIELDS, ".*(mean|copy)|evidence|variance|information|precision|tasks"
+    )
+    mean = _mean(map(itemgetter("functions"), states), shares)
+    states[0]["functions"][:, fields] = mean[:, fields]
 
 
 def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
@@ -249,30 +239,14 @@ def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
     return found
 
 
-def _averaged_pairs(states: Sequence[Arrays], shares: Numbers) -> Arrays:
+def _averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:
     """Return the mean of stored pairs; one that a state does not have counts as zero."""
-    values = list(map(itemgetter("personal"), states))
-    if "personal_keys" not in states[0]:
-        return {"personal": _mean(values, shares)}
-    keys, mean = _mean_of_pairs(map(itemgetter("personal_keys"), states), values, shares)
-    return {"personal": mean, "personal_keys": keys}
-
-
-def _averaged_curves(states: Sequence[Arrays], shares: Numbers) -> Arrays:
-    """Return the mean of tasks' slopes of functions, by the places of these in the first state."""
-    places = list(map(_function_places, states))
-    stored = []
-    values = []
-    for state, own in zip(states, places, strict=True):
-        place = np.full(len(state["definitions"]), -1)
-        for definition, k in own.items():
-            place[k] = places[0].get(definition, -1)
-        found = place[_functions_of(state)]
-        known = found >= 0
-        stored.append((state["curves_keys"][known] >> 32 << 32) | found[known])
-        values.append(state["curves"][known])
-    keys, mean = _mean_of_pairs(stored, values, shares)
-    return {"curves": mean, "curves_keys": keys}
+    values = list(map(itemgetter(name), states))
+    of_keys = f"{name}_keys"
+    if of_keys not in states[0]:
+        return {name: _mean(values, shares)}
+    keys, mean = _mean_of_pairs(map(itemgetter(of_keys), states), values, shares)
+    return {name: mean, of_keys: keys}
 
 
 def _functions_of(state: Arrays) -> NDArray[np.int64]:

@@ -219,6 +219,9 @@ class AveragesOrders(Protocol):
     def start_events(self) -> None:
         """Count no event as learned, after all were observed."""
 
+    def adopt_functions(self, other: Any) -> None:
+        """Take the functions of columns of a learner of the same events; find no others."""
+
     def average(self, others: Sequence[Any], given: Any) -> None:
         """Become the mean of itself and ``others``, learners of the same events in random orders.
 

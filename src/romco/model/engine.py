@@ -415,11 +415,15 @@ class Engine(Step):
         Unless it is told otherwise, it forgets ``names`` of features and classes that only this
         task has had, too.
         """
+        self.check_known(task)
+        with Hold(self.locks.writing), Hold(self.locks.step):
+            retry_idempotent(self._forget, task, names)
+
+    def check_known(self, task: Any) -> None:
+        """Raise KeyError for a task that is not known."""
         history = self.history
         if self.tasks.find(task) < 0 and (history is None or history.tasks.find(task) < 0):
             raise KeyError(f"no task {task!r} is known")
-        with Hold(self.locks.writing), Hold(self.locks.step):
-            retry_idempotent(self._forget, task, names)
 
     def make_room(self, n_features: int, n_tasks: int = 0) -> None:
         """Make room for at least so many features and tasks, before they come."""

@@ -2,9 +2,10 @@
 
 Rows are first put into an order that does not depend on how they are given, so that the same rows
 and the same seed give the same random orders. Names, labels and units of features are taken up
-from all rows. Then each order is learned by an engine of its own, on a thread of its own, and the
-learners are averaged: each answer is learned once in each order. A learner that cannot be averaged
-learns one random order, or several in turn where it does not take each row as new evidence.
+from all rows, and a first pass finds functions of columns. Then each order is learned by an engine
+of its own, on a thread of its own, and the learners are averaged: each answer is learned once in
+each order. A learner that cannot be averaged learns one random order, or several in turn where it
+does not take each row as new evidence.
 """
 
 import os
@@ -147,8 +148,23 @@ def _learn_and_average(
 ) -> None:
     """Learn each order with a copy of the engine, and let the engine become their mean.
 
-    The last order is the one given.
+    The last order is the one given. The first one is learned before all others, too: what it
+    finds of functions of columns is known in each.
     """
+    total = (1 + len(orders)) * len(orders[0].places)
+    done = 0
+
+    def add(learned: int) -> None:
+        nonlocal done
+        done += learned
+        if report is not None:
+            report(done / total)
+
+    scout = Engine.from_state(engine.state(copy=False))
+    for learned in _learn(scout, rows, orders[0]):
+        add(learned)
+    learner: Any = engine.learner
+    learner.adopt_functions(scout.learner)
     state = engine.state(copy=False)
     copies = [Engine.from_state(state) for _ in orders]
     stop = Event()
@@ -163,22 +179,18 @@ def _learn_and_average(
         finally:
             counts.put(None)
 
-    total = len(orders) * len(orders[0].places)
-    done = 0
     with ThreadPoolExecutor(min(len(orders), os.cpu_count() or 1), "romco-fit") as pool:
         try:
             jobs = [pool.submit(learn, *job) for job in zip(copies, orders, strict=True)]
             for _ in jobs:
-                while (learned := counts.get()) is not None:
-                    done += learned
-                    if report is not None:
-                        report(done / total)
+                while (count := counts.get()) is not None:
+                    add(count)
         finally:
             stop.set()
     for job in jobs:
         job.result()
     first, *others, given = copies
-    learner: Any = first.learner
+    learner = first.learner
     learner.average([other.learner for other in others], given.learner)
     engine.body = Body(learner, first.counts)
     engine.with_offset = first.with_offset

@@ -236,6 +236,10 @@ class Shard:
         self.model.engine.with_offset = rows.offset is not None
         return self.model.engine.predict_and_observe(rows)
 
+    def check_known(self, task: Id) -> None:
+        """Raise KeyError for a task that is not known here."""
+        self.model.engine.check_known(task)
+
     def forget(self, task: Id) -> None:
         """Forget a task; names of features are those of all shards."""
         self.model.engine.forget(task, names=False)

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
 from romco.learners.classes import auto_members
-from romco.learners.merging import InPlaceMerge, Period, ScaleNumbers, merge, merge_scales
+from romco.learners.merging import (
+    InPlaceMerge,
+    Merged,
+    Period,
+    ScaleNumbers,
+    apply_merged,
+    merge,
+    merge_scales,
+)
 from romco.model import Features, Model, Scale
 from romco.model.features import Names
 from romco.model.lock import Locks
@@ -118,6 +126,22 @@ class Coordinator:
         if self.place == self.next:
             self._barrier()
 
+    def forget(self, owner: int, task: Any) -> None:
+        """Forget a task of a shard; what is subtracted from the shared part is so in all shards.
+
+        KeyError if it is unknown.
+        """
+        self.engine.call_one(owner, Shard.check_known, task)
+        if self.n > 1:  # first, so that all shards have the same shared part
+            self._arrived = None
+            self._merge_changes()
+        self.engine.call_one(owner, Shard.forget, task)
+        if self.n > 1:
+            update: ShardUpdate = self.engine.call_one(owner, Shard.update)
+            merged = Merged(update.change.rows, update.change.values)
+            apply_merged(self.front.engine.learner, merged)
+            self.engine.post(Shard.apply, merged, update.scale, self.events, update.width)
+
     def make_classes(self, n: int) -> None:
         """Make room for n classes in all shards, from the next event on."""
         front = self.front.engine
@@ -201,20 +225,23 @@ class Coordinator:
             self._checkpoint.close()
 
     def _barrier(self) -> None:
-        """Merge the changes of the shards into all of them."""
         self.next = self.schedule.after(self.place)
         if self.n > 1:
-            began = time.perf_counter()
-            if self.engine.local_shards is None:
-                rows = self._merge_remote()
-            else:
-                rows = self._merge_local(self.engine.local_shards)
-            self._settle(rows)
-            self.merge_seconds += time.perf_counter() - began
+            self._merge_changes()
         self._barriers += 1
         due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
         if due and time.perf_counter() >= self._next_save:
             self.save()
+
+    def _merge_changes(self) -> None:
+        """Merge the changes of the shards into all of them."""
+        began = time.perf_counter()
+        if self.engine.local_shards is None:
+            rows = self._merge_remote()
+        else:
+            rows = self._merge_local(self.engine.local_shards)
+        self._settle(rows)
+        self.merge_seconds += time.perf_counter() - began
 
     def _merge_remote(self) -> NDArray[np.int32]:
         updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
@@ -527,7 +554,8 @@ class Shards(Closing):
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
         with self._locks.writing:
-            self._call_owner(task, Shard.forget)
+            with self._locks.step:
+                self.coordinator.forget(self._owner(task), task)
             if self._front.engine.history is not None:
                 self._front.engine.history.forget(task)
 
@@ -677,8 +705,11 @@ class Shards(Closing):
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
-            (owner,) = self._tasks.owners(self._tasks.encode([task]))
-            return self.coordinator.engine.call_one(int(owner), method, task)
+            return self.coordinator.engine.call_one(self._owner(task), method, task)
+
+    def _owner(self, task: Any) -> int:
+        (owner,) = self._tasks.owners(self._tasks.encode([task]))
+        return int(owner)
 
 
 def _load_state(path: Path) -> dict[str, Any]:

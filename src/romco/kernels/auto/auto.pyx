@@ -61,13 +61,13 @@ cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
 cdef double ROUNDING = 1e-12                   # least share of a variance that a step leaves
 cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
 cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
-cdef double CHOICE_GROWTH = 2.0                # then whenever events have grown so much
-cdef double FIRST_CROSSES = 512.0              # and products
-cdef Py_ssize_t MOST_PLACES = 128              # of features and functions in a block
-cdef Py_ssize_t CROSSES = 16                   # places that waves leave free
+cdef double CHOICE_GROWTH = 1.3                # then whenever events have grown so much
+cdef double FIRST_CROSSES = 256.0              # and products
+cdef Py_ssize_t MOST_PLACES = 144              # of features and functions in a block
+cdef Py_ssize_t CROSSES = 32                   # places that waves leave free
 cdef Py_ssize_t CROSSES_AT_ONCE = 6
 cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
-cdef double CROSS_THRESHOLD = 4.5              # standard deviations from chance of a product that joins
+cdef double CROSS_THRESHOLD = 4.0              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double MAX_LOG_NOISE = 50.0               # of noise, by that of all
 cdef double TASK_NOISE_SHARE = 0.5             # of a task's events in the step of its noise,
@@ -1140,16 +1140,14 @@ cdef class AutoKernel(Kernel):
                 if not self.functions.is_known(&found):
                     self.add_function(&found)
                     joined += 1
-        self.functions.scores[:, :] = 0.0
         return True
 
-    cdef bint is_far_from_a_line(self, Sketch* s) noexcept nogil:
-        """Judge all waves of a column together; their sums begin anew."""
+    cdef bint is_far_from_a_line(self, const Sketch* s) noexcept nogil:
+        """Judge all waves of a column together."""
         cdef double total = 0.0
         cdef Py_ssize_t o
         for o in range(WAVES):
             total += surprise(s.sums[o], s.squares[o])**2
-            s.sums[o] = s.squares[o] = 0.0
         return s.is_number != 0.0 and (not self.number or total > WAVES_THRESHOLD)
 
     cdef bint has_features(self, const Definition* d) noexcept nogil:
@@ -1482,19 +1480,6 @@ cdef class AutoKernel(Kernel):
         self.global_block.lose_track()
         self.mixed_block.lose_track()
         self.functions.lose_track()
-
-    def add_functions(self, const double[:, ::1] definitions not None):
-        """Let functions of columns join that another learner has, as long as there is room."""
-        cdef const Definition* d
-        cdef Py_ssize_t f
-        self.check_idle()
-        if self.global_block.count == 0:
-            self.global_block.find_places()
-        for f in range(definitions.shape[0]):
-            d = <const Definition*> &definitions[f, 0]
-            if d.used != 0.0 and self.has_features(d) and not self.functions.is_known(d) \
-                    and self.global_block.count < MOST_PLACES:
-                self.add_function(d)
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""

@@ -24,7 +24,7 @@ TRACKING_PRIOR = 0.2  # probability that the moment predicts better, before any 
 TRACKING_SHARE = 1e-2  # the share by which each event returns to it,
 DRIFT_RATE = 3e-3  # and the rate of its mean, above which the moment takes part
 WAVE_PRIOR = 0.3  # prior variance of a wave of a column,
-CROSS_PRIOR = 0.1  # and of a product of two columns
+CROSS_PRIOR = 0.2  # and of a product of two columns
 CURVE_START = 0.1  # variance of tasks' slopes of functions before any event, by that of shared ones
 
 # Of numbers

@@ -6,9 +6,8 @@ cdef enum:
     KNOTS = 64                     # of a sketch,
     FIRST_KNOTS = 32               # and values from which the first are made
     WAVES = 4                      # functions of the rank of a number
-    FUNCTIONS = 64                 # at most
-    CROSSED = 48                   # first places whose features may be multiplied,
-    ORDERS = 2                     # and waves of each that are
+    FUNCTIONS = 96                 # at most
+    CROSSED = 24                   # first places whose features may be multiplied
 
 
 cdef struct Sketch:                # of the values of a feature

@@ -11,10 +11,10 @@ absent. Ranks come from 64 knots: at first 32 values, each twice, then 64. As ma
 evenly spaced, until the number of values has doubled. Then the knots are made anew from the old ones
 and these, in equal parts: whatever has moved since is followed.
 
-Waves, and products of the first two waves of two features or of indicators that features are there, are
-tested on the way: the sum over events of residual times function, and of its square, tells how far it is
-from chance. Products far from chance join whenever the events have doubled, and the sums begin anew. Of
-numbers so do waves; waves of two classes always join.
+Waves, and products of waves of two features or of indicators that features are there, are tested on the
+way: the sum over events of residual times function, and of its square, tells how far it is from chance.
+Products far from chance join whenever the events have grown by some share. Of numbers so do waves; waves
+of two classes always join.
 
 All functions are weights of the shared logistic learners, with full covariances (`covariances`).
 """
@@ -36,7 +36,7 @@ SKETCH_FIELDS = (
     *(f"knot_{k}" for k in range(KNOTS)), *(f"kept_{k}" for k in range(KNOTS)),
 )
 MOST_FUNCTIONS = FUNCTIONS
-BASES = CROSSED * ORDERS
+BASES = CROSSED * WAVES
 
 
 cdef class Functions:
@@ -87,11 +87,11 @@ cdef class Functions:
             d = self.definition(f)
             if d.used == 0.0:
                 continue
-            value = self.factor(d.feature, d.order)
+            value = self.factor(d.feature, d.order) / d.order
             if d.second >= 0.0:
-                value *= self.factor(d.second, d.second_order) * self.cross_scale
+                value *= self.cross_scale * self.factor(d.second, d.second_order) / d.second_order
             else:
-                value *= self.wave_scale / d.order
+                value *= self.wave_scale
             if value != 0.0:
                 self.active[self.n_active], self.value[self.n_active] = <int> f, value
                 self.n_active += 1
@@ -114,7 +114,8 @@ cdef class Functions:
             wave[2] = 2.0 * c * wave[1] - wave[0]
             wave[3] = 2.0 * c * wave[2] - wave[1]
         elif value != 0.0:
-            wave[0], wave[1] = 1.0, 0.0
+            wave[0] = 1.0
+            wave[1] = wave[2] = wave[3] = 0.0
         else:
             return
         self.there[k] = True
@@ -142,8 +143,8 @@ cdef class Functions:
 
     cdef void score(self, double residual) noexcept nogil:
         """Add the residual of the row that was last read to the sums of all waves and products."""
-        cdef double[CROSSED * ORDERS] value
-        cdef double[CROSSED * ORDERS] square
+        cdef double[CROSSED * WAVES] value
+        cdef double[CROSSED * WAVES] square
         cdef Py_ssize_t e, k, o, i, n = 0
         cdef double term
         cdef double* wave
@@ -151,7 +152,7 @@ cdef class Functions:
         if self.scores.shape[0] == 0:
             return
         residual = max(-MAX_RESIDUAL, min(MAX_RESIDUAL, residual))
-        for i in range(CROSSED * ORDERS):
+        for i in range(CROSSED * WAVES):
             value[i] = square[i] = 0.0
         for e in range(self.n_listed):
             k = self.listed[e]
@@ -160,15 +161,15 @@ cdef class Functions:
                 term = residual * wave[o]
                 s.sums[o] += term
                 s.squares[o] += term * term
-            for o in range(ORDERS if k <= CROSSED else 0):
-                i = (k - 1) * ORDERS + o
+            for o in range(WAVES if k <= CROSSED else 0):
+                i = (k - 1) * WAVES + o
                 value[i], square[i] = wave[o], wave[o] * wave[o]
                 n = max(n, i + 1)
         for i in range(n):  # each with those before it
             if value[i] != 0.0:
                 term = residual * value[i]
                 axpy(i, term, value, &self.scores[i, 0])
-                axpy(i, term * term, square, &self.scores[i, CROSSED * ORDERS])
+                axpy(i, term * term, square, &self.scores[i, CROSSED * WAVES])
 
     cdef Py_ssize_t free(self) noexcept nogil:
         """A function that is not in use, or -1."""
@@ -198,17 +199,17 @@ cdef class Functions:
         """Find the product farthest from chance that was not yet found; features are given by place."""
         cdef Py_ssize_t i, j, top = -1, other = -1
         cdef double z, most = threshold
-        for i in range(CROSSED * ORDERS):
-            for j in range(CROSSED * ORDERS):
-                z = surprise(self.scores[i, j], self.scores[i, CROSSED * ORDERS + j])
-                if z > most and i // ORDERS != j // ORDERS:
+        for i in range(CROSSED * WAVES):
+            for j in range(i // WAVES * WAVES):
+                z = surprise(self.scores[i, j], self.scores[i, CROSSED * WAVES + j])
+                if z > most:
                     most, top, other = z, i, j
         if top < 0:
             return False
-        self.scores[top, CROSSED * ORDERS + other] = 0.0  # each is judged once
+        self.scores[top, other] = self.scores[top, CROSSED * WAVES + other] = 0.0  # begin anew
         best.used = 1.0
-        best.feature, best.order = top // ORDERS + 1, top % ORDERS + 1
-        best.second, best.second_order = other // ORDERS + 1, other % ORDERS + 1
+        best.feature, best.order = top // WAVES + 1, top % WAVES + 1
+        best.second, best.second_order = other // WAVES + 1, other % WAVES + 1
         return True
 
 

@@ -1,0 +1,498 @@
+"""SQL views that predict: `romco.learners.frozen`'s formula, a step after the other.
+
+Their text does not depend on weights, only on which inputs and classes there are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from math import pi, sqrt
+
+from romco.exporting.tables import ModelTables, PartTables
+from romco.learners.frozen import KNOTS, SCORE_STEPS, Lane
+
+VIEWS = ("romco_prediction", "romco_probability", "romco_value")  # each reads those after it
+NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
+MAX_UNION = 250  # queries that SQLite surely joins
+LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
+
+
+class Lanes:
+    """Names of the lanes that any part has, by table, such as ``weight_3``."""
+
+    def __init__(self, parts: Sequence[PartTables]) -> None:
+        predictors = [part.predictor for part in parts]
+        self.features = names_of(one.features.lanes for one in predictors)
+        self.tasks = names_of(one.tasks.lanes for one in predictors)
+        self.pairs = names_of(one.pairs.lanes for one in predictors)
+        self.n_inputs = max(len(one.inputs) for one in predictors)
+        covariances = chain.from_iterable(part.covariances for part in parts)
+        self.covariances = sorted({one.input for one in covariances})
+
+
+def names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
+    """Return the names of lanes, each once."""
+    names = [f"{lane.part}_{lane.input}" for lane in chain.from_iterable(tables)]
+    return list(dict.fromkeys(names))
+
+
+def views_of(tables: ModelTables, lanes: Lanes) -> list[str]:
+    """Return the statements that make all views of a model."""
+    values = _values_view(tables)
+    if tables.many is not None:
+        return [values, _classes_view(lanes), MOST_PROBABLE]
+    return [values, _prediction_view(lanes, bool(tables.classes))]
+
+
+def quoted(name: str) -> str:
+    """Return a name of a column as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _values_view(tables: ModelTables) -> str:
+    """Return the view of the events' features and their values."""
+    parts = []
+    for name, kind in tables.columns.items():
+        cell = f"e.{quoted(name)}"
+        if kind == "number":
+            value, found = f"CAST({cell} AS DOUBLE PRECISION)", _literal(name)
+            there = f"abs({cell}) <= 1e60 AND CAST({cell} AS TEXT) <> ''"  # as SQLite imports gaps
+        else:
+            value, found = "1.0", f"{_literal(name + '=')} || {cell}"
+            there = f"{cell} IS NOT NULL"
+        selected = f"    SELECT e.id, {found} AS name, {value} AS x"
+        parts.append(f"{selected} FROM romco_event e WHERE {there}")
+    listed = []
+    for begin in range(0, len(parts), MAX_UNION):
+        some = _union(parts[begin : begin + MAX_UNION])
+        listed.append(f"    SELECT * FROM (\n{some}) v{begin}")
+    return f"CREATE VIEW romco_value AS\n{_union(listed)};\n"
+
+
+def _union(queries: Iterable[str]) -> str:
+    return "\n    UNION ALL\n".join(queries)
+
+
+def _prediction_view(lanes: Lanes, has_classes: bool) -> str:
+    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other."""
+    steps = _steps_to_margins(lanes)
+    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
+    return _view("romco_prediction", steps, result)
+
+
+def _classes_view(lanes: Lanes) -> str:
+    """Return the view of the probabilities of more than two classes."""
+    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS | _softmax_score_steps()
+    return _view("romco_probability", steps, PROBABILITIES)
+
+
+def _view(name: str, steps: Mapping[str, str], result: str) -> str:
+    """Return a view of steps.
+
+    All are materialized: engines that inline them repeat each step wherever it is used. SQLite
+    keeps the order of tables where they are crossed.
+    """
+    defined = []
+    for step, query in steps.items():
+        kept = "" if step == RECURSIVE_STEP else " MATERIALIZED"
+        defined.append(f"{step} AS{kept} ({query})")
+    return f"CREATE VIEW {name} AS\nWITH RECURSIVE " + ",\n".join(defined) + f"\n{result};\n"
+
+
+def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
+    """Return the steps to the inputs of each part's stacking model, and to its margin."""
+    return {
+        **UNIT_STEPS,
+        **_function_steps(),
+        "event": EVENT_STEP,
+        "sums": _sums_step(lanes),
+        "with_constant": CONSTANT_STEP,
+        **_covariances_step(lanes),
+        "z": _inputs_step(lanes),
+        **_stacking_steps(),
+    }
+
+
+def _clipped(value: str, limit: str) -> str:
+    above, below = f"WHEN {value} > {limit} THEN {limit}", f"WHEN {value} < -{limit} THEN -{limit}"
+    return f"CASE {above} {below} ELSE {value} END"
+
+
+def _exponential(value: str) -> str:
+    """Return an exponential that does not underflow, which is an error in PostgreSQL."""
+    return f"CASE WHEN {value} > -{LARGEST_LOG_ODDS}.0 THEN exp({value}) ELSE 0.0 END"
+
+
+def _centre(of: str) -> str:
+    """Return the centre of a feature by its sums, those of all events or of a pair of classes."""
+    mean, square, n = f"{of}mean", f"{of}mean_square", f"{of}n"
+    sure = f"({n} - 1.0) * {mean} * {mean}"
+    return f"""{mean} * {of}share * CASE
+        WHEN {square} - {mean} * {mean} > 1e-9 * {square}
+        THEN {sure} / ({sure} + {square} - {mean} * {mean}) ELSE 1.0 END"""
+
+
+# Values of an event's features in their units. A feature is measured anew where n is not null, and
+# centred by the two classes of a pair where pair_n is not null.
+UNIT_STEPS = {
+    "given": """
+    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty, p.of_two,
+           CASE WHEN abs(v.x) >= 1e-150 AND f.count > 0.0 THEN f.count END AS n,
+           CASE WHEN abs(v.x) >= 1e-150 AND f.pair_count > 0.0 THEN f.pair_count END AS pair_n
+    FROM romco_value v JOIN romco_feature f ON f.name = v.name JOIN romco_part p ON p.part = f.part
+""",
+    "counted": f"""
+    SELECT *, CASE WHEN abs(x) >= 1e-150 THEN {_clipped("x", "bound")} END AS y FROM given
+""",
+    "moments": """
+    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square,
+           (pair_total + y) / pair_n AS pair_mean,
+           (pair_square + y * y) / pair_n AS pair_mean_square
+    FROM counted
+""",
+    "centred": f"""
+    SELECT *, {_centre("")} AS middle,
+        {_centre("pair_")} AS pair_middle,
+        CASE WHEN mean_square - mean * mean <= 1e-9 * mean_square THEN 0 ELSE 1 END AS spreads
+    FROM moments
+""",
+    "spread": """
+    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread,
+           CASE WHEN pair_n IS NOT NULL AND spreads = 1 THEN 1 ELSE 0 END AS by_pair
+    FROM centred
+""",
+    "sized": """
+    SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
+    FROM spread
+""",
+    "logs": "SELECT *, ln(size) - common AS r FROM sized",
+    "scales": f"""
+    SELECT id, part, feature, x, is_zero, zero, row_unit, empty,
+           CASE WHEN by_pair = 1 THEN pair_middle
+                WHEN n IS NOT NULL AND of_two = 1.0 AND spreads = 1 THEN 0.0
+                ELSE coalesce(middle, centre) END AS middle,
+           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_reach
+                ELSE coalesce(10.0 * size, reach) END AS far,
+           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_factor
+                ELSE coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor)
+                END AS scale
+    FROM logs
+""",
+    "scaled": """
+    SELECT id, part, feature, x, empty, row_unit * CASE
+        WHEN is_zero THEN zero
+        WHEN x - middle > far THEN scale * far
+        WHEN x - middle < -far THEN -scale * far
+        ELSE scale * (x - middle) END AS u
+    FROM scales
+""",
+    "filled": """
+    SELECT id, part, feature, x, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u
+    FROM scaled
+""",
+    "unit": """
+    SELECT id, part, feature, x,
+           CASE WHEN sum(u * u) OVER (PARTITION BY id, part) < empty THEN 0.0 ELSE u END AS u
+    FROM filled
+""",
+}
+EVENT_STEP = """
+    SELECT e.id, t.task
+    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
+    UNION ALL
+    SELECT e.id, n.new_task FROM romco_event e CROSS JOIN romco_number n
+    WHERE e.task IS NULL OR e.task = ''
+    OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
+"""
+CONSTANT_STEP = """
+    SELECT id, part, feature, u FROM entry
+    UNION ALL
+    SELECT e.id, p.part, n.constant, 1.0
+    FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
+"""
+LABELS = f"""SELECT x.id, x.margin,
+       1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability,
+       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
+FROM (
+    SELECT m.id, m.margin, m.margin * p.calibration AS z, n.positive, n.negative
+    FROM margins m JOIN romco_part p ON p.part = m.part CROSS JOIN romco_number n
+) x"""
+
+
+def _function_steps() -> dict[str, str]:
+    """Return the steps that compute functions of features: products of waves of ranks."""
+    score = f"q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score)"
+    return {
+        "waved": """
+    SELECT e.id, w.part, w.place, w.kind, u.u,
+           CASE WHEN u.x IS NULL AND w.kind = 2 THEN 0.0 ELSE u.x END AS x
+    FROM romco_event e CROSS JOIN romco_wave w
+    LEFT JOIN unit u ON u.id = e.id AND u.part = w.part AND u.feature = w.feature
+""",
+        "ranked": """
+    SELECT v.id, v.part, v.place, v.kind, v.x, v.u,
+           sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
+           sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
+           max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
+           min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
+    FROM waved v LEFT JOIN romco_knot k ON k.part = v.part AND k.place = v.place
+    WHERE v.x IS NOT NULL AND NOT (v.kind = 3 AND v.x = 0.0)
+    GROUP BY v.id, v.part, v.place, v.kind, v.x, v.u
+""",
+        "ranks": f"""
+    SELECT id, part, place, kind, x, u, CASE
+        WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
+        ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
+    FROM ranked
+""",
+        "waves": f"""
+    SELECT id, part, place, kind, x, r,
+           CASE WHEN kind > 0 THEN {score} ELSE {_clipped("u", "8.0")} END AS line
+    FROM ranks JOIN romco_quantile q
+    ON q.step = CASE WHEN r < 1.0 THEN floor({SCORE_STEPS}.0 * r) ELSE {SCORE_STEPS - 1} END
+""",
+        "product": f"""
+    SELECT a.id, f.part, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
+        WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
+        ELSE {_wave("b", "f.second_order")} END AS u
+    FROM waves a JOIN romco_function f ON f.part = a.part AND f.first = a.place
+    LEFT JOIN waves b ON b.id = a.id AND b.part = a.part AND b.place = f.second
+""",
+        "entry": """
+    SELECT id, part, feature, u FROM unit
+    UNION ALL
+    SELECT e.id, f.part, f.feature, f.shift + sum(r.value * coalesce(p.u, 0.0))
+    FROM romco_event e CROSS JOIN romco_function f
+    JOIN romco_rotation r ON r.part = f.part AND r.feature = f.feature
+    LEFT JOIN product p ON p.id = e.id AND p.part = r.part AND p.feature = r.source
+    GROUP BY e.id, f.part, f.feature, f.shift
+""",
+    }
+
+
+def _wave(table: str, order: str) -> str:
+    """Return the wave of a rank, or of an indicator; of order 0 it is a line."""
+    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
+    return f"""CASE WHEN {order} = 0 THEN {table}.line WHEN {table}.kind > 0 THEN {wave}
+        WHEN {order} = 1 AND {table}.x <> 0.0 THEN 1.0 ELSE 0.0 END"""
+
+
+def _sums_step(lanes: Lanes) -> str:
+    """Return the step that adds up weights and variances of features and pairs, by lane."""
+    columns = ["u.id", "u.part"]
+    for lane in dict.fromkeys((*lanes.features, *lanes.pairs)):
+        terms = [f"f.{lane}"] * (lane in lanes.features)
+        terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in lanes.pairs)
+        power = "u.u" if lane.startswith("weight") else "u.u * u.u"
+        columns.append(f"sum(({' + '.join(terms)}) * {power}) AS {lane}")
+    return f"""
+    SELECT {_listed(columns)}
+    FROM entry u JOIN event e ON e.id = u.id
+    JOIN romco_feature f ON f.part = u.part AND f.feature = u.feature
+    LEFT JOIN romco_pair p ON p.task = e.task AND p.part = u.part AND p.feature = u.feature
+    GROUP BY u.id, u.part
+"""
+
+
+def _covariances_step(lanes: Lanes) -> dict[str, str]:
+    """Return the step that adds up what covariances of features add to variances, if any do."""
+    columns = ["a.id", "a.part"]
+    for k in lanes.covariances:
+        columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
+    step = f"""
+    SELECT {_listed(columns)}
+    FROM with_constant a CROSS JOIN romco_covariance v CROSS JOIN with_constant b
+    WHERE v.part = a.part AND v.first = a.feature
+    AND b.id = a.id AND b.part = a.part AND b.feature = v.second
+    GROUP BY a.id, a.part
+"""
+    return {"covariances": step}
+
+
+def _inputs_step(lanes: Lanes) -> str:
+    """Return the step that computes the inputs of the stacking models."""
+    summed = {*lanes.features, *lanes.pairs}
+    cases = []
+    for k in range(lanes.n_inputs):
+        terms = {}
+        for lane in (f"weight_{k}", f"variance_{k}"):
+            found = [f"t.{lane}"] * (lane in lanes.tasks)
+            found += [f"coalesce(s.{lane}, 0.0)"] * (lane in summed)
+            terms[lane] = found
+        mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
+        variances = ["i.variance", *terms[f"variance_{k}"]]
+        if k in lanes.covariances:
+            variances.append(f"coalesce(c.variance_{k}, 0.0)")
+        factor = f"t.factor_{k} * " if f"factor_{k}" in lanes.tasks else ""
+        moderated = _moderated(f"({mean})", " + ".join(variances))
+        cases.append(f"\n        WHEN {k} THEN {factor}{moderated}")
+    return f"""
+    SELECT e.id, i.part, i.input, i.class, i.weight, CASE i.input{"".join(cases)} END AS z
+    FROM event e JOIN romco_task t ON t.task = e.task JOIN romco_input i ON i.part = t.part
+    LEFT JOIN sums s ON s.id = e.id AND s.part = i.part
+    LEFT JOIN covariances c ON c.id = e.id AND c.part = i.part
+"""
+
+
+def _stacking_steps() -> dict[str, str]:
+    """Return the steps from the inputs of the stacking models to margins."""
+    return {
+        "stack": """
+    SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
+           sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
+    FROM z a CROSS JOIN romco_stacking s CROSS JOIN z b
+    WHERE s.part = a.part AND s.first = a.input
+    AND b.id = a.id AND b.part = a.part AND b.input = s.second
+    GROUP BY a.id, a.part
+""",
+        "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
+    }
+
+
+def _moderated(mean: str, variance: str) -> str:
+    """Return log-odds shrunk by their variance."""
+    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
+    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+
+
+def _listed(columns: list[str]) -> str:
+    return ",\n           ".join(columns)
+
+
+# More than two classes
+
+
+def _normalised(table: str, name: str) -> dict[str, str]:
+    """Return the steps that make scores log-probabilities: less their log-sum."""
+    total = f"sum({_exponential('behind')}) OVER (PARTITION BY id)"
+    return {
+        f"{name}_behind": f"""
+    SELECT id, class, score - max(score) OVER (PARTITION BY id) AS behind FROM {table}
+""",
+        name: f"SELECT id, class, behind - ln({total}) AS log_probability FROM {name}_behind",
+    }
+
+
+RECURSIVE_STEP = "contest"  # the best class so far, and the class it was compared with last
+COUPLING_STEPS = {
+    "log_odds": f"""
+    SELECT m.id, m.part, {_clipped("(p.calibration * m.margin)", "500.0")} AS z
+    FROM margins m JOIN romco_part p ON p.part = m.part
+""",
+    "odds": """
+    SELECT o.id, c.class, c.other, c.sign * o.z AS z
+    FROM log_odds o JOIN romco_class_pair c ON c.part = o.part
+""",
+    RECURSIVE_STEP: """
+    SELECT e.id, c.class, c.class AS best
+    FROM romco_event e CROSS JOIN romco_class c WHERE c.class = 0
+    UNION ALL
+    SELECT b.id, o.class, CASE WHEN o.z > 0.0 THEN o.class ELSE b.best END
+    FROM contest b JOIN odds o ON o.id = b.id AND o.class = b.class + 1 AND o.other = b.best
+""",
+    "leader": """
+    SELECT id, best FROM contest WHERE class = (SELECT max(class) FROM romco_class)
+""",
+    "compared": """
+    SELECT o.id, o.class, o.other, o.z, l.best,
+           max(CASE WHEN o.other = l.best AND o.z > -4.0 THEN 1 ELSE 0 END)
+               OVER (PARTITION BY o.id, o.class) AS is_close,
+           max(CASE WHEN o.class = l.best AND o.z < 4.0 THEN 1 ELSE 0 END)
+               OVER (PARTITION BY o.id, o.other) AS other_is_close
+    FROM odds o JOIN leader l ON l.id = o.id
+""",
+    "votes": """
+    SELECT c.id, c.class, -p.power * ln(1.0 + sum(exp(-c.z))) AS score
+    FROM compared c CROSS JOIN romco_coupling p
+    WHERE c.class = c.best OR c.other = c.best OR (c.is_close = 1 AND c.other_is_close = 1)
+    GROUP BY c.id, c.class, p.power
+""",
+    **_normalised("votes", "voted"),
+    "coupled": f"""
+    SELECT v.id, v.class,
+           ln((1.0 - c.share) * ({_exponential("v.log_probability")})
+              + c.share / (SELECT count(*) FROM romco_class)) AS log_probability
+    FROM voted v CROSS JOIN romco_coupling c
+""",
+}
+SOFTMAX_STEPS = {
+    "own_group": """
+    SELECT e.id, c.class, CASE WHEN g.task IS NULL THEN n.new_task ELSE g.task END AS task
+    FROM event e CROSS JOIN romco_class c CROSS JOIN romco_number n
+    LEFT JOIN romco_group g ON g.task = e.task AND g.class = c.class
+""",
+    "distance": """
+    SELECT h.id, h.class, m.line, coalesce(p.u, 0.0) - m.mean AS off
+    FROM own_group h JOIN romco_mean m ON m.task = h.task AND m.class = h.class
+    JOIN romco_line l ON l.line = m.line
+    LEFT JOIN product p ON p.id = h.id AND p.part = l.part AND p.feature = l.feature
+""",
+    "turned": """
+    SELECT a.id, a.class, d.discriminant, d.dimension, sum(d.value * a.off) AS off
+    FROM distance a JOIN romco_matrix d ON d.class = a.class AND d.line = a.line
+    GROUP BY a.id, a.class, d.discriminant, d.dimension
+""",
+    "squared": """
+    SELECT id, class, discriminant, sum(off * off) AS far FROM turned
+    GROUP BY id, class, discriminant
+""",
+    "tails": """
+    SELECT h.id, h.class, d.discriminant, d.weight, d.events, d.size, d.constant_term, g.spread,
+           coalesce(s.far, 0.0) / g.spread / d.events AS x
+    FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class
+    JOIN romco_discriminant d ON d.class = h.class
+    LEFT JOIN squared s ON s.id = h.id AND s.class = h.class AND s.discriminant = d.discriminant
+""",
+    "densities": """
+    SELECT id, class, discriminant, weight, -0.5 * size * ln(spread) - constant_term
+           - 0.5 * (events + size) * CASE WHEN 1.0 + x = 1.0 THEN x
+             ELSE ln(1.0 + x) * x / ((1.0 + x) - 1.0) END AS log_density
+    FROM tails
+""",
+    "densities_behind": """
+    SELECT id, class, weight,
+           log_density - max(log_density) OVER (PARTITION BY id, discriminant) AS behind
+    FROM densities
+""",
+}
+
+
+def _softmax_score_steps() -> dict[str, str]:
+    """Return the steps from scores and densities to all classes' log-probabilities."""
+    return {
+        "terms": f"""
+    SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM z WHERE class >= 0
+    UNION ALL
+    SELECT h.id, h.class, g.level
+    FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class
+    UNION ALL
+    SELECT id, class, weight * CASE WHEN behind > -30.0 THEN behind ELSE -30.0 END
+    FROM densities_behind
+""",
+        "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
+        **_normalised("scores", "softmax"),
+        "weighted": """
+    SELECT id, class, weight_of_pairs * log_probability AS score
+    FROM coupled CROSS JOIN romco_coupling
+    UNION ALL
+    SELECT id, class, weight_of_softmax * log_probability
+    FROM softmax CROSS JOIN romco_coupling
+""",
+        "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
+        **_normalised("stacked", "classes"),
+    }
+
+
+PROBABILITIES = f"""SELECT p.id, c.class, c.label,
+       {_exponential("p.log_probability")} AS probability
+FROM classes p JOIN romco_class c ON c.class = p.class"""
+MOST_PROBABLE = """CREATE VIEW romco_prediction AS
+SELECT id, probability, label FROM (
+    SELECT id, probability, label,
+           row_number() OVER (PARTITION BY id ORDER BY probability DESC, class DESC) AS place
+    FROM romco_probability
+) x WHERE place = 1;
+"""
