@@ -584,3 +584,16 @@ def test_the_last_column_may_be_the_task():
     assert last.n_features_in_ == 2
     with pytest.raises(ValueError, match="task_column=-4 is none of the columns"):
         ROMCOClassifier(task_column=-4).fit(X, [0, 1] * 5)
+
+
+@pytest.mark.parametrize("make", [np.asarray, csr_array])
+def test_columns_of_very_different_size_are_named_to_who_does_not_scale(make):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(40, 3)) * [1.0, 10.0, 1e5], ["ann", "bob"] * 20
+    y = np.where(X[:, 0] > 0.0, "yes", "no")
+    with pytest.warns(UserWarning, match=r"times larger than others, and 'pa-unique' takes them"):
+        romco.ROMCOClassifier("pa-unique").fit(make(X), y, task=task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        romco.ROMCOClassifier().fit(make(X), y, task=task)
+        romco.ROMCOClassifier("pa-unique").fit(make(X / [1.0, 10.0, 1e5]), y, task=task)

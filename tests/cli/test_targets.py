@@ -119,3 +119,13 @@ def test_bad_answers_are_told_by_line(tmp_path):
         *COLUMNS,
         fails=True,
     )
+
+
+def test_as_many_labels_as_rows_have_no_log_loss(tmp_path):
+    """None of them was known when it was predicted."""
+    labels = [f"L{i}" for i in range(60)]
+    source = table(tmp_path / "labels.csv", labels, range(60))
+    said = run("learn", source, "--model", tmp_path / "m.romco", *COLUMNS).output
+    assert "error by events 100.00%" in said
+    assert "log loss" not in said
+    assert "L18, L19 and 40 more" in said

@@ -3,6 +3,7 @@ import hashlib
 import html
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csc_array
 
@@ -342,3 +343,53 @@ def test_the_page_names_the_label_and_the_data(tmp_path):
     page = explain(romco.load(tmp_path / "m.romco")).page()
     assert "<h1>What predicts returned in orders.csv</h1>" in page
     assert "predicts returned (yes or not)" in page
+
+
+def people_and_days(target):
+    """Rows of people: age, home and member are theirs, sun, day and open change from row to row."""
+    rng = np.random.default_rng(4)
+    n, people = 1200, 30
+    person = rng.integers(people, size=n)
+    frame = pd.DataFrame(
+        {
+            "age": 20.0 + person,
+            "home": np.array(["Rome", "Oslo", "Bern"])[person % 3],
+            "member": person % 2,
+            "sun": rng.normal(size=n),
+            "day": np.array(["Mon", "Tue"])[rng.integers(2, size=n)],
+            "open": rng.integers(2, size=n),
+        }
+    )
+    slope = np.where(person % 2, 1.0, -1.0)
+    margin = slope * (frame["sun"] + (frame["day"] == "Tue") + frame["open"]) + 0.3 * (person - 15)
+    margin += rng.logistic(size=n)
+    if target == "number":
+        return frame, margin.tolist(), person.astype(str)
+    return frame, np.where(margin > 0, "yes", "no").tolist(), person.astype(str)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("target", ["two classes", "number"])
+def test_a_task_differs_only_in_columns_that_vary_within_it(tmp_path, target, fitted):
+    frame, labels, person = people_and_days(target)
+    model = romco.Model(**({"target": target} if target == "number" else {}))
+    if fitted:
+        model.fit(frame, labels, person)
+    else:
+        model.learn(frame, labels, person)
+    romco.save(model, tmp_path / "m.romco")
+    found = explain(romco.load(tmp_path / "m.romco"), top=30)
+    named = {name for task in found.tasks for name, _ in task.features}
+    assert named == {"sun", "day=Mon", "day=Tue", "open"}
+
+
+def test_gaps_are_no_zeros_in_the_spread_of_a_column():
+    rng = np.random.default_rng(0)
+    year = rng.integers(1977, 1983, size=600).astype(float)
+    y = 500.0 + 10.0 * (year - 1980.0) + rng.normal(size=600)
+    frame = pd.DataFrame({"born": np.where(np.arange(600) % 50 == 7, np.nan, year)})
+    model = romco.Model(target="number")
+    model.learn(frame, y.tolist(), ["a", "b"] * 300)
+    ((name, effect),) = explain(model).effects
+    assert name == "born"
+    assert effect == pytest.approx(10.0 * np.nanstd(frame["born"]), rel=0.1)

@@ -65,6 +65,17 @@ def test_lists_that_could_not_be_held_are_refused(tmp_path, monkeypatch):
     assert "lists of 2,000 values in 1 rows; at most 1,000 fit: write" in str(trouble)
 
 
+def test_texts_longer_than_all_rows_may_be_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "MAX_ROW_BYTES", 2**20)
+    texts = ["a", "x" * 2**23, "b"]
+    table = pa.table({"user": ["ann"] * 3, "y": ["no"] * 3, "s": texts})
+    pq.write_table(table, tmp_path / "e.pq")
+    with Reader(tmp_path / "e.pq", SCHEMA) as rows:
+        _, trouble = rows.take(1)
+    assert isinstance(trouble, BadFile)
+    assert "column 's': 8 MB in 3 rows; a row may have 1 MB: leave the column out" in str(trouble)
+
+
 @pytest.mark.parametrize("name", ["e.jsonl", "e.jsonl.gz", "e.svm"])
 def test_a_line_without_an_end_is_one_bad_row(tmp_path, monkeypatch, name):
     monkeypatch.setattr(formats, "MAX_ROW_BYTES", 2**20)

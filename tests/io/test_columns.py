@@ -5,6 +5,7 @@ import json
 import pickle
 from datetime import date, datetime
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -281,3 +282,30 @@ def test_a_frame_without_rows_teaches_nothing():
     model = romco.Model()
     assert len(model.learn(pd.DataFrame({"town": []}), [], [])) == 0
     assert model.events == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "leak"),
+    [("dear", "price"), ("dear", "band"), ("log_price", "price"), ("log_price", "minus")],
+)
+def test_a_column_that_tells_every_label_is_named(label, leak):
+    rng = np.random.default_rng(0)
+    price = np.exp(rng.normal(10.0, 1.0, size=200)).round(2)
+    columns = {
+        "user": rng.integers(5, size=200),
+        "rooms": rng.integers(1, 6, size=200),
+        "size": np.log(price) + rng.normal(size=200),
+        "price": price,
+        "minus": -price,
+        "band": np.where(price > 60_000, "A", np.where(price > 20_000, "B", "C")),
+        "dear": np.where(price > 20_000, "yes", "no"),
+        "log_price": np.log(price),
+    }
+    names = ["user", "rooms", "size", leak, label]
+    lines = [",".join(names)]
+    lines += [",".join(map(str, row)) for row in zip(*map(columns.get, names), strict=True)]
+    content = io.BytesIO("\n".join(lines).encode())
+    schema = Schema.infer(content, task="user", label=label, format="csv")
+    [warning] = schema.warnings
+    assert f"column '{leak}' tells every label in all 200 rows" in warning
+    assert f"--ignore {leak}" in warning

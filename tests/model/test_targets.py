@@ -302,3 +302,13 @@ def test_a_third_label_is_answered_by_the_target_it_needs(labels, target):
     model = romco.Model("pa-unique")
     with pytest.raises(ValueError, match=f"for more, say target='{target}'"):
         model.learn([{"a": 1.0}] * 3, labels, ["ann"] * 3)
+
+
+@pytest.mark.parametrize("way", ["learn", "fit"])
+def test_a_label_that_may_be_mistyped_is_named(way):
+    rows = [{"a": float(k % 7) - 3.0} for k in range(400)]
+    labels = [["yes", "no"][k % 2] for k in range(399)] + ["No"]
+    model = romco.Model("pa-unique", target="classes")
+    with pytest.warns(UserWarning, match="label 'No' occurs once in 400 rows, in row 399"):
+        getattr(model, way)(rows, iter(labels), ["t"] * 400)
+    assert len(model.classes) == 3

@@ -1,12 +1,13 @@
 """A scikit-learn classifier and a regressor that take ``task=``."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
@@ -47,6 +48,8 @@ from romco.typing import Floats
 if TYPE_CHECKING:
     from romco.explanations import Explanation, Reasons
 
+DEFAULT_LEARNER = "romco-auto"
+MAX_SIZE_RATIO = 1000.0  # of columns, beyond which learners that do not scale them are slow
 ONLY_TASK = "all"  # the one task of a model that was fitted without tasks
 TOO_LARGE = "a whole number is too large for a computer to calculate with: scale or drop it"
 PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
@@ -68,7 +71,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "romco-auto",
+        learner: str = DEFAULT_LEARNER,
         *,
         parameters: Mapping[str, Any] | None = None,
         epochs: int | None = None,
@@ -343,6 +346,8 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         if answers is None:
             X, y = self._validated(X, y, reset=first, y_numeric=self._numeric)
             answers = self._checked_answers(y)
+            if first and self.learner != DEFAULT_LEARNER:
+                _warn_of_units(X, self.learner)
         known = None
         if not first:
             known = self.model_
@@ -432,6 +437,22 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
                 "not hand it on, as in scorers, keep it in a column of X and name that task_column"
             )
         return [ONLY_TASK] * n
+
+
+def _warn_of_units(X: Any, learner: Any) -> None:
+    """Warn where columns are of very different size, and the learner takes them as they are."""
+    sizes = abs(X).max(axis=0)
+    if issparse(sizes):
+        sizes = sizes.toarray()
+    sizes = sizes[sizes > 0.0]
+    if len(sizes) and sizes.max() > MAX_SIZE_RATIO * sizes.min():
+        warnings.warn(
+            f"some columns of X are {sizes.max() / sizes.min():,.0f} times larger than others, and "
+            f"{learner!r} takes them as they are: scale them (StandardScaler), or take "
+            f"{DEFAULT_LEARNER!r}, which does",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _has_tasks(model: Model) -> bool:
@@ -535,7 +556,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "romco-auto",
+        learner: str = DEFAULT_LEARNER,
         *,
         eta1: float | None = None,
         eta2: float | None = None,

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
+MAX_CLASSES_NAMED = 20
 GOES_ON = "stopped: what was saved before stays; the same command goes on from there"
 
 
@@ -262,7 +263,11 @@ def _describe_labels(model: Any) -> str:
     if model.engine.target.kind == "number":
         return ", predicts a number"
     if model.engine.target.kind == "classes":
-        return f", classes: {', '.join(map(str, model.classes))}"
+        names = ", ".join(map(str, model.classes[:MAX_CLASSES_NAMED]))
+        more = len(model.classes) - MAX_CLASSES_NAMED
+        if more > 0:
+            names += f" and {more:,} more"
+        return f", classes: {names}"
     return f", positive label: {model.engine.target.positive}"
 
 

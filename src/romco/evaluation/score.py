@@ -323,8 +323,10 @@ class Score:
                 text += f", {self.coverage:.1%} within their 90 % intervals"
             return text
         if self.target == "classes":
-            error = f"error by events {self.error:.2%} (baseline {self.baseline:.2%})"
-            return f"{error}, log loss {self.log_loss:.3f}, macro F1 {self.f1:.3f}"
+            text = f"error by events {self.error:.2%} (baseline {self.baseline:.2%})"
+            if self._sums[COLUMNS["classes"].index("named")]:
+                text += f", log loss {self.log_loss:.3f}"
+            return f"{text}, macro F1 {self.f1:.3f}"
         recent = self.recent()
         baseline = f"baseline {self.baseline:.2%}"
         if recent["events"] < self.events:

@@ -19,7 +19,7 @@ from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
 from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.labels.audit import Audit
 from romco.learners import Learner
-from romco.learners.auto import KINDS
+from romco.learners.auto import KINDS, BaseAuto
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
@@ -202,15 +202,16 @@ class TaskWeights:
             csr_array(self.own.T.multiply(scale[:, None])),
         )
 
-    def largest(self, task: int, n: int) -> list[tuple[int, float]]:
+    def largest(self, task: int, n: int, without: set[int]) -> list[tuple[int, float]]:
         """Rows and values of the ``n`` largest entries of a task's column of V.
 
         With many classes, row f * ``per_feature`` + k is that of feature f and class k.
         """
         begin, end = self.own.indptr[task : task + 2]
         values, rows = self.own.data[begin:end], self.own.indices[begin:end]
-        order = np.lexsort((rows, -np.abs(values)))[:n]
-        order = order[values[order] != 0.0]
+        order = np.lexsort((rows, -np.abs(values)))
+        kept = (values[order] != 0.0) & ~np.isin(rows[order], list(without))
+        order = order[kept][:n]
         return list(zip(rows[order].tolist(), values[order].tolist(), strict=True))
 
     def mean(self) -> Floats:
@@ -243,6 +244,9 @@ class ModelReader:
             self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
+        self.unvaried: csc_array | None = None  # features of one value in all events of a task
+        if isinstance(learner, BaseAuto):
+            self.unvaried = learner.unvaried()[:, self.numbers]
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
@@ -458,13 +462,30 @@ class ModelReader:
 
     def _features(self, i: int) -> tuple[tuple[Any, float], ...]:
         per, features = self.weights.per_feature, []
-        for j, value in self.weights.largest(i, PERSONAL_FEATURES):
+        for j, value in self.weights.largest(i, PERSONAL_FEATURES, self._fixed(i)):
             if j < self.n_features * per:
                 name = self._name(j // per)
                 if per > 1:
                     name = f"{name} for {self._class_title(j % per)}"
                 features.append((name, self.sign * value))
         return tuple(features)
+
+    def _fixed(self, i: int) -> set[int]:
+        """Features of columns that did not vary within a task: they say no more than its level.
+
+        A number is one feature; a category is fixed if the task has met no other of its column.
+        """
+        if self.unvaried is None or self.model is None or self.model.schema is None:
+            return set()
+        met: dict[str, list[int]] = {}
+        for j in _rows_of(self.weights.own, i):
+            column = str(self._name(j)).partition("=")[0]
+            met.setdefault(column, []).append(j)
+        fixed = set(_rows_of(self.unvaried, i))
+        for column, features in met.items():
+            if column not in self.model.schema.columns or len(features) > 1:
+                fixed.difference_update(features)
+        return fixed
 
     def _class_title(self, k: int) -> Any:
         if self.model is None or k >= len(self.model.classes):
@@ -516,3 +537,10 @@ def _moments(learner: Learner) -> tuple[Floats | None, Floats | None]:
     if isinstance(learner, Classes) and learner.at_once() is None:
         learner = learner.members()[0]
     return learner.feature_moments() or (None, None)
+
+
+def _rows_of(columns: csc_array, i: int) -> list[int]:
+    """Return the rows of the stored entries of a column."""
+    begin, end = columns.indptr[i : i + 2]
+    rows: list[int] = columns.indices[begin:end].tolist()
+    return rows

@@ -127,12 +127,12 @@ class Explanation:
 
     @property
     def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
-        """Similar tasks together, the largest group first; only groups of two and more."""
+        """Similar tasks together, the largest group first: of two and more, but not of all."""
         members: dict[int, list[TaskInsight]] = {}
         for task in self.tasks:
             if task.group is not None:
                 members.setdefault(task.group, []).append(task)
-        large = [tuple(group) for group in members.values() if len(group) > 1]
+        large = [tuple(group) for group in members.values() if 1 < len(group) < len(self.tasks)]
         return tuple(sorted(large, key=len, reverse=True))
 
     def __str__(self) -> str:

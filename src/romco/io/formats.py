@@ -525,11 +525,20 @@ def _is_text(kind: Any) -> bool:
 def _parquet_batch_rows(metadata: Any, name: str) -> int:
     """Return how many rows to read at a time, fewer where lists in them are long.
 
-    Raises BadFile where the lists of a row group could not be held.
+    Raises BadFile where the lists or the bytes of a row group could not be held.
     """
     rows = PARQUET_BATCH_ROWS
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        values = max((group.column(k).num_values for k in range(group.num_columns)), default=0)
+        columns = list(map(group.column, range(group.num_columns)))
+        for column in columns:
+            size = column.total_uncompressed_size
+            if size > MAX_ROW_BYTES * max(1, group.num_rows):
+                raise BadFile(
+                    f"{name}, column {column.path_in_schema!r}: {size // 2**20:,} MB in "
+                    f"{group.num_rows:,} rows; a row may have {MAX_ROW_BYTES // 2**20} MB: "
+                    "leave the column out, or shorten its texts"
+                )
+        values = max((column.num_values for column in columns), default=0)
         if values - group.num_rows > MAX_LIST_VALUES:
             raise BadFile(
                 f"{name}: lists of {values:,} values in {group.num_rows:,} rows; at most "

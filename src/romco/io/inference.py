@@ -4,6 +4,7 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,6 +135,32 @@ def rare_label_warnings(labels: Sequence[str], sample: Sample) -> Iterable[str]:
             f"label {label!r} occurs once in {len(labels):,} rows, in {where}: is it mistyped? "
             "It makes a class of its own"
         )
+
+
+def tells_every_label(cells: Sequence[str], labels: Sequence[str]) -> bool:
+    """Return whether labels follow from a column: from each value, by thresholds, or by its order.
+
+    >>> prices = [str(k % 97 + 0.5) for k in range(200)]
+    >>> tells_every_label(prices, ["dear" if float(price) > 60 else "cheap" for price in prices])
+    True
+    """
+    if len(cells) < MIN_ROWS_RARE_LABEL:
+        return False
+    different, classes = len(set(cells)), len(set(labels))
+    if different <= MAX_CODES:
+        pairs = set(zip(cells, labels, strict=True))
+        return classes <= MAX_CODES and len(pairs) == different
+    values = [value for value in map(number_of, cells) if value is not None]
+    if len(values) < len(cells):
+        return False
+    if classes <= MAX_CODES:
+        by_value = [label for _, label in sorted(zip(values, labels, strict=True))]
+        return sum(one != other for one, other in pairwise(by_value)) == classes - 1
+    numbers = [number for number in map(number_of, labels) if number is not None]
+    if len(numbers) < len(labels):
+        return False
+    ordered = [number for _, number in sorted(zip(values, numbers, strict=True))]
+    return ordered in (sorted(numbers), sorted(numbers, reverse=True))
 
 
 def column_as_asked(name: str, kind: str, values: Sequence[Any], reason: str) -> Column:

@@ -35,6 +35,7 @@ from romco.io.inference import (
     column_as_asked,
     infer_column,
     rare_label_warnings,
+    tells_every_label,
     with_stray_text,
 )
 
@@ -408,10 +409,15 @@ class Schema:
         for name in self.used:
             cells = [str(row.get(name)).strip() for row in rows if name in row]
             if cells == labels:
-                yield (
-                    f"column {name!r} has the label itself in all {len(cells):,} rows looked at: "
-                    f"--ignore {name} unless it is known before the label is"
-                )
+                what = "has the label itself"
+            elif len(cells) == len(labels) and tells_every_label(cells, labels):
+                what = "tells every label"
+            else:
+                continue
+            yield (
+                f"column {name!r} {what} in all {len(cells):,} rows looked at: "
+                f"--ignore {name} unless it is known before the label is"
+            )
 
 
 def schema_of_groupings(names: Sequence[str]) -> Schema:

@@ -14,6 +14,7 @@ from romco.kernels.auto.auto import (
     FEATURE_FIELDS,
     FUNCTION_FIELDS,
     INPUT_NAMES,
+    MAX_HASH,
     PAIR_FIELDS,
     PLACE_FIELDS,
     STREAM_FIELDS,
@@ -340,6 +341,16 @@ class BaseAuto(PairLearner):
         own, mixed = (weights[task, 0] for weights in self._personal_weights())
         values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
+
+    def unvaried(self) -> Any:
+        """Return which features had one value in all events of a task that have them (d, m)."""
+        from scipy.sparse import csc_array
+
+        task, feature, pair = self._pairs()
+        same = (pair["precision"] > 0.0) & (pair["value_hash"] <= MAX_HASH)
+        places = feature[same], task[same]
+        shape = (self.n_features, self.n_tasks)
+        return csc_array((np.ones(len(places[0]), dtype=bool), places), shape=shape)
 
     def own_shares(self) -> Numbers:
         """Return each task's weight (m, 1) of its own vector."""
@@ -775,9 +786,11 @@ class BaseAuto(PairLearner):
 
     def feature_moments(self) -> tuple[Numbers, Numbers]:
         rows = max(float(self._arrays["typical"][0]), 1.0)
-        _, total, squares = self._arrays["units"][:, :3].T
-        mean = total / rows
-        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
+        count, total, squares, centre = self._arrays["units"][:, :4].T
+        absent = np.maximum(0.0, rows - count)
+        mean = (total + absent * centre) / rows
+        square = (squares + absent * centre**2) / rows
+        return mean, np.sqrt(np.maximum(0.0, square - mean * mean))
 
     def load(self, arrays: Arrays) -> None:
         if isinstance(arrays.get("personal"), Pairs):  # arrays of the same shape go with it

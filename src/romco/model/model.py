@@ -1,14 +1,16 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.formats import Sample
 from romco.io.frames import category_columns
 from romco.io.groupings import names_columns, take_groupings
-from romco.io.inference import Column
+from romco.io.inference import Column, rare_label_warnings
 from romco.io.schema import Schema
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
@@ -367,6 +369,8 @@ class Model:
         40
         """
         made = Model(features=features_from_json(self._new_features), **self._settings)
+        if not isinstance(y, Sized):
+            y = list(y)
         rows = Rows(x, task, y, weight, offset)
         if names_columns(x, task):
             rows, made.schema = made._take_groupings(rows)
@@ -377,6 +381,7 @@ class Model:
             {name: vars(made)[name] for name in ("features", "pending", "session")}
         )
         self.engine = made.engine  # last
+        self._warn_of_rare_labels(y)
         return self
 
     def learn_one(
@@ -422,7 +427,20 @@ class Model:
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
-        return self._learn(Rows(x, task, y, weight, offset, context), together)
+        if self.events:
+            return self._learn(Rows(x, task, y, weight, offset, context), together)
+        if not isinstance(y, Sized):
+            y = list(y)
+        margins = self._learn(Rows(x, task, y, weight, offset, context), together)
+        self._warn_of_rare_labels(y)
+        return margins
+
+    def _warn_of_rare_labels(self, labels: Iterable[Any]) -> None:
+        """Warn of classes that may be mistyped labels."""
+        if self.engine.target.kind != "classes":
+            return
+        for text in rare_label_warnings(list(map(str, labels)), Sample(rows=())):
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     def _learn(self, rows: Rows, together: bool) -> Floats:
         if not names_columns(rows.x, rows.task):

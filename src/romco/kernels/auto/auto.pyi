@@ -13,6 +13,7 @@ CURVE_FIELDS: tuple[str, ...]
 FEATURE_FIELDS: tuple[str, ...]
 FUNCTION_FIELDS: tuple[str, ...]
 PAIR_FIELDS: tuple[str, ...]
+MAX_HASH: float
 TASK_FIELDS: tuple[str, ...]
 PLACE_FIELDS: tuple[str, ...]
 STREAM_FIELDS: tuple[str, ...]

@@ -39,7 +39,7 @@ from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
 from romco.kernels.core.contract cimport Kernel
-from romco.kernels.core.events cimport Events, Row
+from romco.kernels.core.events cimport Events, Row, column
 from romco.kernels.core.pairs cimport Pairs
 
 from romco.kernels.auto import constants
@@ -77,6 +77,8 @@ cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
 cdef double MAX_RATIO = 3.0                    # of units of a feature beyond which its weights are forgotten
 cdef double MAX_SHIFT = 10.0                   # and sizes by which its centre moves
+cdef double VARIED = 1e9                       # stands for a value that has varied within a task
+cdef unsigned long long HASH_FACTOR = 0x9E3779B97F4A7C15
 cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs that are searched for those of one feature
 
 
@@ -93,6 +95,7 @@ cdef struct PairState:
     double information, precision  # of the slope in the mixed logistic learner
     double hinge_copy, slope_copy
     double copied_at
+    double value_hash              # of the feature's value in all events of the task, or VARIED
 
 
 cdef struct FunctionState:         # of a function of columns
@@ -152,8 +155,9 @@ FEATURE_FIELDS = (
 )
 PAIR_FIELDS = (
     *("hinge_mean", "hinge_spent", "information", "precision", "hinge_copy", "slope_copy"),
-    "copied_at",
+    *("copied_at", "value_hash"),
 )
+MAX_HASH = 65536.0                             # of a value; beyond it the value has varied
 FUNCTION_FIELDS = (
     *FEATURE_FIELDS, *(f"evidence_{k}" for k in range(GRID)), "variance",
     *("information", "precision", "tasks"),
@@ -680,7 +684,9 @@ cdef class AutoKernel(Kernel):
             if o.V > 0.0:
                 self.stack(task, o)
         if o.V > 0.0 and not (self.scales.held and unit == 0.0):  # two answers differ
-            self.learn_event(row, task, y - self.stream.origin if self.number else y, h, unit, o, then)
+            self.learn_event(
+                x, row, task, y - self.stream.origin if self.number else y, h, unit, o, then
+            )
         if not first:
             count_size(&self.clock[0], row.x2, h)
         if self.global_block.n_columns > 1:
@@ -697,7 +703,7 @@ cdef class AutoKernel(Kernel):
         return 0
 
     cdef void learn_event(
-        self, Scaled row, long long task, double y, double h, double unit, Outputs* o,
+        self, Row given, Scaled row, long long task, double y, double h, double unit, Outputs* o,
         const double* then,
     ) noexcept nogil:
         """Let every part learn the event that was read last."""
@@ -705,7 +711,7 @@ cdef class AutoKernel(Kernel):
         self.learn_frozen(task, y, h, o)
         shift = self.learn_moment(y, h, o, then)
         self.renew_copies(row, task, o)
-        self.move_learners(row, task, y, h, unit, o)
+        self.move_learners(given, row, task, y, h, unit, o)
         self.functions.score(self.residual)
         self.learn_stacking(task, y, h, shift, o)
         if self.stream.answers >= self.stream.variances_due:
@@ -876,7 +882,7 @@ cdef class AutoKernel(Kernel):
         return (<PairState*> self.personal.value) + self.pair[k]
 
     cdef void move_learners(
-        self, Scaled x, long long task, double y, double h, double unit, Outputs* o
+        self, Row given, Scaled x, long long task, double y, double h, double unit, Outputs* o
     ) noexcept nogil:
         """A step of each learner on its own loss."""
         cdef Step hinge, own, all_, mixed
@@ -889,7 +895,7 @@ cdef class AutoKernel(Kernel):
         cdef FeatureState* f
         cdef PairState* p
         cdef TaskState* t = self.task(task)
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, j, e = 0
         cdef int c
         t.evidence += h * (
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
@@ -906,7 +912,7 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             self.ask_feature(k)
             value = x.value[k] * unit
-            if value == 0.0:  # at the feature's centre
+            if value == 0.0 and t.precision > 0.0:  # at the feature's centre
                 continue
             j = x.index[k]
             f = self.feature(j)
@@ -914,6 +920,10 @@ cdef class AutoKernel(Kernel):
             if p == NULL:
                 p = (<PairState*> self.personal.value) + self.personal.found(task, j)
                 p.copied_at = self.stream.answers + 1.0
+            e = self.note_unscaled(given, e, j, task)
+            if e < given.n:
+                note_value(p, t, given.value[e])
+            e += 1
             move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
                 move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
@@ -935,11 +945,37 @@ cdef class AutoKernel(Kernel):
                     self.place(place[j]).evidence, self.slope_grid.least,
                     size * information, precision, size * p.information, p.precision,
                 )
+        self.note_unscaled(given, e, self.personal.n_features, task)
         finish_evidence(self.stream.slope_evidence, products)
         self.move_curves(task, size, mixed)
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
         if self.number:
             move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
+
+    cdef Py_ssize_t note_unscaled(
+        self, Row given, Py_ssize_t e, Py_ssize_t j, long long task
+    ) noexcept nogil:
+        """Note values from the e-th entry on that no learner sees; return the entry of feature j."""
+        cdef const TaskState* t = self.task(task)
+        cdef PairState* p
+        cdef Py_ssize_t pair, f
+        while e < given.n and column(given, e) < j:
+            f = column(given, e)
+            p = NULL
+            if given.index == NULL and given.value[e] == 0.0:  # no value
+                pass
+            elif self.personal.dense:
+                p = (<PairState*> self.personal.dense_row(task)) + f
+            else:
+                pair = self.personal.find(task, f)
+                if pair < 0 and t.precision == 0.0 and given.value[e] != 0.0:
+                    pair = self.personal.found(task, f)
+                if pair >= 0:
+                    p = (<PairState*> self.personal.value) + pair
+            if p != NULL:
+                note_value(p, t, given.value[e])
+            e += 1
+        return e
 
     cdef void find_steps(
         self, double y, double h, const Outputs* o, Step* hinge, Step* own, Step* all_, Step* mixed
@@ -1591,6 +1627,20 @@ cdef inline void move_scaled(
     step.a *= scale
     step.b *= scale
     move(mean, spent, prior, step, value)
+
+
+cdef inline void note_value(PairState* p, const TaskState* t, double value) noexcept nogil:
+    """Note a value of a feature; one that earlier events of the task lack has varied.
+
+    The value itself is not kept: it may be what the task is known by.
+    """
+    cdef double hashed
+    value += 0.0  # -0 is 0
+    hashed = 1.0 + <double> (((<unsigned long long*> &value)[0] * HASH_FACTOR) >> 48)
+    if p.value_hash == 0.0:  # the first one
+        p.value_hash = hashed if t.precision == 0.0 else VARIED
+    elif hashed != p.value_hash:
+        p.value_hash = VARIED
 
 
 cdef inline void observe(
