@@ -6,7 +6,8 @@
 Classes as actions, the protocol of the contextual bandit bake-off: a choice earns 1 where it is the
 label, and only its own reward is seen; the figure is the share of wrong choices in one pass. Vowpal
 Wabbit plays the same rows in the same order with ``--cbify``. The scale of the prior was chosen
-with a look at the five sets and the mixed-effect arms, the first trust on the poison simulation.
+with a look at the five sets and the mixed-effect arms, the law of trust with a look at other seeds
+of the poison simulation.
 """
 
 from __future__ import annotations

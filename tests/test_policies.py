@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 import romco
 from romco.policies import LoggedChoice, evaluate, read_log
@@ -65,6 +66,16 @@ def test_intervals_hold_the_truth_where_weights_are_rare(epsilon):
             one = value.estimates[name]
             held[name] += one.low < TRUTH < one.high
     assert min(held.values()) >= 22, held
+
+
+@pytest.mark.filterwarnings("ignore:only")
+def test_an_interval_of_the_logs_own_policy_is_that_of_student():
+    rewards = [0.0, 1.0, 1.0, 4.0, 2.0, 0.5, 3.0, 1.0, 0.0, 2.0, 2.5, 1.5]
+    log = [LoggedChoice({}, "a", reward, 1.0, {"a": 1.0}) for reward in rewards]
+    one = evaluate(log, "always a").estimates["SNIPS"]
+    error = np.std(rewards, ddof=1) / np.sqrt(12)
+    expected = student.interval(0.95, 11, np.mean(rewards), error)
+    assert (one.low, one.high) == pytest.approx(expected)
 
 
 def test_logs_with_few_events_that_count_are_warned_of():
@@ -178,11 +189,31 @@ def test_logs_of_vowpal_wabbit_are_read(tmp_path):
     assert (second.action, second.reward) == ("2", 1.0)
     path.write_text("shared |u a\n0:1:0.3 |f x\n|f y\n\nshared |u b\n|f x\n0:0:0.7 |f y\n")
     first, second = read_log(path)
-    assert first == LoggedChoice({"u^a": 1.0}, "f x", -1.0, 0.3)
-    assert second == LoggedChoice({"u^b": 1.0}, "f y", -0.0, 0.7)
+    offered = ["f x", "f y"]
+    assert first == LoggedChoice({"u^a": 1.0}, "f x", -1.0, 0.3, offered=offered)
+    assert second == LoggedChoice({"u^b": 1.0}, "f y", -0.0, 0.7, offered=offered)
     path.write_text("1 | a b\n")
     with pytest.raises(ValueError, match="line 1: expected action:cost:probability"):
         read_log(path)
+
+
+@pytest.mark.filterwarnings("ignore:the log has only")
+def test_a_policy_has_only_the_actions_of_a_block_of_vowpal_wabbit(tmp_path):
+    path = tmp_path / "log.vw"
+    blocks = ["shared |u a\n0:0:0.5 |f x\n|f y\n", "shared |u a\n0:-1:0.5 |f z\n|f y\n"] * 120
+    path.write_text("\n".join(blocks))
+    seen = set()
+
+    def first(event, actions):
+        seen.add(tuple(actions))
+        return {actions[0]: 1.0}
+
+    value = evaluate(read_log(path), first)
+    assert seen == {("f x", "f y"), ("f z", "f y")}
+    assert value.estimates["SNIPS"].value == pytest.approx(0.5)
+    odd = read_log(path)[0]._replace(action="f q")
+    with pytest.raises(ValueError, match="not among the actions offered"):
+        evaluate([odd] * 20)
 
 
 def test_logs_of_open_bandit_are_read(tmp_path):
@@ -203,6 +234,7 @@ def test_the_command(tmp_path):
         [*command, *options, "--policy", "always a"], capture_output=True, text=True, check=True
     )
     assert "doubly robust" in done.stdout
+    assert "weights clipped: 0.0%" in done.stdout + done.stderr
     done = subprocess.run(
         [*command, *options, "--json"], capture_output=True, text=True, check=True
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from romco.choosing import Chooser
 from romco.io.formats import BadRow, OpenFile
@@ -22,7 +23,7 @@ from romco.typing import Floats
 
 FOLDS = 5
 MIN_SAMPLE_SIZE = 50.0  # expected effective size below which intervals mean little
-NORMAL_QUANTILE = 1.959963984540054  # of 95 % intervals
+UPPER_TAIL = 0.975  # end of 95 % intervals
 TOTAL_TOLERANCE = 1e-6
 MIN_EVENTS = 10
 OPEN_BANDIT = {"action": "item_id", "reward": "click", "probability": "propensity_score"}
@@ -37,6 +38,7 @@ class LoggedChoice(NamedTuple):
     probability: float  # of the action that was chosen
     probabilities: Mapping[Id, float] | None = None  # of all that were offered, if known
     task: Id | None = None
+    offered: Sequence[Id] | None = None  # where probabilities are not known
 
 
 Policy = Callable[[LoggedChoice, Sequence[Id]], Mapping[Id, float]]
@@ -180,12 +182,14 @@ class _Table:
         if replayed > 0.0:
             spread = np.sqrt((matches**2).sum()) / replayed
         deviation = self.by_model.std(ddof=1)
+        size = self.effective_size()
+        n = len(reward)
         return {
-            "replay": _estimate(replay, spread),
-            "direct": _estimate(self.by_model.mean(), deviation / np.sqrt(len(reward))),
-            "IPS": _estimate(ips.mean(), self._error(ips, reward, 0.0)),
-            "SNIPS": _estimate(value, self._error(normalised, reward - value, 0.0)),
-            "doubly robust": _estimate(robust.mean(), self._error(robust, error, deviation)),
+            "replay": _estimate(replay, spread, replayed),
+            "direct": _estimate(self.by_model.mean(), deviation / np.sqrt(n), n),
+            "IPS": _estimate(ips.mean(), self._error(ips, reward, 0.0), size),
+            "SNIPS": _estimate(value, self._error(normalised, reward - value, 0.0), size),
+            "doubly robust": _estimate(robust.mean(), self._error(robust, error, deviation), size),
         }
 
     def _error(self, terms: Floats, residual: Floats, deviation: float) -> float:
@@ -247,8 +251,9 @@ def _expected_square(
     return square, unsupported
 
 
-def _estimate(value: float, error: float) -> Estimate:
-    reach = NORMAL_QUANTILE * error
+def _estimate(value: float, error: float, size: float) -> Estimate:
+    """Return an interval by Student's t: the error itself is estimated from ``size`` events."""
+    reach = float(stdtrit(max(size - 1.0, 1.0), UPPER_TAIL)) * error
     return Estimate(float(value), float(value - reach), float(value + reach))
 
 
@@ -259,7 +264,7 @@ def _checked_actions(events: Sequence[LoggedChoice]) -> list[list[Id]]:
     for t, event in enumerate(events):
         _check(event, t)
     everything = list(dict.fromkeys(event.action for event in events))
-    return [list(event.probabilities or everything) for event in events]
+    return [list(event.probabilities or event.offered or everything) for event in events]
 
 
 def _check(event: LoggedChoice, t: int) -> None:
@@ -277,6 +282,8 @@ def _check(event: LoggedChoice, t: int) -> None:
         if abs(logged - event.probability) > TOTAL_TOLERANCE:
             raise ValueError(f"choice {t}: the action has two probabilities")
         _check_total(event.probabilities, f"choice {t}")
+    elif event.offered is not None and event.action not in event.offered:
+        raise ValueError(f"choice {t}: {event.action!r:.60} is not among the actions offered")
 
 
 def _check_total(probabilities: Mapping[Id, float], where: str) -> None:
@@ -472,11 +479,11 @@ def _vowpal_block(lines: Sequence[str], where: str) -> LoggedChoice:
     if lines[0].startswith("shared"):
         context = _vowpal_features(lines[0])
         lines = lines[1:]
-    for one in lines:
+    names = [one.partition("|")[2].strip() for one in lines]
+    for name, one in zip(names, lines, strict=True):
         if _LABEL.match(one):
             match = _vowpal_label(one, where)
-            name = one.partition("|")[2].strip()
-            return LoggedChoice(context, name, -float(match[2]), float(match[3]))
+            return LoggedChoice(context, name, -float(match[2]), float(match[3]), offered=names)
     raise ValueError(f"{where}: no line has action:cost:probability: drop the block")
 
 

@@ -483,6 +483,45 @@ def test_rewards_of_people_who_report_the_opposite_count_less():
     assert known < 0.9 * unknown
 
 
+def regret_beside(seed, opposite):
+    """Regret of 80 honest people, beside twenty of whom all report the opposite or none does."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(0.0, 0.7, (5, 5))
+    levels = rng.normal(0.0, 0.5, 5)
+    personal = rng.normal(0.0, 0.5, (100, 5))
+    chooser = romco.Chooser(seed=seed)
+    regret = 0.0
+    for i in range(6000):
+        row = rng.normal(size=5)
+        person = int(rng.integers(100))
+        x = {f"x{j}": value for j, value in enumerate(row.tolist())}
+        action = int(chooser.choose(x, task=person, actions=list("01234"), id=i).action)
+        likely = 1.0 / (1.0 + np.exp(-(weights @ row + levels + personal[person])))
+        reward = bool(rng.random() < likely[action])
+        chooser.reward(i, reward != (opposite and person < 20))
+        if person >= 20:
+            regret += likely.max() - likely[action]
+    return regret
+
+
+def test_people_who_report_the_opposite_hardly_harm_the_others():
+    seeds = range(1000, 1003)
+    honest = sum(regret_beside(seed, False) for seed in seeds)
+    assert sum(regret_beside(seed, True) for seed in seeds) < 1.3 * honest
+
+
+def test_a_person_of_opposite_taste_gets_what_they_like():
+    chooser = romco.Chooser()
+    rng = np.random.default_rng(0)
+    for i in range(1500):
+        person = int(rng.integers(15))
+        liked = "b" if person == 7 else "a"
+        choice = chooser.choose({}, task=person, actions=["a", "b"], id=i)
+        chooser.reward(i, rng.random() < (0.9 if choice.action == liked else 0.1))
+    chosen = chooser.probabilities({}, task=7, actions=["a", "b"])
+    assert chosen["b"] > 0.8
+
+
 def test_the_command_line_explains_a_chooser(tmp_path):
     from typer.testing import CliRunner
 

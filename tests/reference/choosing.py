@@ -8,11 +8,12 @@ def logistic(t):
     return 1.0 / (1.0 + np.exp(-t))
 
 
-def moments_by_quadrature(mean, variance, reward, weight):
-    """Mean and variance of a score after a reward of 0 or 1 that counts as weight of one."""
+def moments_by_quadrature(mean, variance, reward, honest):
+    """Mean and variance of a score after 0 or 1, which is the opposite unless honest."""
     nodes, weights = np.polynomial.hermite.hermgauss(32)
     t = mean + np.sqrt(2 * variance) * nodes
-    density = weights * logistic((2 * reward - 1) * t) ** weight
+    likely = logistic((2 * reward - 1) * t)
+    density = weights * (honest * likely + (1.0 - honest) * (1.0 - likely))
     after = np.average(t, weights=density)
     return after, np.average((t - after) ** 2, weights=density)
 
@@ -109,7 +110,7 @@ class ReferenceChooser:
         self.weights = Gaussian(len(self.pairs) + K * (d + 1))  # shared, then each action's own
         self.level_variance = 0.3
         self.level_precision, self.level_weighted = np.zeros((m, K)), np.zeros((m, K))
-        self.trust = np.full(m, 1.0)
+        self.trust, self.evidence = 3.0, np.zeros(m)
         self.rewarded = np.zeros((m, K), dtype=bool)
         self.rewards, self.centre, self.noise = [], 0.0, 0.0
 
@@ -159,21 +160,38 @@ class ReferenceChooser:
             step = (reward - self.centre - mean) / (1.0 + variance)
             self.noise += step**2 * (1.0 + variance)
         else:
-            weight = min(logistic(self.trust[task]) / logistic(1.0), 1.0)
-            evidence = (2 * reward - 1) * mean / np.sqrt(1 + np.pi / 8 * variance)
-            self.trust[task] = np.clip(self.trust[task] + np.clip(evidence, -1, 1), -6, 6)
-            after, left = moments_by_quadrature(mean, variance, reward, weight)
-            step, precision = (after - mean) / variance, 1.0 / left - 1.0 / variance
-        noise = 1.0 / precision + variance
+            honest = max(logistic(self.trust + self.evidence[task]), 0.5)
+            spread = variances[0] + self.level_variance
+            evidence = (2 * reward - 1) * means[0] / np.sqrt(1 + np.pi / 8 * spread)
+            self.evidence[task] = np.clip(self.evidence[task] + evidence, -6, 6)
+            step, precision = self.by_quadrature(mean, variance, reward, honest)
         row = self.row(x, action, z)
-        self.weights.learn(row, step, 1.0 / (noise - variances[0]))
+        added = 0.0
+        if precision > 0.0:
+            added = 1.0 / (1.0 / precision + variance - variances[0])
+        self.weights.learn(row, step, added)
+        if not self.numeric:
+            step, precision = self.by_quadrature(mean, variance, reward, 1.0)
         level, spread = self.level(task, action)
         level += step * spread
-        self.level_precision[task, action] += 1.0 / (noise - spread)
+        self.level_precision[task, action] += 1.0 / (1.0 / precision + variance - spread)
         precision = 1.0 / self.level_variance + self.level_precision[task, action]
         self.level_weighted[task, action] = level * precision
         self.rewarded[task, action] = True
         self.rewards.append(reward)
+
+    def by_quadrature(self, mean, variance, reward, honest):
+        """How far the mean moves per variance, and the precision that a reward adds."""
+        after, left = moments_by_quadrature(mean, variance, reward, honest)
+        return (after - mean) / variance, max(1.0 / left - 1.0 / variance, 0.0)
+
+    def estimate_trust(self):
+        """Log-odds that a new person is honest: 10 people at first, and those who had rewards."""
+        evidence = self.evidence[self.rewarded.any(axis=1)]
+        self.trust = 3.0
+        for _ in range(20):
+            total = logistic(self.trust + evidence).sum() + 10 * logistic(3.0)
+            self.trust = np.log(total / (len(evidence) + 10 - total))
 
     def estimate_variances(self, sigma2):
         """Prior variances of levels, own and shared weights: squares over degrees of freedom."""
@@ -198,8 +216,10 @@ class ReferenceChooser:
         if self.numeric:
             centre = np.mean(self.rewards) if self.rewards else reward
         sigma2 = self.noise / len(self.rewards) if self.numeric and self.rewards else 1.0
+        self.estimate_trust()
+        trusted = self.rewarded & (self.trust + self.evidence >= 0.0)[:, None]
         for _ in range(20 if sigma2 > 0 else 0):
-            levels = [self.level(*pair) for pair in np.argwhere(self.rewarded)]
+            levels = [self.level(*pair) for pair in np.argwhere(trusted)]
             squares = [mean**2 / sigma2 + variance for mean, variance in levels]
             variance = (sum(squares) + 10 * 0.3) / (len(squares) + 10)
             self.level_variance = min(max(variance, 0.03), 3.0)

@@ -1,6 +1,5 @@
 """The chooser: an action for a person in a context, learned from rewards that come later."""
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -15,16 +14,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
-from romco.choosing.recentring import LEVEL_VARIANCE, recentre
+from romco.choosing.recentring import LEVEL_VARIANCE, estimate_trust, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.kernels.choosing import (
-    FIRST_TRUST,
     LEVEL_CURIOSITY,
-    MAX_TRUST,
+    MAX_EVIDENCE,
     OPTIMISM,
     ChooserKernel,
     Offer,
 )
+from romco.kernels.io.mappings import hash_name
 from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
@@ -34,6 +33,7 @@ MAX_ACTIONS = 10_000  # of one choice
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
 PLAIN_NUMBERS = (int, float, bool)
+fill = tuple.__new__  # of a named tuple, with all its fields: three times as fast as its name
 
 
 class Choice(NamedTuple):
@@ -128,7 +128,7 @@ class Chooser:
         self._kernel = ChooserKernel(self.kind == "number", identity)
         self._kernel.levels = LEVEL_VARIANCE
         self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
-        self._trust: dict[Id | None, float] = {}  # log-odds that a person reports no opposites
+        self._evidence: dict[Id, float] = {}  # that a person reports no opposites, log-odds
         self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
         self._locks = Locks()  # a fork frees those that are kept
         self._lock = self._locks.step
@@ -261,15 +261,16 @@ class Chooser:
                 raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
             learned = self._kernel.rewards
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
-                recentre(self._kernel, number)
+                self._kernel.trust = estimate_trust(self._evidence.values())
+                recentre(self._kernel, number, self._distrusted_slots())
             levels = None if task is None else self._levels.setdefault(task, {})
-            trust = self._trust.get(task, FIRST_TRUST)
+            evidence = 0.0 if task is None else self._evidence.get(task, 0.0)
             action = offered[place]
-            rewarded = StoredChoice(offered, probabilities, place, task, None, None)
-            how = levels, number, trust, self._choices, id, rewarded
-            trust = self._kernel.learn(context, action, features, *how)
-            if levels is not None:
-                self._trust[task] = trust
+            rewarded = fill(StoredChoice, (offered, probabilities, place, task, None, None))
+            how = levels, number, evidence, self._choices, id, rewarded
+            evidence = self._kernel.learn(context, action, features, *how)
+            if task is not None:
+                self._evidence[task] = evidence
 
     def forget(self, task: Any) -> None:
         """Forget a person: name, levels, and choices; KeyError where the person is not known."""
@@ -282,7 +283,7 @@ class Chooser:
                 del self._choices[id]
             self._kernel.free_levels(self._levels.get(person, {}))
             self._levels.pop(person, None)
-            self._trust.pop(person, None)
+            self._evidence.pop(person, None)
 
     def reasons(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
@@ -365,9 +366,9 @@ class Chooser:
         settings = {"reward": self.kind, "floor": self.floor, "seed": self.seed}
         settings |= {"pending": self.limit}
         with Hold(self._lock):
-            trust = [self._trust.get(task, FIRST_TRUST) for task in self._levels]
+            evidence = [self._evidence.get(task, 0.0) for task in self._levels]
             state = chooser_state(self._kernel, self._levels, self._choices)
-            state["arrays"]["trust"] = np.array(trust)
+            state["arrays"]["evidence"] = np.array(evidence)
             return {**state, "settings": settings, "dropped": self.dropped}
 
     @classmethod
@@ -379,8 +380,8 @@ class Chooser:
         made = cls(**state["settings"])
         made.dropped = whole("dropped", state["dropped"], 0)
         made._levels = restore_kernel(made._kernel, state)
-        trust = np.clip(state["arrays"]["trust"], -MAX_TRUST, MAX_TRUST).tolist()
-        made._trust = dict(zip(made._levels, trust, strict=True))
+        evidence = np.clip(state["arrays"]["evidence"], -MAX_EVIDENCE, MAX_EVIDENCE).tolist()
+        made._evidence = dict(zip(made._levels, evidence, strict=True))
         made._choices = restore_choices(made._kernel, state)
         return made
 
@@ -409,14 +410,13 @@ class Chooser:
         names = offer.names
         if choice is None:
             drawn = dict(zip(names, probabilities, strict=True))
-            choice = Choice(names[place], probabilities[place], drawn)
+            choice = fill(Choice, (names[place], probabilities[place], drawn))
         else:
             place = names.index(choice.action)
             probabilities = [choice.probabilities[name] for name in names]
         chosen = offer.actions[place][1]
-        self._choices[id] = StoredChoice(
-            offer.numbers, probabilities, place, person, offer.context, chosen
-        )
+        stored = offer.numbers, probabilities, place, person, offer.context, chosen
+        self._choices[id] = fill(StoredChoice, stored)
         if len(self._choices) > self.limit:
             _, oldest = self._choices.popitem(last=False)
             self.dropped += oldest.context is not None
@@ -432,6 +432,14 @@ class Chooser:
     def _levels_of(self, task: Any) -> dict[int, int] | None:
         """Return the slots of a person, None where there is none."""
         return None if task is None else self._levels.get(identity("task", task), {})
+
+    def _distrusted_slots(self) -> list[int]:
+        """Return the slots of people who more likely than not report the opposite."""
+        slots: list[int] = []
+        for task, evidence in self._evidence.items():
+            if self._kernel.trust + evidence < 0.0:
+                slots.extend(self._levels[task].values())
+        return slots
 
     def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
         """Raise ValueError where the action chosen before is not offered now."""
@@ -462,9 +470,7 @@ class Chooser:
     def _uniform(self, id: Id) -> float:
         """Return a number in [0, 1) that follows from seed and id."""
         name = id if type(id) is str else json.dumps(to_json(id))
-        text = f"{self.seed}:{name}"
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        return (int.from_bytes(digest, "little") >> 11) / 2**53
+        return (hash_name(f"{self.seed}:{name}") >> 11) / 2**53
 
     def check_reward(self, value: Any) -> float:
         """Return a reward as a number; ValueError where it cannot be one."""

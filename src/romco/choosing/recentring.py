@@ -4,21 +4,24 @@ It is done whenever the number of rewards has doubled. A posterior is its prior 
 likelihood: the prior is replaced, and the likelihood is expressed in the new units.
 """
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-from romco.kernels.choosing import ChooserKernel, FeatureTable
+from romco.kernels.choosing import FIRST_TRUST, ChooserKernel, FeatureTable
 
 Numbers = NDArray[np.float64]
 SCORE_VARIANCE = 10.0  # of an action's score before anything is learned
 LEVEL_VARIANCE = 0.3  # of a person's level for an action, before anything is learned
 LEVEL_VARIANCES = 0.03, 3.0  # range of its estimates
 PRIOR_RANGE = 0.03, 1.0  # of the estimated variances of actions' weights, times the first
-PRIOR_COUNT = 10.0  # weights or levels that the first variance counts as
+PRIOR_COUNT = 10.0  # weights, levels or people that the first value counts as
 PRIOR_STEPS = 5
 LEVEL_STEPS = 20
+TRUST_STEPS = 20
 DENSE_SHARE = 0.5  # columns of which more values are not 0 are centred
 JITTERS = 0.0, 1e-12, 1e-9, 1e-6, 1e-3  # added to a correlation matrix until it has a factor
 
@@ -67,8 +70,11 @@ class Moments(NamedTuple):
     shared_covariance: Numbers  # (p, p)
 
 
-def recentre(kernel: ChooserKernel, reward: float) -> None:
-    """Express all posteriors in the units of what was seen so far; ``reward`` comes next."""
+def recentre(kernel: ChooserKernel, reward: float, distrusted: Sequence[int]) -> None:
+    """Express all posteriors in the units of what was seen so far; ``reward`` comes next.
+
+    ``distrusted`` are slots of levels that say nothing of other people's.
+    """
     centre = kernel.centre
     if kernel.numeric:
         centre = kernel.reward_mean if kernel.rewards else reward
@@ -79,7 +85,7 @@ def recentre(kernel: ChooserKernel, reward: float) -> None:
     noise = kernel.deviation**2
     seen = _restated(_likelihood(kernel), kernel, context, features, centre - kernel.centre)
     priors = _estimate_priors(seen, first, noise)
-    levels, moments_of_levels = _levels(kernel, noise)
+    levels, moments_of_levels = _levels(kernel, noise, distrusted)
     found = _moments(seen, priors)
     own = zip(found.own_mean, found.own_covariance, found.slopes, strict=True)
     kernel.replace(
@@ -91,6 +97,19 @@ def recentre(kernel: ChooserKernel, reward: float) -> None:
         (*priors, levels),
         centre,
     )
+
+
+def estimate_trust(evidence: Collection[float]) -> float:
+    """Return the log-odds that a new person reports no opposites, by expectation maximisation.
+
+    ``evidence`` are the log-odds that each person's own rewards add.
+    """
+    of_people = np.fromiter(evidence, np.float64, len(evidence))
+    trust = FIRST_TRUST
+    for _ in range(TRUST_STEPS):
+        honest = expit(trust + of_people).sum() + PRIOR_COUNT * expit(FIRST_TRUST)
+        trust = float(logit(honest / (len(of_people) + PRIOR_COUNT)))
+    return trust
 
 
 def _likelihood(kernel: ChooserKernel) -> Likelihood:
@@ -193,12 +212,15 @@ def _own_prior(width: int, priors: Priors) -> Numbers:
     return prior
 
 
-def _levels(kernel: ChooserKernel, noise: float) -> tuple[float, tuple[Numbers, Numbers]]:
+def _levels(
+    kernel: ChooserKernel, noise: float, distrusted: Sequence[int]
+) -> tuple[float, tuple[Numbers, Numbers]]:
     """Return the prior variance of people's levels, and their means and variances under it."""
     precision = 1.0 / kernel.level_variances - 1.0 / kernel.levels
     weighted_mean = kernel.level_means / kernel.level_variances
     used = np.ones(kernel.slots, dtype=bool)
     used[kernel.free] = False
+    used[distrusted] = False
     levels = _level_variance(precision[used], weighted_mean[used], noise, kernel.levels)
     variances = 1.0 / (precision + 1.0 / levels)
     return levels, (weighted_mean * variances, variances)

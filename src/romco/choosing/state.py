@@ -15,7 +15,7 @@ from romco.model.names import Id, from_json, to_json
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 PRIORS = "own_level", "own_weights", "shared_weights", "levels"
-NUMBERS = "rewards", "centre", "reward_mean", "noise", *PRIORS
+NUMBERS = "rewards", "centre", "reward_mean", "noise", "trust", *PRIORS
 COLUMN_ARRAYS = "mean", "deviations", "nonzero", "origin", "unit"
 ABSENT = -1  # length of a row that is not there
 

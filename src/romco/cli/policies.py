@@ -65,5 +65,6 @@ def evaluate_policy(
         return
     print(value.table())
     note(f"expected effective sample size {value.effective_size:,.0f} of {value.events:,}")
+    note(f"weights clipped: {value.clipped:.1%}")
     for text in value.warnings:
         warn(text)

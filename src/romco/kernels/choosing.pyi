@@ -13,8 +13,7 @@ LEVEL_CURIOSITY: float
 GREED: float
 LARGEST_UNITS: float
 FIRST_TRUST: float
-TRUST_STEP: float
-MAX_TRUST: float
+MAX_EVIDENCE: float
 MAX_NAMES: int
 MAX_COLUMNS: int
 MAX_ACTION_NAMES: int
@@ -75,6 +74,7 @@ class ChooserKernel:
     own_weights: float
     shared_weights: float
     levels: float
+    trust: float
     pairs: list[tuple[int, int]]
     free: list[int]
     slots: int
@@ -125,7 +125,7 @@ class ChooserKernel:
         action: Row | None,
         levels: dict[int, int] | None,
         reward: float,
-        trust: float,
+        evidence: float,
         choices: Any,
         id: Any,
         stored: Any,

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.math cimport M_PI, exp, fabs, pow, sqrt
+from libc.math cimport M_PI, exp, fabs, sqrt
 from libc.string cimport memset
 
 from romco.kernels.core.events import LARGEST_FEATURE
@@ -23,9 +23,8 @@ OPTIMISM = 1.5  # standard deviations that an index lies above the mean
 LEVEL_CURIOSITY = 0.3  # part of a level's variance that counts as curiosity
 GREED = 500.0  # times the root of the number of rewards: how fast choices become greedy
 LARGEST_UNITS = 5.0  # standardised values are clipped here
-FIRST_TRUST = 1.0  # log-odds that a person does not report the opposite
-TRUST_STEP = 1.0  # largest change by one reward
-MAX_TRUST = 6.0
+FIRST_TRUST = 3.0  # log-odds that a person does not report the opposite
+MAX_EVIDENCE = 6.0  # for or against a person, log-odds
 MAX_NAMES = 384  # columns with one name each; further names share columns by hash
 MAX_COLUMNS = 512
 MAX_ACTION_NAMES = 48
@@ -34,7 +33,7 @@ MAX_CROSSES = 192  # columns of z ⊗ x with both parts not 1
 
 cdef double CURIOUS = OPTIMISM, LEVEL_PART = LEVEL_CURIOSITY, GREEDY = GREED
 cdef double CLIP = LARGEST_UNITS, LARGEST = LARGEST_FEATURE
-cdef double FIRST = FIRST_TRUST, MAX_STEP_OF_TRUST = TRUST_STEP, LARGEST_TRUST = MAX_TRUST
+cdef double LARGEST_EVIDENCE = MAX_EVIDENCE
 cdef Py_ssize_t CROSSES = MAX_CROSSES
 cdef enum:
     MAX_WIDTH = 513  # 1 and the columns of the context
@@ -53,6 +52,11 @@ cdef inline double logistic(double t) noexcept nogil:
     if t >= 0.0:
         return 1.0 / (1.0 + exp(-t))
     return exp(t) / (1.0 + exp(t))
+
+
+cdef struct NodeValues:  # of a score at the nodes of quadrature
+    double spread  # root of twice its variance
+    double likely[NODES]  # probability of the reward
 
 
 cdef class FeatureTable:
@@ -388,6 +392,7 @@ cdef class ChooserKernel:
     cdef public double reward_mean, noise  # mean of numeric rewards; sum of squared errors
     # Prior variances.
     cdef public double own_level, own_weights, shared_weights, levels
+    cdef public double trust  # log-odds that a person of whom nothing is known reports no opposites
     # Columns of z ⊗ x: pairs of columns.
     cdef readonly list pairs
     cdef int pair_z[MAX_PAIRS]
@@ -409,6 +414,7 @@ cdef class ChooserKernel:
     def __init__(self, bint numeric, identity):
         self.numeric = numeric
         self.identity = identity
+        self.trust = FIRST_TRUST
         self.context = FeatureTable(MAX_NAMES, MAX_COLUMNS)
         self.features = FeatureTable(MAX_ACTION_NAMES, MAX_ACTION_COLUMNS)
         self.actions = {}
@@ -697,20 +703,24 @@ cdef class ChooserKernel:
         action,
         dict levels,
         double reward,
-        double trust,
+        double evidence,
         choices,
         id,
         stored,
     ):
         """Learn the reward of an action in a context; ``levels`` gets the slot of a new pair.
 
-        ``trust`` is the log-odds that a person reports no and yes as they are, not the opposite. A
-        reward counts less where it is lower than at first. Returns the log-odds after this reward.
+        ``evidence`` are log-odds that earlier rewards of a person add to ``trust``. All that is
+        shared learns from a mixture: yes and no as they are, or, where this is less likely than
+        not, nothing. The person's level learns yes and no as they are. Returns the evidence after
+        this reward.
 
         Puts ``stored`` in ``choices``, so that nothing can come between.
         """
-        cdef double mean, variance, step, shrinkage, error, level = 0.0
-        cdef double shared_mean = 0.0, shared_variance = 0.0, rest, weight = 1.0
+        cdef double mean, variance, step, shrinkage, error, level = 0.0, expected = 0.0
+        cdef double shared_mean = 0.0, shared_variance = 0.0, rest, honest = 1.0
+        cdef double level_step, level_shrinkage
+        cdef NodeValues values
         cdef bint is_shared
         cdef Py_ssize_t slot = -1, width = self.context.width
         cdef Posterior own
@@ -733,6 +743,7 @@ cdef class ChooserKernel:
             mean += shared_mean
             variance += shared_variance
         if levels is not None:
+            expected = mean / sqrt(1.0 + 0.125 * M_PI * (variance + self.levels))
             slot = self._slot(levels, number)
             mean += self.level_mean[slot]
             level = self.level_variance[slot]
@@ -743,13 +754,16 @@ cdef class ChooserKernel:
             shrinkage = 1.0 / (1.0 + variance)
             self.reward_mean += (reward - self.reward_mean) / (self.rewards + 1)
             self.noise += error * step
+            level_step = step
+            level_shrinkage = shrinkage
         else:
             if levels is not None:
-                weight = min(logistic(trust) / logistic(FIRST), 1.0)
-                error = (2.0 * reward - 1.0) * mean / sqrt(1.0 + 0.125 * M_PI * variance)
-                trust += min(max(error, -MAX_STEP_OF_TRUST), MAX_STEP_OF_TRUST)
-                trust = min(max(trust, -LARGEST_TRUST), LARGEST_TRUST)
-            match_moments(mean, variance, reward, weight, &step, &shrinkage)
+                honest = max(logistic(self.trust + evidence), 0.5)
+                evidence += (2.0 * reward - 1.0) * expected
+                evidence = min(max(evidence, -LARGEST_EVIDENCE), LARGEST_EVIDENCE)
+            evaluate_nodes(mean, variance, reward, &values)
+            match_moments(&values, honest, &step, &shrinkage)
+            match_moments(&values, 1.0, &level_step, &level_shrinkage)
         choices[id] = stored
         self.own[number] = own
         if is_shared:
@@ -760,10 +774,10 @@ cdef class ChooserKernel:
         else:
             own.learn(self.product, step, shrinkage)
         if slot >= 0:
-            self.level_mean[slot] += step * level
-            self.level_variance[slot] -= shrinkage * level * level
+            self.level_mean[slot] += level_step * level
+            self.level_variance[slot] -= level_shrinkage * level * level
         self.rewards += 1
-        return trust
+        return evidence
 
     cdef Py_ssize_t _slot(self, dict levels, number) except -1:
         """Return the slot of a person's action; a new one is at its prior."""
@@ -784,26 +798,32 @@ cdef class ChooserKernel:
         return slot
 
 
-cdef void match_moments(
-    double mean, double variance, double reward, double weight, double* step, double* shrinkage
+cdef void evaluate_nodes(
+    double mean, double variance, double reward, NodeValues* values
 ) noexcept nogil:
-    """Write how a reward of 0 or 1, which counts as ``weight`` of one, changes a score.
+    cdef double sign = 2.0 * reward - 1.0
+    cdef int k
+    values.spread = sqrt(2.0 * max(variance, SMALLEST_VARIANCE))
+    for k in range(NODES):
+        values.likely[k] = logistic(sign * (mean + values.spread * NODE[k]))
+
+
+cdef void match_moments(
+    const NodeValues* values, double honest, double* step, double* shrinkage
+) noexcept nogil:
+    """Write how a reward of 0 or 1, reported as it is with probability ``honest``, changes a score.
 
     Its mean rises by step * variance, its variance falls by shrinkage * variance^2: to those of the
     exact posterior, by quadrature.
     """
-    cdef double sign = 2.0 * reward - 1.0, spread = sqrt(2.0 * max(variance, SMALLEST_VARIANCE))
     cdef double total = 0.0, first = 0.0, second = 0.0, density
     cdef int k
     for k in range(NODES):
-        density = logistic(sign * (mean + spread * NODE[k]))
-        if weight != 1.0:
-            density = pow(density, weight)
-        density *= NODE_WEIGHT[k]
+        density = NODE_WEIGHT[k] * (1.0 - honest + (2.0 * honest - 1.0) * values.likely[k])
         total += density
         first += density * NODE[k]
         second += density * NODE[k] * NODE[k]
     first /= total
     second = second / total - first * first
-    step[0] = first * 2.0 / spread
-    shrinkage[0] = max(1.0 - 2.0 * second, 0.0) * 2.0 / (spread * spread)
+    step[0] = first * 2.0 / values.spread
+    shrinkage[0] = max(1.0 - 2.0 * second, 0.0) * 2.0 / (values.spread * values.spread)
