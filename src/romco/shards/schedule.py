@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 from romco.parameters import positive, whole
@@ -53,11 +54,23 @@ class StreamPosition:
     notes: dict[str, Any] = field(default_factory=dict)  # JSON of whoever reads the stream
 
 
-def choose_threads(entries: float) -> int:
-    """Return the number of threads for rows of so many entries on this machine.
+def choose_threads(entries: float, places: float, largest: float, period: float) -> int:
+    """Return the number of threads that help on this machine, by what was learned so far.
 
-    >>> choose_threads(5)
+    A row has so many ``entries``. The most frequent task, which one thread learns, has the share
+    ``largest`` of the events. Barriers come after ``period`` events, and one of n shards costs as
+    much as n / 2 events for each of the ``places`` of features with covariances: the number of
+    threads at which both together cost least is the most that is chosen.
+
+    >>> choose_threads(entries=5, places=0, largest=0.01, period=2000)
     1
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, MAX_AUTO_THREADS, int(entries / MIN_ENTRIES_PER_THREAD)))
+    limits = (
+        cores or 1,
+        MAX_AUTO_THREADS,
+        entries / MIN_ENTRIES_PER_THREAD,
+        sqrt(2.0 * period / max(1.0, places)),
+        1.0 / largest,
+    )
+    return max(1, int(min(limits)))
