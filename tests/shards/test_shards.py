@@ -238,6 +238,7 @@ def test_barriers_depend_on_number_growth_and_cap_alone():
     assert lengths.max() == 800
     growing = lengths[(lengths > 8) & (lengths < 800)]
     assert (np.diff(growing) >= 0).all()
+    assert [Schedule(8).after(place) - place for place in (1000, 5000, 20_000)] == [16, 250, 2000]
 
 
 def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
@@ -403,7 +404,11 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
 def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path):
     x, y, task = events(500, seed=6)
     monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 200)
-    monkeypatch.setattr(shards_module, "choose_threads", lambda entries: 3 if entries > 3 else 1)
+
+    def choose_three(entries, **_):
+        return 3 if entries > 3 else 1
+
+    monkeypatch.setattr(shards_module, "choose_threads", choose_three)
     model, expected = romco.Model(), None
     margins = model.learn(x[:200], y[:200], task[:200])
     expected = Shards.of(model, 3, every=20)
@@ -427,5 +432,33 @@ def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path
 
 def test_threads_are_chosen_by_cores_and_entries(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
-    chosen = [choose_threads(entries) for entries in (0, 5, 23, 24, 60, 100, 400)]
-    assert chosen == [1, 1, 1, 2, 5, 8, 8]
+    entries = (0, 5, 23, 24, 60, 100, 400)
+    assert [choose_threads(one, 0, 0.01, 2000) for one in entries] == [1, 1, 1, 2, 5, 8, 8]
+
+
+def test_no_more_threads_are_chosen_than_barriers_and_tasks_allow(monkeypatch):
+    """So many threads as cost least are at least as fast as one."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(64))
+    for places in (10, 50, 128, 5000):
+        n = choose_threads(1000, places, 0.01, 2000)
+        assert 2000 / n + (n > 1) * (0.5 * n * places) <= 2000
+    assert choose_threads(1000, 128, 0.01, 2000) == 5
+    assert choose_threads(1000, 128, 0.01, 20_000) == 16
+    shares = (1.0, 0.6, 0.5, 0.3)
+    assert [choose_threads(1000, 0, share, 2000) for share in shares] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("tasks", "swing", "expected"), [(20, 0.0, 4), (1, 0.0, 1), (20, 4.0, 1)])
+def test_auto_keeps_one_thread_for_one_task_and_for_a_drift_of_all(
+    monkeypatch, tasks, swing, expected
+):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 1000)
+    rng = np.random.default_rng(2)
+    x = 0.1 * rng.normal(size=(1000, 150))
+    level = swing * np.sign(np.sin(np.arange(1000) / 20.0))
+    y = np.where(rng.random(1000) < 1.0 / (1.0 + np.exp(-level - x[:, 0])), "yes", "no")
+    task = rng.integers(tasks, size=1000).tolist()
+    with Shards(features=romco.Columns(150), classes=("no", "yes")) as shards:
+        shards.learn(x, y.tolist(), task)
+        assert shards.n == expected

@@ -715,6 +715,10 @@ class BaseAuto(PairLearner):
         functions = FUNCTIONS if len(self._arrays["functions"]) else (Fixed("scores", "functions"),)
         return beliefs, *SHARING, *units, *functions, *blocks
 
+    def covariance_size(self) -> int:
+        """Return the number of features and functions whose weights have covariances."""
+        return int(np.count_nonzero(self._arrays["frequent"] >= 0.0))
+
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         self.kernel.invalidate_caches(rows)
 

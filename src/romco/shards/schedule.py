@@ -2,11 +2,14 @@
 
 import os
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 from romco.parameters import positive, whole
 
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
+SMALL_PERIOD = 16  # events: up to here periods grow as the stream,
+FULL_GROWTH_EVENTS = 10_000  # then more slowly, until the stream has had so many
 MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpreter's lock
 MAX_AUTO_THREADS = 16
 
@@ -15,15 +18,12 @@ MAX_AUTO_THREADS = 16
 class Schedule:
     """Barriers after ``growth`` of the stream so far, and every ``every`` events per shard.
 
-    The first period is one event per shard: early events teach most, and cost most when shards
-    learn them apart.
+    Early events teach most, and cost most when shards learn them apart. So the first period is one
+    event per shard, and from 16 events on periods stay small until the stream has 10,000.
 
-    >>> schedule = Schedule(4, growth=0.5, every=10)
-    >>> at, places = 0, []
-    >>> while at < 100:
-    ...     places.append(at := schedule.after(at))
-    >>> places
-    [4, 8, 12, 18, 27, 40, 60, 90, 130]
+    >>> schedule = Schedule(4)
+    >>> [schedule.after(place) - place for place in (0, 100, 1000, 5000, 10_000, 10**6)]
+    [4, 10, 16, 250, 1000, 40000]
     """
 
     n: int
@@ -39,7 +39,9 @@ class Schedule:
         """Return the barrier that follows ``place``; one shard has nothing to merge."""
         if self.n == 1:
             return place + self.every
-        return place + min(self.n * self.every, max(self.n, int(self.growth * place)))
+        growth = self.growth * place
+        period = min(growth, max(SMALL_PERIOD, growth * place / FULL_GROWTH_EVENTS))
+        return place + min(self.n * self.every, max(self.n, int(period)))
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,23 @@ class StreamPosition:
     notes: dict[str, Any] = field(default_factory=dict)  # JSON of whoever reads the stream
 
 
-def choose_threads(entries: float) -> int:
-    """Return the number of threads for rows of so many entries on this machine.
+def choose_threads(entries: float, places: float, largest: float, period: float) -> int:
+    """Return the number of threads that help on this machine, by what was learned so far.
 
-    >>> choose_threads(5)
+    A row has so many ``entries``. The most frequent task, which one thread learns, has the share
+    ``largest`` of the events. Barriers come after ``period`` events, and one of n shards costs as
+    much as n / 2 events for each of the ``places`` of features with covariances: the number of
+    threads at which both together cost least is the most that is chosen.
+
+    >>> choose_threads(entries=5, places=0, largest=0.01, period=2000)
     1
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, MAX_AUTO_THREADS, int(entries / MIN_ENTRIES_PER_THREAD)))
+    limits = (
+        cores or 1,
+        MAX_AUTO_THREADS,
+        entries / MIN_ENTRIES_PER_THREAD,
+        sqrt(2.0 * period / max(1.0, places)),
+        1.0 / largest,
+    )
+    return max(1, int(min(limits)))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, refusing, save_state
+from romco.learners.auto import DRIFTS
 from romco.learners.classes import auto_members
 from romco.learners.merging import (
     InPlaceMerge,
@@ -331,8 +332,9 @@ class Shards(Closing):
         Name from ``romco.LEARNERS`` of a learner that can be sharded; ``parameters`` are its own.
     n:
         Number of shards. "auto" learns the first 20,000 events on one thread, then spreads the
-        tasks over as many threads as the machine has cores, fewer where rows have few entries.
-        The bits then depend on the machine.
+        tasks over as many threads as help: at most one per core, fewer where rows have few
+        entries, merges are costly or one task has most events, one where all tasks drift. The
+        bits then depend on the machine.
     features, classes, positive, new_task:
         As in ``Model``. With files that the shards read themselves, features must be hashed or
         given columns: shards cannot agree on growing names.
@@ -665,11 +667,26 @@ class Shards(Closing):
         """Count events of "auto"; True where the tasks were spread over threads after them."""
         self._entries += entries
         self._split_after -= events
-        n = 1 if self._split_after else choose_threads(self._entries / SPLIT_EVENTS)
+        n = 1 if self._split_after else self._choose_threads()
         if n > 1:
             self.coordinator.spread(n)
             self._tasks.spread(n)
         return n > 1
+
+    def _choose_threads(self) -> int:
+        """Return the number of threads that help with such events; 1 while all tasks drift."""
+        (shard,) = self.coordinator.engine.local_shards or ()
+        engine = shard.model.engine
+        members = auto_members(engine.learner)
+        if any(member.drift() > DRIFTS for member in members):
+            return 1
+        places = sum(member.covariance_size() for member in members)
+        return choose_threads(
+            entries=self._entries / SPLIT_EVENTS,
+            places=places / max(1, engine.learner.answers - 1),  # members that learn an event
+            largest=float(engine.counts.seen.max() / engine.events),
+            period=self.coordinator.schedule.growth * self.coordinator.place,
+        )
 
     def predict_and_observe(self, rows: Rows) -> Predictions:
         """Predict rows that are not learned; their labels, where known, enter the history."""
