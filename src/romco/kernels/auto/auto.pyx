@@ -896,6 +896,7 @@ cdef class AutoKernel(Kernel):
         cdef PairState* p
         cdef TaskState* t = self.task(task)
         cdef Py_ssize_t k, j, e = 0
+        cdef bint has_columns = self.global_block.n_columns > 1 or self.stream.answers == 0.0  # else text
         cdef int c
         t.evidence += h * (
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
@@ -920,10 +921,11 @@ cdef class AutoKernel(Kernel):
             if p == NULL:
                 p = (<PairState*> self.personal.value) + self.personal.found(task, j)
                 p.copied_at = self.stream.answers + 1.0
-            e = self.note_unscaled(given, e, j, task)
-            if e < given.n:
-                note_value(p, t, given.value[e])
-            e += 1
+            if has_columns:
+                e = self.note_unscaled(given, e, j, task)
+                if e < given.n:
+                    note_value(p, t, given.value[e])
+                e += 1
             move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
                 move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
@@ -945,7 +947,8 @@ cdef class AutoKernel(Kernel):
                     self.place(place[j]).evidence, self.slope_grid.least,
                     size * information, precision, size * p.information, p.precision,
                 )
-        self.note_unscaled(given, e, self.personal.n_features, task)
+        if has_columns:
+            self.note_unscaled(given, e, self.personal.n_features, task)
         finish_evidence(self.stream.slope_evidence, products)
         self.move_curves(task, size, mixed)
         observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
