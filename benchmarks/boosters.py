@@ -11,7 +11,8 @@ follow.
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class Table(NamedTuple):
     label: str
     dropped: tuple[str, ...] = ()
     positive: str | float | None = None  # label of the positive class, or least one; else a number
+    log: bool = False  # whether log(1 + label) is predicted
 
 
 TABLES = {
@@ -65,16 +67,25 @@ TABLES = {
 }
 Floats = NDArray[np.float64]
 Predictor = Callable[[pd.DataFrame, Any, Any, pd.DataFrame, Any, bool], Floats]
+Parts = tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]  # features, labels and tasks
 
 
-def read(table: Table, folder: Path) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
-    """Return features, labels and tasks."""
+def read(table: Table, folder: Path) -> Parts:
+    """Return features, labels and tasks of a file."""
     frame = pd.read_csv(folder / table.path, nrows=ROWS)
     if "scheduled_departure" in frame:
         when = pd.to_datetime(frame.pop("scheduled_departure"))
         frame = frame.assign(hour=when.dt.hour, weekday=when.dt.day_name())
-    label, task = frame.pop(table.label), frame.pop(table.task).astype(str)
+    return split(table, frame)
+
+
+def split(table: Table, frame: pd.DataFrame) -> Parts:
+    """Return features, labels and tasks of a frame."""
+    label = frame.pop(table.label)
+    task = frame.pop(table.task).astype(str)
     y = label.to_numpy()
+    if table.log:
+        y = np.log1p(y.astype(float))
     if isinstance(table.positive, str):
         y = (label == table.positive).to_numpy(int)
     elif table.positive is not None:
@@ -173,11 +184,10 @@ def error(predicted: Floats, y: Floats, number: bool) -> float:
     return float(np.logaddexp(0.0, -(2 * y - 1) * predicted).mean())
 
 
-def measure(table: Table, folder: Path) -> dict[str, tuple[float, float]]:
+def measure(parts: Parts, number: bool) -> dict[str, tuple[float, float]]:
     """Return error and processor seconds of each predictor; a library that is missing has none."""
-    x, y, task = read(table, folder)
+    x, y, task = parts
     n = int(LEARNED * len(y))
-    number = table.positive is None
     found = {}
     for name, predictor in PREDICTORS.items():
         begin = time.process_time()
@@ -221,13 +231,13 @@ def live_lines(folder: Path, chosen: list[str]) -> Iterator[str]:
         yield f"| {name} | {_cell(ours)} | {_cell(theirs)} | {ratios} |"
 
 
-def lines(folder: Path, chosen: list[str]) -> Iterator[str]:
+def lines(tables: Mapping[str, Table], read: Callable[[Table], Parts]) -> Iterator[str]:
     """Yield the table of frozen predictions, line by line."""
     yield "| table | " + " | ".join(PREDICTORS) + " | learn, fit over the better trees |"
     yield "|---" * (len(PREDICTORS) + 2) + "|"
     ratios = []
-    for name in chosen or TABLES:
-        found = measure(TABLES[name], folder)
+    for name, table in tables.items():
+        found = measure(read(table), table.positive is None)
         cells = [_cell(found.get(one)) for one in PREDICTORS]
         trees = [found[one][0] for one in ("LightGBM", "CatBoost") if one in found]
         ratio = "-"
@@ -238,7 +248,9 @@ def lines(folder: Path, chosen: list[str]) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(cells) + f" | {ratio} |"
     if ratios:
         mean = np.exp(np.log(ratios).mean(axis=0))
+        worst = np.max(ratios, axis=0)
         yield f"Geometric mean over the better trees: learn {mean[0]:.3f}, fit {mean[1]:.3f}"
+        yield f"Worst: learn {worst[0]:.3f}, fit {worst[1]:.3f}"
 
 
 def _cell(found: tuple[float, float] | None) -> str:
@@ -250,7 +262,8 @@ def main() -> None:
     folder = os.environ.get("ROMCO_DATA")
     if not folder:
         sys.exit("set ROMCO_DATA to the folder of the data sets")
-    for line in lines(Path(folder), sys.argv[1:]):
+    chosen = {name: TABLES[name] for name in sys.argv[1:] or TABLES}
+    for line in lines(chosen, partial(read, folder=Path(folder))):
         print(line, flush=True)
     for line in live_lines(Path(folder), sys.argv[1:]):
         print(line, flush=True)

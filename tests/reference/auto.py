@@ -545,7 +545,7 @@ class AutoNumber(Auto):
     """The same for numbers: errors follow Student's t, and stacking adds to the mixed learner."""
 
     prior, level_start, slope_start = 1.0, 1.0, 0.3
-    function_share, waves_always = 0.01, False
+    function_share, waves_always = 0.03, False
     slope_grid = 0.03 * 10.0 ** np.arange(4)
 
     def __init__(self, d, m):

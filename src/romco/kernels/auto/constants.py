@@ -37,7 +37,7 @@ NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers'
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
 NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
 ERROR_MEMORY = 0.993  # of the histogram of live errors, per event
-NUMBER_FUNCTIONS = 0.01  # by which the prior variances of waves and products are smaller
+NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
 
 # Of many classes
 COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
