@@ -110,7 +110,7 @@ def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
         "event": EVENT_STEP,
         "sums": _sums_step(lanes),
         "with_constant": CONSTANT_STEP,
-        **_covariances_step(lanes),
+        "covariances": _covariances_step(lanes),
         "z": _inputs_step(lanes),
         **_stacking_steps(),
     }
@@ -297,19 +297,18 @@ def _sums_step(lanes: Lanes) -> str:
 """
 
 
-def _covariances_step(lanes: Lanes) -> dict[str, str]:
-    """Return the step that adds up what covariances of features add to variances, if any do."""
+def _covariances_step(lanes: Lanes) -> str:
+    """Return the step that adds up what covariances of features add to variances."""
     columns = ["a.id", "a.part"]
     for k in lanes.covariances:
         columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
-    step = f"""
+    return f"""
     SELECT {_listed(columns)}
     FROM with_constant a CROSS JOIN romco_covariance v CROSS JOIN with_constant b
     WHERE v.part = a.part AND v.first = a.feature
     AND b.id = a.id AND b.part = a.part AND b.feature = v.second
     GROUP BY a.id, a.part
 """
-    return {"covariances": step}
 
 
 def _inputs_step(lanes: Lanes) -> str:

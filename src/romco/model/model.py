@@ -369,8 +369,7 @@ class Model:
         40
         """
         made = Model(features=features_from_json(self._new_features), **self._settings)
-        if not isinstance(y, Sized):
-            y = list(y)
+        y = _sized(y)
         rows = Rows(x, task, y, weight, offset)
         if names_columns(x, task):
             rows, made.schema = made._take_groupings(rows)
@@ -427,12 +426,11 @@ class Model:
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
-        if self.events:
-            return self._learn(Rows(x, task, y, weight, offset, context), together)
-        if not isinstance(y, Sized):
-            y = list(y)
+        is_first = not self.events
+        y = _sized(y)
         margins = self._learn(Rows(x, task, y, weight, offset, context), together)
-        self._warn_of_rare_labels(y)
+        if is_first:
+            self._warn_of_rare_labels(y)
         return margins
 
     def _warn_of_rare_labels(self, labels: Iterable[Any]) -> None:
@@ -565,3 +563,8 @@ def _settings_of(engine: Engine, schema: Schema | None) -> dict[str, Any]:
     if past is not None:
         made |= {"history": past.kernel.columns, "history_limit": past.kernel.limit}
     return {"learner": engine.learner_name, "schema": schema, **made, **parameters}
+
+
+def _sized(labels: Iterable[Any]) -> Any:
+    """Return labels that can be read twice."""
+    return labels if isinstance(labels, Sized) else list(labels)

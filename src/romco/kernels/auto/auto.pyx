@@ -896,7 +896,7 @@ cdef class AutoKernel(Kernel):
         cdef PairState* p
         cdef TaskState* t = self.task(task)
         cdef Py_ssize_t k, j, e = 0
-        cdef bint has_columns = self.global_block.n_columns > 1 or self.stream.answers == 0.0  # else text
+        cdef bint has_columns = self.global_block.n_columns > 1 or self.stream.answers == 0.0  # no text
         cdef int c
         t.evidence += h * (
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
