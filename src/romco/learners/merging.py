@@ -234,7 +234,7 @@ def _rules(
         columns[int(column)] = Column(values, others, live)
     copied: list[int] = []
     for part in line.parts:
-        if not isinstance(part, Steps | Tracked | Scale | sharing.Merged):
+        if not isinstance(part, Steps):
             copied += part.columns
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
@@ -245,10 +245,6 @@ def _rules(
             rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
             rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
-        elif isinstance(part, Moments):
-            sums = part.count, part.total, part.squares
-            rules += [kernel.SumRule(columns[column], 1, -np.inf) for column in sums]
-            rules.append(kernel.LatestRule(columns[part.origin], 1))
         elif isinstance(part, Steps):
             rules += [kernel.StepRule(columns[column]) for column in part.columns]
     return rules
