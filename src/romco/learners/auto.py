@@ -416,6 +416,9 @@ class BaseAuto(PairLearner):
         variance = prior * (1.0 - spent / self.prior)
         return Posterior(units * mean, variance, prior, 0.0, self.information_share)
 
+    def deviations(self, round: Round, frozen: bool = False) -> Numbers:
+        return self.kernel.spreads(self.events_of(round), frozen, False)
+
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
         return dict(zip(self.inputs, self._arrays["weight"].tolist(), strict=True))

@@ -238,3 +238,14 @@ class GivesIntervals(Protocol):
 
         ``frozen``: of predictions after which no answers come.
         """
+
+
+@runtime_checkable
+class GivesDeviations(Protocol):
+    """Has a posterior of each score."""
+
+    def deviations(self, round: Round, frozen: bool = False) -> Numbers:
+        """Standard deviations (n,) of the scores that are predicted, without the noise of answers.
+
+        ``frozen``: of predictions after which no answers come.
+        """
