@@ -731,9 +731,9 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, task: Any = None, offset: Any = None, return_std: bool = False
     ) -> Any:
-        """Return the number of each row (n,); with ``return_std`` also how much is not known of it.
+        """Return the number of each row (n,), and with ``return_std`` its standard deviation (n,).
 
-        That is the standard deviation (n,) of the posterior, without the noise of single numbers.
+        That is of the posterior: how much is not known, without the noise of single numbers.
         """
         if return_std:
             rows = self._read_rows(X, task)

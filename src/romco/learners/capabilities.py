@@ -241,11 +241,11 @@ class GivesIntervals(Protocol):
 
 
 @runtime_checkable
-class GivesDeviations(Protocol):
-    """Has a posterior of each score."""
+class GivesPosteriors(Protocol):
+    """Knows how much is not known of each score."""
 
-    def deviations(self, round: Round, frozen: bool = False) -> Numbers:
-        """Standard deviations (n,) of the scores that are predicted, without the noise of answers.
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        """Means and standard deviations (n,) of log-odds or numbers, without the answers' noise.
 
         ``frozen``: of predictions after which no answers come.
         """

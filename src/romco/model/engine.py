@@ -16,8 +16,8 @@ from romco.learners import Learner, known, number_learner, restore
 from romco.learners.base import CompiledLearner, add_prefix, take_prefix
 from romco.learners.capabilities import (
     AddsClasses,
-    GivesDeviations,
     GivesIntervals,
+    GivesPosteriors,
     LearnsDelayed,
     StartsTasks,
 )
@@ -196,18 +196,18 @@ class Engine(Step):
             assert isinstance(learner, GivesIntervals)
             return learner.intervals(round, level, frozen=not self.live)
 
-    def margins_and_deviations(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return margins of rows and their standard deviations; see :meth:`romco.Model.margins`."""
+    def posterior(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return means and standard deviations of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            batch = read_unlabelled(self, rows)
-            round = self._round_with_room(batch)
+            round = self._round_with_room(read_unlabelled(self, rows))
             learner = self.learner
-            if not isinstance(learner, GivesDeviations):
+            if not isinstance(learner, GivesPosteriors):
                 raise ValueError(
                     f"{learner.name} has no standard deviations: romco-auto has them, of two "
                     "classes and of numbers"
                 )
-            return self._margins_of(batch), learner.deviations(round, frozen=not self.live)
+            mean, deviation = learner.posterior(round, frozen=not self.live)
+            return self.target.sign * mean, deviation
 
     def probabilities(self, rows: Rows) -> Floats:
         """Return P(positive) (n,) of rows, of many classes (n, K); ValueError for numbers."""

@@ -293,20 +293,21 @@ class Model:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
-        many classes; predicted numbers (n,). With ``return_std`` a second array (n,) follows: how
-        much is not known of each margin or number, as the standard deviation of its posterior.
-        Raises ValueError where a row cannot be read, or the learner has no such posterior.
+        many classes; predicted numbers (n,). With ``return_std`` means and standard deviations
+        (n,) of the posterior of these log-odds or numbers; a margin is nearer to 0 than the mean,
+        the less is known. Raises ValueError where a row cannot be read, or the learner has no
+        posterior.
 
         >>> model = Model()
         >>> for k in range(200):
         ...     _ = model.learn_one({"price": k % 7}, k % 7 > 3, task="ann")
-        >>> margin, deviation = model.margins([{"price": 1}] * 2, ["ann", "bob"], return_std=True)
-        >>> bool(margin[0] < 0.0 < deviation[0] < deviation[1])
+        >>> mean, deviation = model.margins([{"price": 1}] * 2, ["ann", "bob"], return_std=True)
+        >>> bool(mean[0] < 0.0 < deviation[0] < deviation[1])
         True
         """
         rows = self._unlabelled(x, task, offset)
         if return_std:
-            return self.engine.margins_and_deviations(rows)
+            return self.engine.posterior(rows)
         return self.engine.margins(rows)
 
     def intervals(
