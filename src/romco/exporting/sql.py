@@ -35,7 +35,7 @@ Columns = dict[str, Any]
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
 LOADING = {  # of a table by engine, where scripts run in the folder
-    "duckdb": "COPY {table} FROM '{table}.csv' (HEADER);",
+    "duckdb": "COPY {table} FROM '{table}.csv' (HEADER, AUTO_DETECT false);",
     "sqlite": ".import --csv --skip 1 {table}.csv {table}",
     "postgresql": "\\copy {table} FROM '{table}.csv' WITH (FORMAT csv, HEADER)",
 }

@@ -229,6 +229,8 @@ def _check(model: Model) -> None:
         raise ValueError("the model does not know two classes yet: learn events of both first")
     if not model.events:
         raise ValueError("the model has learned nothing yet: learn events first")
+    if not model.features.width:
+        raise ValueError("the model knows no feature yet: learn events with features first")
     if engine.history is not None:
         raise ValueError("a model with history= cannot be exported: each event changes it")
     if engine.with_offset:
