@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.exporting.tables import ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
@@ -27,7 +27,6 @@ from romco.learners.frozen import (
     UNIT_FIELDS,
     ZERO_IF_MISSING,
     FrozenClasses,
-    FrozenSoftmax,
     Lane,
     Part,
 )
@@ -212,7 +211,7 @@ def _inputs(graph: _Graph, part: PartTables, row: str, feature: str, x: str) -> 
     functions = ""
     if len(part.functions.scales):
         functions, places, turned = _functions(graph, part, feature, x, u)
-        weights = graph.constant(part.features[part.n_features + 1 :])
+        weights = graph.constant(part.features[len(part.units) + 1 :])
         squared = graph("Mul", turned, turned)
         totals.add(
             predictor.features.lanes,
@@ -246,25 +245,24 @@ def _margin(graph: _Graph, part: PartTables, z: str) -> str:
 
 
 def _add_classes(
-    graph: _Graph, tables: ModelTables, many: FrozenClasses, row: str, feature: str, x: str
+    graph: _Graph, tables: ModelTables, many: ManyTables, row: str, feature: str, x: str
 ) -> None:
     """Add all nodes of the probabilities of many classes, and of the label."""
     K = len(tables.classes)
-    scores = []
-    if many.pairs:
+    classes = many.classes
+    *pairs, last = tables.parts
+    z, functions = _inputs(graph, last, row, feature, x)
+    score = _softmax(graph, last, many, row, z, functions)
+    score = graph("Mul", score, graph.constant(classes.weights[1]))
+    if pairs:
         margins = []
-        for part in tables.parts[: len(many.pairs)]:
+        for part in pairs:
             z, _ = _inputs(graph, part, row, feature, x)
             margins.append(_margin(graph, part, z))
-        odds = graph("Mul", graph("Concat", *margins, axis=1), graph.constant(many.factors))
-        coupled = _couple(graph, many, graph.within(odds, graph.constant(MAX_LOG_ODDS)), K)
-        scores.append(graph("Mul", coupled, graph.constant(many.weights[0])))
-    if many.softmax is not None and tables.groups is not None:
-        part = tables.parts[-1]
-        z, functions = _inputs(graph, part, row, feature, x)
-        score = _softmax(graph, part, many.softmax, tables.groups, row, z, functions)
-        scores.append(graph("Mul", score, graph.constant(many.weights[1])))
-    chances = graph("Softmax", graph.sum_of(*scores), axis=1)
+        odds = graph("Mul", graph("Concat", *margins, axis=1), graph.constant(classes.factors))
+        coupled = _couple(graph, classes, graph.within(odds, graph.constant(MAX_LOG_ODDS)), K)
+        score = graph("Add", score, graph("Mul", coupled, graph.constant(classes.weights[0])))
+    chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
     names = graph.constant(np.array(tables.classes, dtype=object))
     graph.output("probabilities", chances, K)
@@ -303,15 +301,10 @@ def _couple(graph: _Graph, many: FrozenClasses, odds: str, K: int) -> str:
 
 
 def _softmax(
-    graph: _Graph,
-    part: PartTables,
-    softmax: FrozenSoftmax,
-    groups: TaskRows,
-    row: str,
-    z: str,
-    functions: str,
+    graph: _Graph, part: PartTables, many: ManyTables, row: str, z: str, functions: str
 ) -> str:
     """Return log-probabilities (n, K) from the inputs of the softmax."""
+    _, softmax, groups = many
     K = len(softmax.new_groups)
     n = len(softmax.lines)
     cut = graph.within(z, graph.constant(MAX_SCORE))
@@ -549,7 +542,7 @@ def _functions(
 ) -> tuple[str, str, str]:
     """Return functions (n, g), their places among the features, and values that have weights."""
     functions = part.functions
-    d, g = part.n_features, len(functions.scales)
+    d, g = len(part.units), len(functions.scales)
     features, columns = np.unique(functions.features, return_inverse=True)
     c = len(features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
@@ -641,7 +634,7 @@ def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
 
 def _quadratic(graph: _Graph, part: PartTables, covariance: Any, known: str, u: str) -> str:
     """Return the term (n, K) that the covariances of an input add to its variance."""
-    d, features = part.n_features, covariance.features
+    d, features = len(part.units), covariance.features
     n = len(features)
     place = np.full(len(part.features), n)
     place[features] = np.arange(n)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
-from romco.exporting.tables import ModelTables, PartTables
+from romco.exporting.tables import ManyTables, ModelTables, PartTables
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
@@ -26,7 +26,6 @@ from romco.learners.frozen import (
     PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
-    FrozenClasses,
     Lane,
 )
 
@@ -221,7 +220,7 @@ def _function_tables(part: PartTables) -> dict[str, Columns]:
         rotation = np.tril(functions.rotation)
         shift = -rotation @ functions.centre
     target, source = np.nonzero(rotation)
-    first_function = part.n_features + 1
+    first_function = len(part.units) + 1
     return {
         "romco_wave": {
             "place": places,
@@ -252,19 +251,20 @@ def _function_tables(part: PartTables) -> dict[str, Columns]:
 def _covariances(part: PartTables, lanes: Lanes) -> Columns:
     """Return pairs of features, and what they add to the variance of each input."""
     entries = part.covariance_entries()
-    pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
+    pairs, row = np.unique(entries[:, 1:3].astype(np.int64), axis=0, return_inverse=True)
     values = np.zeros((len(pairs), lanes.n_inputs))
-    values[row.ravel(), entries.at[:, 0]] = entries.values
+    values[row.ravel(), entries[:, 0].astype(np.int64)] = entries[:, 3]
     columns: Columns = {"first": pairs[:, 0], "second": pairs[:, 1]}
     for k in lanes.covariances:
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
 
-def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
     """Return the columns of the tables of more than two classes."""
     K = len(tables.classes)
-    n_pairs = len(many.pairs)
+    shared = many.classes
+    n_pairs = len(shared.pairs)
     high, low = np.tril_indices(K, -1)  # parts are in this order
     classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
     others = np.concatenate([low[:n_pairs], high[:n_pairs]])
@@ -277,44 +277,34 @@ def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns
             "sign": np.repeat([1.0, -1.0], n_pairs),
         },
         "romco_coupling": {
-            "power": [many.power],
-            "share": [many.share],
-            "weight_of_pairs": many.weights[:1],
-            "weight_of_softmax": many.weights[1:],
+            "power": [shared.power],
+            "share": [shared.share],
+            "weight_of_pairs": shared.weights[:1],
+            "weight_of_softmax": shared.weights[1:],
         },
     }
     return found | _discriminant_tables(tables, many)
 
 
-def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
-    """Return the columns of the tables of the softmax, all empty if there is none."""
-    K, n = len(tables.classes), 0
-    lines: Any = np.empty(0, dtype=np.int64)
-    matrices, densities = np.empty((0, 0, 0)), np.empty((0, 2))
-    tasks = classes = lines
-    values = np.empty((0, 2))
-    weights = np.zeros(2)
-    if many.softmax is not None and tables.groups is not None:
-        lines, weights = many.softmax.lines, many.softmax.weights
-        n = len(lines)
-        common = np.repeat(many.softmax.matrices[:1], K, axis=0)
-        matrices = np.concatenate([common, many.softmax.matrices[1:]])
-        common = np.repeat(many.softmax.densities[:1], K, axis=0)
-        densities = np.concatenate([common, many.softmax.densities[1:]])
-        tasks, classes = tables.groups.tasks, tables.groups.keys
-        values = np.concatenate(list(tables.groups.values()))
-    kind, at_class = np.divmod(np.arange(len(densities)), K)
-    at, dimension, line = np.nonzero(matrices)
+def _discriminant_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
+    """Return the columns of the tables of the softmax."""
+    _, softmax, groups = many
+    K, n = len(tables.classes), len(softmax.lines)
+    kind, at_class = np.divmod(np.arange(2 * K), K)
+    of = kind * (1 + at_class)  # 0 is the one of all classes
+    densities = softmax.densities[of]
+    values = np.concatenate(list(groups.values()))
+    at, dimension, line = np.nonzero(softmax.matrices[of])
     return {
         "romco_line": {
             "line": np.arange(n),
             "part": np.full(n, len(tables.parts) - 1),
-            "feature": len(tables.feature_names) + 1 + lines,
+            "feature": len(tables.feature_names) + 1 + softmax.lines,
         },
         "romco_discriminant": {
             "discriminant": kind,
             "class": at_class,
-            "weight": weights[kind],
+            "weight": softmax.weights[kind],
             "events": densities[:, 0],
             "size": np.full(len(kind), float(n)),
             "constant_term": densities[:, 1],
@@ -324,18 +314,18 @@ def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, 
             "class": at_class[at],
             "dimension": dimension,
             "line": line,
-            "value": matrices[at, dimension, line],
+            "value": softmax.matrices[of[at], dimension, line],
         },
         "romco_group": {
-            "task": tasks,
-            "class": classes,
+            "task": groups.tasks,
+            "class": groups.keys,
             "level": values[:, 0],
             "spread": values[:, 1],
         },
         "romco_mean": {
-            "task": np.repeat(tasks, n),
-            "class": np.repeat(classes, n),
-            "line": np.tile(np.arange(n), len(tasks)),
+            "task": np.repeat(groups.tasks, n),
+            "class": np.repeat(groups.keys, n),
+            "line": np.tile(np.arange(n), len(groups)),
             "mean": values[:, 2:].ravel(),
         },
     }
