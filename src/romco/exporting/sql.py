@@ -44,44 +44,37 @@ INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_pair": "task, part, feature",
     "romco_covariance": "part, first",
     "romco_stacking": "part, first",
+    "romco_group": "task, class",
+    "romco_mean": "task, class",
 }
-INDEXED_OF_CLASSES = {"romco_group": "task, class", "romco_mean": "task, class"}
 MAX_COLUMNS = 1500  # PostgreSQL has room for 1,600
 MAX_CLASSES = 256  # with four columns each
-WHOLE_NUMBERS = {
-    *("part", "task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("kind", "place", "first_order", "second_order", "source", "step"),
-    *("class", "other", "line", "discriminant", "dimension"),
-}
-TEXTS = {"name", "label", "negative", "positive"}
+TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "U": "TEXT"}  # of NumPy's kinds
 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
     lanes = Lanes(tables.parts)
-    small = _small_tables(tables, lanes)
-    indexes = INDEXED
+    contents = _small_tables(tables, lanes)
     if tables.many is not None:
-        small |= _class_tables(tables, tables.many)
-        indexes = INDEXED | INDEXED_OF_CLASSES
-    views = views_of(tables, lanes)
+        contents |= _class_tables(tables, tables.many)
+    no_pairs = dict.fromkeys(("task", "part", "feature"), np.arange(0))
+    contents["romco_pair"] = no_pairs | dict.fromkeys(lanes.pairs, np.empty(0))
+    more = {"romco_pair": _pairs(tables.parts, lanes.pairs)}  # rows
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
-    for name, columns in small.items():
+    for name, columns in contents.items():
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
-        durable.replace(written[-1], _csv([columns]))
-    written.append(folder / "romco_pair.csv")
-    definitions.append(_definition("romco_pair", ("task", "part", "feature", *lanes.pairs)))
-    durable.replace(written[-1], _csv(_pairs(tables.parts, lanes.pairs)))
+        durable.replace(written[-1], _csv(chain([columns], more.get(name, ()))))
     definitions.append(_event_table(tables))
-    names = [path.stem for path in written]
+    views = views_of(tables, lanes)
     for engine, loading in LOADING.items():
-        loads = [loading.format(table=name) for name in names]
-        indexed = {} if engine == "duckdb" else indexes
-        for name, keys in indexed.items():
-            loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
+        loads = [loading.format(table=name) for name in contents]
+        for name, keys in INDEXED.items():
+            if name in contents and engine != "duckdb":
+                loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
         script = "\n".join([*definitions, *loads, "", *views])
         written.append(folder / f"{engine}.sql")
         durable.replace(written[-1], [script.encode()])
@@ -122,14 +115,15 @@ def _check(tables: ModelTables) -> None:
 
 def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
     """Return the columns of all tables but that of pairs."""
-    number: dict[str, Any] = {
-        "new_task": len(tables.task_names),
-        "constant": len(tables.feature_names),
-    }
-    if len(tables.classes) == 2:
-        number |= dict(zip(("negative", "positive"), _texts(tables.classes), strict=True))
     found: dict[str, Columns] = {
-        "romco_number": {name: [value] for name, value in number.items()},
+        "romco_number": {
+            "new_task": [len(tables.task_names)],
+            "constant": [len(tables.feature_names)],
+        },
+        "romco_class": {
+            "class": np.arange(len(tables.classes)),
+            "label": np.array(_texts(tables.classes), dtype=str),
+        },
         "romco_quantile": {
             "step": np.arange(SCORE_STEPS),
             "score": NORMAL_QUANTILES[:-1],
@@ -148,7 +142,7 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
     for name in parts[0]:
         values = [own[name] for own in parts]
-        columns[name] = _texts(chain(*values)) if name in TEXTS else np.concatenate(values)
+        columns[name] = _texts(chain(*values)) if name == "name" else np.concatenate(values)
     return columns
 
 
@@ -269,7 +263,6 @@ def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
     classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
     others = np.concatenate([low[:n_pairs], high[:n_pairs]])
     found: dict[str, Columns] = {
-        "romco_class": {"class": np.arange(K), "label": _texts(tables.classes)},
         "romco_class_pair": {
             "part": np.tile(np.arange(n_pairs), 2),
             "class": classes,
@@ -342,8 +335,7 @@ def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
 
 
 def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
-    """Yield the columns of the table of pairs, some rows at a time; at first none."""
-    yield dict.fromkeys(("task", "part", "feature", *names), np.empty(0))
+    """Yield the columns of the table of pairs, some rows at a time."""
     for k, part in enumerate(parts):
         begin = 0
         for values in part.pairs.values():
@@ -371,16 +363,12 @@ def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _definition(table: str, columns: Iterable[str]) -> str:
+def _definition(table: str, columns: Columns) -> str:
     """Return the statements that make a table."""
     lines = []
-    for name in columns:
-        kind = "DOUBLE PRECISION NOT NULL"
-        if name in WHOLE_NUMBERS:
-            kind = "BIGINT NOT NULL"
-        elif name in TEXTS:
-            kind = "TEXT"  # the new task has none, and neither have functions
-        lines.append(f'    "{name}" {kind}')
+    for name, values in columns.items():
+        kind = np.asarray(values[:1]).dtype.kind
+        lines.append(f'    "{name}" {TYPES[kind]}')
     inner = ",\n".join(lines)
     return f"DROP TABLE IF EXISTS {table};\nCREATE TABLE {table} (\n{inner}\n);"
 
