@@ -93,19 +93,6 @@ class RequestError(ValueError):
 class StoreError(OSError):
     """The database could not be used; the next attempt may succeed."""
 
-    status = 503
-
-    @property
-    def reason(self) -> str:
-        """The cause, for a client."""
-        return f"nothing was learned: {self.strerror}; predictions go on"
-
-
-class FullError(StoreError):
-    """There is no room on the disk."""
-
-    status = 507
-
 
 class BusyError(RuntimeError):
     """More events wait than the service is set to hold, or it is starting or stopping."""
@@ -116,7 +103,7 @@ class BusyError(RuntimeError):
 class StoppedError(RuntimeError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
 
-    status, reason = 503, "learning has stopped; predictions go on"
+    status = 503
 
 
 # Requests and responses
