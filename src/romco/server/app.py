@@ -281,7 +281,11 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
 async def _send_response(response: Response, scope: Scope, send: Send) -> None:
     status, body, headers = response
     if isinstance(body, bytes):
-        await scope["write"](status, headers, body)
+        headers = [*headers, (b"content-length", b"%d" % len(body))]
+        if status == 413:  # the rest of the body is not read
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
         return
     async with aclosing(body) as parts:
         await send({"type": "http.response.start", "status": status, "headers": headers})
