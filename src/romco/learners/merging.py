@@ -121,6 +121,7 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
             rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
     _merge_rows(touched, rules, False, ranges)
     _put_small(common, changed, _merged_small(common, start, active, changed))
+    common.invalidate_caches(changed)
     return Merged(changed, shared_values(common, changed))
 
 
