@@ -175,6 +175,7 @@ def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, t
 def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
     monkeypatch, ray, expected, tmp_path
 ):
+    monkeypatch.setattr("romco.shards.ray.MAX_MESSAGE_BYTES", 0)  # all goes through the store
     settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
     put, calls = ray.put, []
 
