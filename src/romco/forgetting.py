@@ -172,8 +172,7 @@ class Replay(durable.Closing):
             yield from self._copy()
             position = self.new.value("SELECT value FROM setting WHERE name = 'replay'")
         self.old_sequence, self.place, self._start = msgspec.json.decode(position)
-        query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
-        sequence, file, scores = self.new.execute(query).fetchone()
+        sequence, file, scores = self.new.last_checkpoint()
         path = self._path(file)
         model = yield from in_thread(lambda: load(path), self._wake)
         self.served = ServedModel(model, decode_scores(scores) if scores else None, sequence)
@@ -362,8 +361,7 @@ class Replay(durable.Closing):
             certificate = yield from self._certify()
 
     def _certify(self) -> Generator[float, None, Certificate]:
-        query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
-        sequence, file, scores = self.new.execute(query).fetchone()
+        sequence, file, scores = self.new.last_checkpoint()
         log = yield from hash_log(self.new, sequence)
         model = yield from in_thread(lambda: hash_file(self._path(file)), self._wake)
         first = self.old.folder / self.base[1]
