@@ -114,6 +114,7 @@ def label_study(
 ) -> None:
     """Compare label policies: error against the share of labels, on one or more data sets."""
     from romco.presentation import screen
+    from romco.presentation.tables import as_text
     from romco_lab import label_study as study_of
     from romco_lab.learner_runs import perform
 
@@ -130,11 +131,11 @@ def label_study(
         with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
             perform(runs, out / "runs", data_dir, jobs, done)
         table, page = study_of.report(study, out / "runs", out / dataset, typed_command())
-        screen.show(console, table)
+        print(as_text(table))
         console.print(f"page: {page}", soft_wrap=True)
     if len(studies) > 1 and "random" in names:
         for table in study_of.report_sets(studies, out / "runs", out / "all"):
-            screen.show(console, table)
+            print(as_text(table))
 
 
 def kt(

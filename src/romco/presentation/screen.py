@@ -1,13 +1,11 @@
-"""The terminal: safe text, tables and progress."""
+"""The terminal: safe text and progress."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console, JustifyMethod
-
-    from romco.presentation.tables import Cell, Table
+    from rich.console import Console
 
 
 def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
@@ -32,35 +30,6 @@ def spell_number(number: float) -> str:
     if 1e4 <= abs(number) < 1e12:
         return f"{number:,.0f}"
     return f"{number:.4g}"
-
-
-def show(console: "Console", table: "Table") -> None:
-    """Print a table; the best of each column bold and starred."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(
-        title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
-    )
-    for index, text in enumerate(table.head):
-        firsts = [row[index].text[:1] for row in table.rows]
-        numbers = sum(map(str.isdigit, firsts)) > 0.5 * sum(map(bool, firsts))
-        justify: JustifyMethod = "left"
-        if numbers:
-            justify = "right"
-        drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers or not index)
-
-    def styled(cell: "Cell") -> Text:
-        if cell.best:
-            return Text(f"{cell.text} *", "bold green")
-        return Text(cell.text)
-
-    for row in table.rows:
-        drawn.add_row(*map(styled, row))
-    console.print(drawn)
-    for note in table.notes:
-        console.print(f"- {note}", style="dim", highlight=False, markup=False)
 
 
 @contextmanager
