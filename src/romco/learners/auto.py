@@ -426,6 +426,11 @@ class BaseAuto(PairLearner):
         variance = prior * (1.0 - spent / self.prior)
         return Posterior(units * mean, variance, prior, 0.0, self.information_share)
 
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        events = self.events_of(round)
+        mean = self.kernel.predict(events, frozen=frozen)
+        return mean, self.kernel.spreads(events, frozen, False)
+
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
         return dict(zip(self.inputs, self._arrays["weight"].tolist(), strict=True))
@@ -867,6 +872,11 @@ class Auto(BaseAuto):
 
     prior = constants.GLOBAL_PRIOR
     start = constants.LEVEL_START
+
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        margin, deviation = super().posterior(round, frozen)
+        known = 0.0 if round.offset is None else round.offset
+        return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
 
     def _stacking_prior(self) -> tuple[Numbers, Numbers]:
         weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
