@@ -23,10 +23,9 @@ from romco.cli.options import (
     resolve_target,
     typed_command,
 )
-from romco.cli.output import note_schema
+from romco.cli.output import note_schema, progress
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS
-from romco.presentation import screen
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Source
 from romco.streams import ORDERS
@@ -92,7 +91,7 @@ def compare(
         arrival,
     )
     title, total = f"{dataset}: runs", len(comparison.runs())
-    with screen.progress(console, title, total) as done:
+    with progress(console, title, total) as done:
         report = compare(comparison, out, typed_command(), jobs, done)
     print(as_text(report.table))
     print(report.verdict.text)

@@ -1,11 +1,6 @@
-"""The terminal: safe text and progress."""
+"""Text that is safe to print, and numbers as people write them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from collections.abc import Callable
 
 
 def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
@@ -30,19 +25,3 @@ def spell_number(number: float) -> str:
     if 1e4 <= abs(number) < 1e12:
         return f"{number:,.0f}"
     return f"{number:.4g}"
-
-
-@contextmanager
-def progress(console: "Console", what: str, total: int) -> Iterator[Callable[[object], None]]:
-    """Show a bar with percentage and time left; call the result with each finished run."""
-    from rich import progress as parts
-
-    shown = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn())
-    left = parts.TaskProgressColumn(), parts.TimeRemainingColumn(elapsed_when_finished=True)
-    with parts.Progress(*shown, *left, console=console) as bar:
-        task = bar.add_task(what, total=total)
-        try:
-            yield lambda run: bar.advance(task)
-        except KeyboardInterrupt:
-            bar.console.print("interrupted; finished runs are kept: the same command goes on")
-            raise
