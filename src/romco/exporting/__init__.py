@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from romco.adapters.common import Estimator
 from romco.exporting.datafile import write_program
 from romco.exporting.onnx_graph import write_onnx
 from romco.exporting.sql import write_sql
 from romco.exporting.tables import read_tables
-from romco.io.modelfile import Estimator
 from romco.model import Model
 
 if TYPE_CHECKING:
