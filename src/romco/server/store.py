@@ -31,8 +31,9 @@ from typing import IO, Any
 
 import msgspec
 
+from romco.files import load
 from romco.io import durable
-from romco.io.modelfile import ModelFileError, load, save_state
+from romco.io.modelfile import ModelFileError, save_state
 from romco.model import Model
 from romco.server.protocol import (
     Answer,
