@@ -22,7 +22,6 @@ from romco.learners.frozen import (
     INDICATOR,
     MISSING_IF_ZERO,
     NORMAL_QUANTILES,
-    PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
     ZERO_IF_MISSING,
@@ -316,7 +315,7 @@ def _softmax(
     n = len(softmax.lines)
     cut = graph.within(z, graph.constant(MAX_SCORE))
     weighted = graph("Mul", cut, graph.constant(part.weights))
-    by_class = graph("Reshape", weighted, graph.constant(np.array([0, 3, K])))
+    by_class = graph("Reshape", weighted, graph.constant(np.array([0, 2, K])))
     score = graph.sum_rows(by_class, keep=False, axis=1)
     every = graph.constant(np.arange(K)[None])
     shape = graph("Concat", graph("Shape", row), graph.constant(np.array([K])), axis=0)
@@ -464,30 +463,25 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[str, str]:
 def _scaled(graph: _Graph, part: PartTables, feature: str, x: str) -> str:
     """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
     units = part.predictor.units
-    names = (*UNIT_FIELDS, *(f"pair {name}" for name in PAIR_FIELDS))
-    is_pair = part.units.shape[1] == len(names)
     field = {}
-    for name, column in zip(names, part.units.T, strict=is_pair):
+    for name, column in zip(UNIT_FIELDS, part.units.T, strict=True):
         field[name] = graph("Gather", graph.constant(column), feature)
     zero, one, rounding = map(graph.constant, (0.0, 1.0, 1e-9))
     missing = graph("IsNaN", x)
     x = graph("Where", missing, zero, x)
     v = graph.within(x, field["bound"])
 
-    def moments(count: str, of: str) -> tuple[str, str, str, str]:
-        """Return mean, mean square, whether values differ, and the centre."""
-        mean = graph("Div", graph("Add", field[f"{of}total"], v), count)
-        square = graph("Div", graph("Add", field[f"{of}square"], graph("Mul", v, v)), count)
-        mean2 = graph("Mul", mean, mean)
-        spread = graph("Sub", square, mean2)
-        sure = graph("Mul", graph("Sub", count, one), mean2)
-        shrunk = graph("Div", sure, graph("Add", sure, spread))
-        spreads = graph("Greater", spread, graph("Mul", rounding, square))
-        known = graph("Where", spreads, shrunk, one)
-        return mean, square, spreads, graph("Mul", graph("Mul", mean, field[f"{of}share"]), known)
-
     measured = graph("Greater", field["count"], zero)
-    mean, square, spreads, centre = moments(graph("Max", field["count"], one), "")
+    count = graph("Max", field["count"], one)
+    mean = graph("Div", graph("Add", field["total"], v), count)
+    square = graph("Div", graph("Add", field["square"], graph("Mul", v, v)), count)
+    mean2 = graph("Mul", mean, mean)
+    spread = graph("Sub", square, mean2)
+    sure = graph("Mul", graph("Sub", count, one), mean2)
+    shrunk = graph("Div", sure, graph("Add", sure, spread))
+    spreads = graph("Greater", spread, graph("Mul", rounding, square))
+    known = graph("Where", spreads, shrunk, one)
+    centre = graph("Mul", graph("Mul", mean, field["share"]), known)
     twice = graph("Mul", graph.constant(2.0), graph("Mul", centre, mean))
     variance = graph("Add", graph("Sub", square, twice), graph("Mul", centre, centre))
     varies = graph("Greater", variance, graph("Mul", rounding, square))
@@ -499,17 +493,7 @@ def _scaled(graph: _Graph, part: PartTables, feature: str, x: str) -> str:
     factor = graph("Exp", graph("Sub", graph.constant(-units.common), far))
     factor = graph("Where", measured, factor, field["factor"])
     reach = graph("Where", measured, graph("Mul", graph.constant(10.0), size), field["reach"])
-    if is_pair:
-        centre = graph("Where", spreads, zero, centre)
     centre = graph("Where", measured, centre, field["centre"])
-    if is_pair:
-        spreads = graph("Or", spreads, graph("Not", measured))
-        by_both = graph("And", spreads, graph("Greater", field["pair count"], zero))
-        *_, of_both = moments(graph("Max", field["pair count"], one), "pair ")
-        centre = graph("Where", by_both, of_both, centre)
-        has_size = graph("And", by_both, graph("Greater", field["pair reach"], zero))
-        reach = graph("Where", has_size, field["pair reach"], reach)
-        factor = graph("Where", has_size, field["pair factor"], factor)
     u = graph("Mul", factor, graph.within(graph("Sub", x, centre), reach))
     is_zero = graph("Less", graph("Abs", x), graph.constant(1e-150))
     u = graph("Where", is_zero, field["zero"], u)
