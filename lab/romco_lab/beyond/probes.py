@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.compare.run import Run, versions
-from romco.evaluation.metrics import Confusion
+from romco.evaluation import Confusion
 from romco.learners import LEARNERS, Learner
 from romco.learners.auto import Auto
 from romco.rounds import Rounds

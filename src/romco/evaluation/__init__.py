@@ -1,14 +1,12 @@
 """Prequential evaluation: the loop, metrics, scores and baselines."""
 
 from romco.evaluation import baselines
-from romco.evaluation.metrics import Brier, Confusion, Coverage, MeanLoss, Metric, Structure
-from romco.evaluation.prequential import Delay, Record, prequential
+from romco.evaluation.metrics import Confusion, MeanLoss, Structure
+from romco.evaluation.prequential import Delay, Metric, Record, prequential
 from romco.evaluation.score import Score
 
 __all__ = [
-    "Brier",
     "Confusion",
-    "Coverage",
     "Delay",
     "MeanLoss",
     "Metric",
