@@ -496,7 +496,7 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     if isinstance(line.renewal, str):
         renewals = list(arrays[line.renewal].reshape(means.shape))
     elif line.renewal is not None:
-        renewals = list(np.full(means.shape, line.renewal))
+        renewals = [line.renewal * np.diagonal(one) for one in covariances]
     for k, renewal in enumerate(renewals):
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]

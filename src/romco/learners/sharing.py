@@ -193,8 +193,8 @@ class Whole(Line):
 class Full(Line):
     """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
 
-    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is one number, or
-    the name of an array (k, n), ``ceiling`` one number or one of each (n,).
+    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is a share of each
+    variance, or the name of an array (k, n), ``ceiling`` one number or one of each (n,).
     """
 
     def __init__(

@@ -554,7 +554,7 @@ class Shards(Closing):
                 if batch.since:
                     labels.hide(answers.margins, batch.since)
                 return self._of_classes(answers.margins)
-            return _with_sign(answers, labels.outward(np.ones(len(codes)), batch.y, before))
+            return _with_sign(answers, labels.user_margins(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
