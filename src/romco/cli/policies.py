@@ -11,7 +11,7 @@ import typer
 from romco.choosing import Chooser
 from romco.cli.options import AsJson, split_list
 from romco.cli.output import note, warn
-from romco.io.modelfile import load
+from romco.files import load
 from romco.policies import evaluate, read_log
 
 
