@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
-from romco.io.modelfile import load, peek
+from romco.files import load
+from romco.io.modelfile import peek
 from romco.io.schema import Schema
 
 

@@ -25,10 +25,10 @@ from romco.cli.options import (
 )
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation.arrival import Arrival
+from romco.files import load
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.frames import quoted, rows_of
-from romco.io.modelfile import load
 from romco.model import Model
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Evaluation, Source
