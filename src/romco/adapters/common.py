@@ -73,7 +73,7 @@ def _is_numeric(column: Any) -> bool:
         return False
     try:
         return not np.isnan(values.astype(np.float64)).any()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
