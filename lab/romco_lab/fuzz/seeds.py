@@ -24,7 +24,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "arow-global": [{}, {"covariance": "full"}],
     "cw-col": [{}, {"covariance": "full"}],
     "omtl": [{}, {"norm": "r-max", "update": "scaled"}, {"norm": "L1", "update": "finite"}],
-    "omtlvon": [{"prime": 3}, {"normalize": "none"}],
+    "omtlvon": [{"prime": 3}],
     "mtfl": [{"every": 7, "window": 20}],
     "trml": [{"every": 7}, {"every": 9, "loss": "least-squares"}],
 }
