@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
@@ -40,7 +40,6 @@ GRAPH_FILE, DATA_FILE = "model.onnx", "model.onnx.data"
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 TASK, MATRIX = "task", "x"  # inputs
 MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
-KINDS = ("number", "category")  # of columns that a graph can read
 
 # Limits of `romco.learners.frozen`
 MAX_LOG_ODDS, CLOSE_LOG_ODDS = 500.0, 4.0  # of pairs
@@ -54,6 +53,7 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
         import onnx
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'romco[export]'") from None
+    check_columns(tables, "ONNX")
     graph = _Graph()
     _add_prediction(graph, tables)
     operators = onnx.helper.make_opsetid("", OPSET)
@@ -288,14 +288,15 @@ def _add_classes(
     classes = many.classes
     *pairs, last = tables.parts
     z, functions = _inputs(graph, last, row, feature, x)
-    score = classes.weights[1] * _softmax(graph, last, many, row, z, functions)
+    weights = np.tile(classes.weights, (K, 1)).T  # onnxruntime leaves out a single 1 + 1e-8
+    score = _softmax(graph, last, many, row, z, functions) * weights[1]
     if pairs:
         margins = []
         for part in pairs:
             z, _ = _inputs(graph, part, row, feature, x)
             margins.append(_margin(graph, part, z).add_axis(1))
         odds = graph("Concat", *margins, axis=1) * classes.factors
-        score += classes.weights[0] * _couple(graph, classes, odds.within(MAX_LOG_ODDS), K)
+        score += _couple(graph, classes, odds.within(MAX_LOG_ODDS), K) * weights[0]
     chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
     graph.output("probabilities", chances, K)
@@ -425,11 +426,6 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
     place = dict(zip(tables.feature_names, range(len(tables.feature_names)), strict=True))
     numbers, categories = [], []
     for name, kind in tables.columns.items():
-        if kind not in KINDS:
-            raise ValueError(
-                f"column {name!r} of kind {kind!r} cannot be exported to ONNX, whose operators "
-                "read numbers and whole categories only: leave it out, or export to JavaScript"
-            )
         if kind == "category":
             categories.append(name)
         elif name in place:

@@ -42,11 +42,11 @@ export class Model {
     this.tasks = new Map(names(d, m).map((one, k) => [one, k]));
     this.classes = names(d + m, K);
     this.columns = new Map(Object.entries(JSON.parse(name(d + m + K)).columns));
-    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pairStart", "pair", "entry"];
+    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pair", "entry"];
     this.parts = Array.from({ length: parts }, () => ({ quantile: this.quantile.values, ...tables(...ofPart) }));
     if (K < 3) return;
     this.softmax = this.parts.pop(); // the others are of pairs of classes
-    Object.assign(this, tables("weight", "line", "matrix", "density", "groupStart", "group"));
+    Object.assign(this, tables("weight", "line", "matrix", "density", "group"));
     [this.power, this.share, ...this.weights] = this.weight.values;
   }
 
@@ -122,7 +122,7 @@ export class Model {
     add(z, part.task.row(0), part.task.row(1 + at), 1);
     for (const [j, value] of u) {
       add(z, part.feature.row(0), part.feature.row(1 + j), value);
-      const own = find(part.pairStart, part.pair, at, j);
+      const own = find(part.pair, at * (part.feature.rows - 1) + j);
       if (own) add(z, part.pair.row(0).subarray(1), own, value);
     }
     u.set(d, 1); // the constant
@@ -153,7 +153,7 @@ export class Model {
   #softmax({ z, functions }, at) {
     const K = this.classes.length, lines = Array.from(this.line.values, (f) => functions[f]), n = lines.length;
     const group = this.classes.map((_, k) =>
-      find(this.groupStart, this.group, at, k) ?? find(this.groupStart, this.group, this.tasks.size, k));
+      find(this.group, at * K + k) ?? find(this.group, this.tasks.size * K + k));
     const scores = group.map(([level], k) => {
       let sum = level;
       for (let e = k; e < z.length; e += K) sum += this.softmax.stack.row(e)[0] * clip(z[e], 50);
@@ -193,17 +193,16 @@ function checksum(bytes) {
   return b * 65536 + a;
 }
 
-/** Return the numbers of a task and a key, or undefined; keys of a task rise. */
-function find(start, table, task, key) {
-  let low = start.values[task], high = start.values[task + 1];
-  const end = high;
+/** Return the numbers after a key, or undefined; keys rise. */
+function find(table, key) {
+  let low = 0, high = table.rows;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (table.values[middle * table.columns] < key) low = middle + 1;
     else high = middle;
   }
   const row = table.row(low);
-  return low < end && row[0] === key ? row.subarray(1) : undefined;
+  return low < table.rows && row[0] === key ? row.subarray(1) : undefined;
 }
 
 const clip = (x, limit) => Math.max(-limit, Math.min(limit, x));

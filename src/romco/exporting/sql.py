@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
-from romco.exporting.tables import ManyTables, ModelTables, PartTables
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
@@ -53,6 +53,7 @@ TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "U": "TEXT"} 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
+    check_columns(tables, "SQL")
     _check(tables)
     lanes = Lanes(tables.parts)
     contents = _small_tables(tables, lanes)
@@ -92,17 +93,12 @@ def _check(tables: ModelTables) -> None:
             f"{MAX_COLUMNS}: export to ONNX, C or JavaScript"
         )
     lowered: dict[str, str] = {}
-    for name, kind in tables.columns.items():
+    for name in tables.columns:
         other = lowered.setdefault(name.lower(), name)
         if other != name:
             raise ValueError(f"columns {other!r} and {name!r} are one in SQL: rename one of them")
         if not name or "\0" in name:
             raise ValueError(f"column {name!r} cannot be a column in SQL: rename it")
-        if kind not in KINDS:
-            raise ValueError(
-                f"column {name!r} of kind {kind!r} cannot be exported to SQL, whose views read "
-                "numbers and whole categories only: leave it out, or export to JavaScript"
-            )
         if name.lower() in EVENT_COLUMNS:
             raise ValueError(f"column {name!r} has the name of a column of romco_event: rename it")
     if "" in tables.task_names:

@@ -237,6 +237,16 @@ def _check(model: Model) -> None:
         raise ValueError("hashed features cannot be exported yet: learn with features=Names()")
 
 
+def check_columns(tables: ModelTables, format: str) -> None:
+    """Raise ValueError for a column that cannot be read by a format of plain cells."""
+    for name, kind in tables.columns.items():
+        if kind not in ("number", "category"):
+            raise ValueError(
+                f"column {name!r} of kind {kind!r} cannot be exported to {format}, which reads "
+                "numbers and whole categories only: leave it out, or export to JavaScript"
+            )
+
+
 def text_of(what: str, name: Id) -> str:
     """Return a name as text; ValueError for bytes and tuples.
 

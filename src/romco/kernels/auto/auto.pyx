@@ -29,7 +29,7 @@ import numpy as np
 cimport numpy as cnp
 
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
 from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
@@ -1638,8 +1638,10 @@ cdef inline void note_value(PairState* p, const TaskState* t, double value) noex
     The value itself is not kept: it may be what the task is known by.
     """
     cdef double hashed
+    cdef unsigned long long bits
     value += 0.0  # -0 is 0
-    hashed = 1.0 + <double> (((<unsigned long long*> &value)[0] * HASH_FACTOR) >> 48)
+    memcpy(&bits, &value, sizeof(bits))
+    hashed = 1.0 + <double> ((bits * HASH_FACTOR) >> 48)
     if p.value_hash == 0.0:  # the first one
         p.value_hash = hashed if t.precision == 0.0 else VARIED
     elif hashed != p.value_hash:
