@@ -127,7 +127,7 @@ def _exponential(value: str) -> str:
 
 
 # Values of an event's features in their units. A feature is measured anew where n is not null.
-SURE = "(n - 1.0) * mean * mean"
+MEAN_SQUARES = "(n - 1.0) * mean * mean"
 UNIT_STEPS = {
     "given": """
     SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty,
@@ -144,7 +144,7 @@ UNIT_STEPS = {
     "centred": f"""
     SELECT *, mean * share * CASE
         WHEN mean_square - mean * mean > 1e-9 * mean_square
-        THEN {SURE} / ({SURE} + mean_square - mean * mean) ELSE 1.0 END AS middle
+        THEN {MEAN_SQUARES} / ({MEAN_SQUARES} + mean_square - mean * mean) ELSE 1.0 END AS middle
     FROM moments
 """,
     "spread": """
