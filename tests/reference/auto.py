@@ -49,9 +49,6 @@ class Belief:
         self.S[k, :] = self.S[:, k] = 0.0
         self.S[k, k] = variance
 
-    def renew(self, variance):
-        self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
-
     def recentre(self, j, shift, joint):
         """Measure feature j from a new centre; the first weight that is joint is the intercept."""
         if self.S[j, j] == self.prior[j]:  # never learned
@@ -160,7 +157,6 @@ class Auto:
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
         self.live, self.frozen = self.stacking(), self.stacking()
         self.live.S[0, 0] = 1e-9
-        self.deviations = [Belief([0.01, 0.01]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
@@ -171,10 +167,8 @@ class Auto:
 
     def stacking(self):
         """A stacking model before any event."""
-        model = Belief([1.0] * 9)
+        model = Belief([2.0] * 9)
         model.w[[1, 2, 3]] = 1.0, 1.0, 2.0
-        model.S = model.S + 5.0 * np.outer(model.w, model.w) / (model.w @ model.w)
-        model.prior = np.full(9, 3.0)
         return model
 
     def unit(self):
@@ -265,17 +259,12 @@ class Auto:
         variance += self.moment.S[0, 0] + 0.01
         return moderate(mean + self.moment.w[0], variance), variance, x
 
-    def settled(self, i, z):
-        mean, variance = self.live.look(z)
-        own, own_variance = self.deviations[i].look(z[1:3])
-        return mean + own, variance + own_variance
-
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
         x = self.measure(x)
         return (
             self.answers,
-            moderate(*self.settled(i, self.inputs(i, x))) + offset,
+            moderate(*self.live.look(self.inputs(i, x))) + offset,
             self.moment_of(x)[0],
         )
 
@@ -447,7 +436,7 @@ class Auto:
 
     def learn(self, i, x, y, h, then=None, offset=0.0):
         z, copied = self.inputs(i, x), self.copied_inputs(i, x)
-        learners, settled = self.learners(i, x), self.settled(i, z)
+        learners, settled = self.learners(i, x), self.live.look(z)
         if self.answers > 50:
             step = logistic(y, *self.frozen.look(copied), h, offset)
             self.frozen.step(copied, *step, range(9))
@@ -474,8 +463,6 @@ class Auto:
         self.score(y * sigmoid(-y * (moderate(*mixed) + offset)))
         step = logistic(y, *settled, h, offset + shift)
         self.live.step(z, *step, range(9))
-        self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
-        self.deviations[i].step(z[1:3], *step)
         if self.answers >= self.due:
             self.estimate()
 
@@ -546,14 +533,12 @@ class AutoNumber(Auto):
 
     prior, level_start, slope_start = 1.0, 1.0, 0.3
     function_share, waves_always = 0.03, False
-    slope_grid = 0.03 * 10.0 ** np.arange(4)
 
     def __init__(self, d, m):
         super().__init__(d, m)
         self.scales, self.row_unit = SettledScales(d), 0.0
         self.origin = self.total = self.squares = 0.0  # of the answers
         self.own_levels = [Belief([1.0]) for _ in range(m)]
-        self.last = np.zeros((m, 2))  # residual, answer
         self.sums = np.zeros((d, 4))  # evidence of each feature's slopes,
         self.curve_sums = np.zeros((MOST, 4))  # and of each function's
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
@@ -564,9 +549,8 @@ class AutoNumber(Auto):
         self.errors = {name: 10 * np.diff(below) for name in ("live", "frozen")}
 
     def stacking(self):
-        model = Belief([1e-9, *[0.1] * 10])
+        model = Belief([1e-9, *[0.1] * 8])
         model.w[[1, 4]] = 0.2
-        model.prior = np.full(11, 3.0)
         return model
 
     def unit(self):
@@ -591,7 +575,7 @@ class AutoNumber(Auto):
     def contrasts(self, known, own, mixed, personal, shared, low_rank):
         """Inputs of a stacking model: what others say less what the mixed learner says."""
         size = np.sqrt(self.variance())
-        return [size, known * (own - mixed), personal, 0.0, shared - mixed, *low_rank]
+        return np.array([size, known * (own - mixed), personal, 0.0, shared - mixed, *low_rank])
 
     def inputs(self, i, x):
         """What the mixed learner says, and the inputs of the live stacking model."""
@@ -599,9 +583,7 @@ class AutoNumber(Auto):
         personal = mixed - self.mixed.look(self.row(x))[0]
         low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
         known = 1 - self.own_levels[i].S[0, 0]
-        z = self.contrasts(known, own, mixed, personal, shared, low_rank)
-        residual, answer = self.last[i]
-        return mixed, np.array([*z, residual, answer - mixed if known > 0 else 0.0])
+        return mixed, self.contrasts(known, own, mixed, personal, shared, low_rank)
 
     def copied_inputs(self, i, x):
         old = self.by_copies(i, x)
@@ -609,17 +591,16 @@ class AutoNumber(Auto):
         own = old["own"] + self.copies.get("intercepts", np.zeros(2))[1] + own_level
         mixed = old["mixed"] + old["personal"]
         z = self.contrasts(known, own, mixed, old["personal"], old["shared"], old["low_rank"])
-        return mixed, np.array([*z, 0.0, 0.0])
+        return mixed, z
 
     def settled(self, i, x):
         """Mean and variance without the moment, and the inputs."""
         mixed, z = self.inputs(i, x)
-        mean, variance = super().settled(i, z)
+        mean, variance = self.live.look(z)
         return mixed + mean, variance / self.variance(), z
 
     def settled_frozen(self, i, x):
         mixed, z = self.inputs(i, x)
-        z[9:] = 0.0
         mean, variance = self.frozen.look(z)
         return mixed + mean, variance / self.variance()
 
@@ -732,10 +713,7 @@ class AutoNumber(Auto):
         step, self.noise["live"] = self.student("live", error - shift, variance, h)
         expected = self.expected_error("live", i, mean, unknown)
         self.remember("live", abs(error - shift) / expected, h)
-        self.last[i] = error, y
-        self.live.step(z, *step / V, range(11))
-        self.live.renew(np.array([0.0] + [3e-5 * h] * 10))
-        self.deviations[i].step(z[1:3], *step / V)
+        self.live.step(z, *step / V, range(9))
         if self.answers >= self.due:
             self.estimate()
 
@@ -762,7 +740,7 @@ class AutoNumber(Auto):
         error = y - mean
         self.learn_noise(i, x, error, mean, variance, h)
         step, self.noise["frozen"] = self.student("frozen", error, variance, h)
-        self.frozen.step(z, *step / V, range(11))
+        self.frozen.step(z, *step / V, range(9))
 
     def learn_noise(self, i, x, error, mean, variance, h):
         standing, prior = self.standing(mean), self.level_variance

@@ -477,12 +477,10 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     means, covariances = line.view(start)
     events = [one.events for one in active]
     parts = [line.view(one.values) for one in active]
-    renewals: Sequence[Floats | None] = [None] * len(means)
-    if isinstance(line.renewal, str):
-        renewals = list(arrays[line.renewal].reshape(means.shape))
-    elif line.renewal is not None:
-        renewals = list(np.full(means.shape, line.renewal))
-    for k, renewal in enumerate(renewals):
+    renewal = None
+    if line.renewal is not None:
+        renewal = np.full(means.shape[1], line.renewal)
+    for k in range(len(means)):
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]
         merged = merge_gaussians(*before, gaussians, events, renewal, line.ceiling)

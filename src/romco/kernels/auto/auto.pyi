@@ -18,7 +18,6 @@ TASK_FIELDS: tuple[str, ...]
 PLACE_FIELDS: tuple[str, ...]
 STREAM_FIELDS: tuple[str, ...]
 INPUT_NAMES: tuple[str, ...]
-RECENT_NAMES: tuple[str, ...]
 
 class AutoKernel(Kernel):
     subspace: Subspace
@@ -37,8 +36,7 @@ class AutoKernel(Kernel):
         places: NDArray[np.float64],
         directions: NDArray[np.float64],
         factor: NDArray[np.float64],
-        global_intercept: NDArray[np.float64],
-        mixed_intercept: NDArray[np.float64],
+        intercept: NDArray[np.float64],
         clock: NDArray[np.float64],
         stream: NDArray[np.float64],
         global_joint: NDArray[np.float64],
