@@ -8,10 +8,8 @@ import typer
 from rich.console import Console
 
 from romco.cli.options import (
-    Address,
     DataDir,
     Jobs,
-    OnRay,
     ResultsFolder,
     Shuffles,
     check_known,
@@ -46,12 +44,10 @@ def paper(
     ] = True,
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    ray: OnRay = False,
-    address: Address = None,
     out: ResultsFolder = Path("results/paper"),
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
-    from romco.compare.run import chosen_learners, performing
+    from romco.compare.run import chosen_learners
     from romco.presentation import screen
     from romco_lab.paper.experiment import Experiment, sources_for
     from romco_lab.paper.measure import measure
@@ -73,12 +69,11 @@ def paper(
         data_dir=data_dir,
     )
     progress = partial(screen.progress, console)
-    with performing("ray" if ray else None, address):
-        if choices:
-            page = study(Study(experiment), out, jobs, typed_command(), progress)
-        else:
-            extent = Extent() if review and not quick else None
-            page = measure(experiment, out, jobs, typed_command(), progress, extent)
+    if choices:
+        page = study(Study(experiment), out, jobs, typed_command(), progress)
+    else:
+        extent = Extent() if review and not quick else None
+        page = measure(experiment, out, jobs, typed_command(), progress, extent)
     console.print(f"page: {page}", soft_wrap=True)
 
 

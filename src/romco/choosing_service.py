@@ -425,7 +425,7 @@ class ChoosingApplication(Application):
     async def _lines(self) -> AsyncGenerator[bytes, None]:
         """Yield nothing, then the log of choices as lines for ``romco evaluate-policy``."""
         number = 0
-        with self._stream("choices"):
+        with self._download():
             yield b""
             while True:
                 read = partial(self._service.read_log, number)
@@ -468,7 +468,7 @@ class ChoosingMetrics(Metrics):
             "predicted": scores.choices,
             "durability": service.settings.durability,
             "dropped": service.served.model.dropped,
-            "trouble": service.trouble and "learning is in trouble: see the log of the service",
+            "trouble": service.unsaved or not service.learns,
             "curve": scores.total.points(),
             "predicting": self.latency("/v1/choose"),
             "learning": self.latency("/v1/reward"),
@@ -489,5 +489,5 @@ class ChoosingMetrics(Metrics):
         yield "queued", "Requests that wait", service.queued
         yield "log_bytes", "Size of the database", service.store.bytes
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
-        yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        yield "broken", "1 while nothing can be learned", not service.learns
         yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"

@@ -8,8 +8,7 @@ import hashlib
 import secrets
 import shutil
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -143,11 +142,10 @@ class Replay(durable.Closing):
         self.served: ServedModel
         self.removed = 0  # events
         self.base = old.execute("SELECT * FROM checkpoint ORDER BY sequence LIMIT 1").fetchone()
-        self._scanned = self._read = self.old_sequence = self.base[0]  # changes of the old log
+        self._scanned = self.old_sequence = self.base[0]  # changes of the old log
         self._first: int | None = None  # event to remove
         self._late: dict[int, list[int]] = {}  # sequence numbers of late answers, by place
         self._waiting: dict[int, list[PendingEvent]] = {}  # events without an answer, by place
-        self._buffer: deque[Change] = deque()
         self._pieces: list[tuple[int, Change]] = []  # with their first sequence numbers
 
     def close(self) -> None:
@@ -174,14 +172,13 @@ class Replay(durable.Closing):
             yield from self._copy()
             position = self.new.value("SELECT value FROM setting WHERE name = 'replay'")
         self.old_sequence, self.place, self._start = msgspec.json.decode(position)
-        query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
-        sequence, file, scores = self.new.execute(query).fetchone()
+        sequence, file, scores = self.new.last_checkpoint()
         path = self._path(file)
         model = yield from in_thread(lambda: load(path), self._wake)
         self.served = ServedModel(model, decode_scores(scores) if scores else None, sequence)
         if self.place < 0:  # of a new replay
             self.place = self._start = model.events
-        self._saved, self._read = sequence, self.old_sequence
+        self._saved = sequence
         while changes := self.new.changes_after(self.served.sequence):
             self.served.apply(changes)
             yield 0.0
@@ -209,24 +206,24 @@ class Replay(durable.Closing):
         rows = self.old.execute("SELECT * FROM checkpoint WHERE sequence <= ?", last).fetchall()
         start, *_ = max(rows)
         for table in ("change", "learned"):
-            more = True
-            while more:
+            copied = 1
+            while copied:
                 query = f"SELECT * FROM {table} WHERE sequence > ? AND sequence <= ? LIMIT ?"
                 at = self.new.value(f"SELECT coalesce(max(sequence), -1) FROM {table}")
-                more = self._insert(table, self.old.execute(query, at, start, COPIED_ROWS))
+                with self.new.transaction(sync=False):
+                    copied = self._insert(table, self.old.execute(query, at, start, COPIED_ROWS))
                 yield 0.0
-        self._insert("checkpoint", rows)
-        self._insert("setting", [("replay", encode([start, -1, -1]).decode())])
+        with self.new.transaction(sync=False):
+            self._insert("checkpoint", rows)
+            self._insert("setting", [("replay", encode([start, -1, -1]).decode())])
 
-    def _insert(self, table: str, rows: Iterable[Any]) -> bool:
-        """Put rows into a table of the new folder; return whether there are any."""
+    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Put rows into a table of the new folder, within a transaction; return how many."""
         given = list(rows)
-        if given:
-            marks = ",".join("?" * len(given[0]))
-            with self.new.transaction(sync=False):
-                for row in given:
-                    self.new.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *row)
-        return bool(given)
+        for row in given:
+            marks = ",".join("?" * len(row))
+            self.new.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *row)
+        return len(given)
 
     def _path(self, file: str) -> Path:
         path = self.new.folder / file
@@ -236,37 +233,34 @@ class Replay(durable.Closing):
 
     def advance(self, last: int = NO_LIMIT) -> bool:
         """Replay for a moment, up to a change of the new log; False at the end."""
-        deadline, more = time.perf_counter() + STEP_SECONDS, True
+        deadline = time.perf_counter() + STEP_SECONDS
+        for _ in self._scan():
+            pass
+        changes = self.old.changes_after(self.old_sequence)
+        self._find_waiting(changes)
         with self.new.transaction(sync=False):
-            while more:
-                if not self._buffer:
-                    self._fill()
-                more = bool(self._buffer) and self.sequence < last
-                if more:
-                    self._replay(self._buffer.popleft())
+            for change in changes:
+                if self.sequence >= last:
+                    break
+                self._replay(change)
                 if time.perf_counter() > deadline:
                     break
             self._apply()
             self._put_position()
-        return more
+        return bool(changes) and self.sequence < last
+
+    def _find_waiting(self, changes: Iterable[Change]) -> None:
+        """Read the events that were predicted meanwhile and have no answer."""
+        events = sum(len(change.events) for change in changes if isinstance(change, Learn))
+        query = "SELECT body FROM pending WHERE events >= ? AND events < ?"
+        self._waiting = {}
+        for body in self.old.values(query, self.place, self.place + events):
+            event = decode_pending(body)
+            self._waiting.setdefault(event.prediction.events or 0, []).append(event)
 
     def _put_position(self) -> None:
         position = encode([self.old_sequence, self.place, self._start]).decode()
         self.new.execute("INSERT OR REPLACE INTO setting VALUES ('replay', ?)", position)
-
-    def _fill(self) -> None:
-        """Read the next changes of the old log, and predictions made meanwhile that wait."""
-        for _ in self._scan():
-            pass
-        self._buffer.extend(self.old.changes_after(self._read))
-        events = 0
-        for change in self._buffer:
-            self._read += change.count
-            events += len(change.events) if isinstance(change, Learn) else 0
-        query = "SELECT body FROM pending WHERE events >= ? AND events < ?"
-        for (body,) in self.old.execute(query, self.place, self.place + events):
-            event = decode_pending(body)
-            self._waiting.setdefault(event.prediction.events or 0, []).append(event)
 
     def _replay(self, change: Change) -> None:
         """Append what is left of a change to the new log; it is applied later."""
@@ -315,8 +309,8 @@ class Replay(durable.Closing):
 
     def _due(self, place: int) -> list[Any]:
         """Return the events of others that were predicted at a place."""
-        events: list[Any] = self._waiting.pop(place, [])
-        events += list(map(self._event, self._late.pop(place, [])))
+        late = map(self._event, self._late.pop(place, []))
+        events: list[Any] = [*self._waiting.get(place, []), *late]
         return [event for event in events if name_key(event.task) not in self.tasks]
 
     def _event(self, number: int) -> Event:
@@ -367,8 +361,7 @@ class Replay(durable.Closing):
             certificate = yield from self._certify()
 
     def _certify(self) -> Generator[float, None, Certificate]:
-        query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
-        sequence, file, scores = self.new.execute(query).fetchone()
+        sequence, file, scores = self.new.last_checkpoint()
         log = yield from hash_log(self.new, sequence)
         model = yield from in_thread(lambda: hash_file(self._path(file)), self._wake)
         first = self.old.folder / self.base[1]
@@ -401,25 +394,21 @@ class Replay(durable.Closing):
             for name, event in made.items():
                 bodies[name] = encode(event)
             new.execute("DELETE FROM pending")
-            for number, name, since, task, events, body in kept:
+            for number, name, since, task, _, body in kept:
                 body = bodies.get(name, body)
                 events = decode_pending(body).prediction.events
-                row = (number, name, since, task, events, body)
-                new.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", *row)
+                self._insert("pending", [(number, name, since, task, events, body)])
             new.forget_ids(self.sequence)
             removed = certificate.removed | {"predictions": len(rows) - len(kept)}
             certificate = msgspec.structs.replace(certificate, removed=removed)
             for table in ("position", "certificate", "forgetting"):
                 new.execute(f"DELETE FROM {table}")
-                for row in old.execute(f"SELECT * FROM {table}").fetchall():
-                    new.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", *row)
+                self._insert(table, old.execute(f"SELECT * FROM {table}"))
             for task in self.tasks:
                 new.execute("DELETE FROM forgetting WHERE task = ?", task)
             query = "INSERT INTO certificate (body) VALUES (?)"
             new.execute(query, encode(certificate))
-            for name in ("origin", "log"):
-                value = old.value("SELECT value FROM setting WHERE name = ?", name)
-                new.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", name, value)
+            self._insert("setting", old.execute("SELECT * FROM setting"))
             for _, file, _ in new.execute("SELECT * FROM checkpoint").fetchall():
                 if not self._path(file).exists():  # removed from the old folder since
                     new.execute("DELETE FROM checkpoint WHERE file = ?", file)

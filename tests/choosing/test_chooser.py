@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 import romco
-from romco.choosing.chooser import MAX_ACTIONS
-from romco.kernels.choosing import MAX_COLUMNS, MAX_NAMES
+from romco.kernels.choosing import MAX_ACTIONS, MAX_COLUMNS, MAX_NAMES
 
 ACTIONS = ["a", "b", "c"]
 DAYS = ["mo", "tu", "we"]
@@ -304,7 +303,7 @@ def test_more_names_than_columns_share_columns(tmp_path):
         if i % 50 == 0:
             chooser.reward(i, i % 2)
     arrays = chooser.state()["arrays"]
-    assert len(arrays["context_mean"]) == MAX_COLUMNS + 1
+    assert len(arrays["context_columns"]) == MAX_COLUMNS + 1
     chooser.save(tmp_path / "c.romco")
     assert same(romco.load(tmp_path / "c.romco").state(), chooser.state())
 
@@ -375,9 +374,9 @@ def damaged(state, what):
     elif what == "level":
         arrays["level_action"] = arrays["level_action"] - 1
     elif what == "width":
-        arrays["posterior_width"] = arrays["posterior_width"] + 1
+        arrays["posterior_mean_length"] = arrays["posterior_mean_length"] + 1
     elif what == "unit":
-        arrays["context_unit"] = 0.0 * arrays["context_unit"]
+        arrays["context_columns"] = 0.0 * arrays["context_columns"]
     elif what == "pairs":
         arrays["pairs"] = arrays["pairs"] + 900
     elif what == "name":

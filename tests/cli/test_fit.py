@@ -178,3 +178,10 @@ def test_help_says_which_to_take():
     learn, fit = (re.sub(r"\s+", " ", run(name, "--help").output) for name in ("learn", "fit"))
     assert "predict later without answers, take fit" in learn
     assert "to go on learning, take learn" in fit
+
+
+def test_one_label_alone_is_refused(tmp_path):
+    (tmp_path / "e.csv").write_text("user,a,y\n" + "u,1,yes\n" * 30)
+    given = ["--task", "user", "--label", "y", "--model", tmp_path / "m.romco"]
+    done = run("fit", tmp_path / "e.csv", *given, fails=True)
+    assert "all rows have the label 'yes'" in str(done.exception)

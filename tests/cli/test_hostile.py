@@ -99,11 +99,20 @@ def contents(folder):
         ("learn ok.csv --task u --label a --model ok.romco", "with label 'y', not 'a'"),
         (
             "learn ok.csv --task u --label y --model ok.romco --learner pa-unique",
-            "holds romco-auto",
+            "ok.romco was made with --learner romco-auto, not with --learner pa-unique",
         ),
-        ("learn ok.csv --task u --label y --model ok.romco --hash 9", "named features, not 512"),
-        ("learn ok.csv --task u --label y --model ok.romco --classes p,n", "has classes n,p"),
-        ("learn ok.csv --task u --label y --model ok.romco --positive n", "label is p, not n"),
+        (
+            "learn ok.csv --task u --label y --model ok.romco --hash 9",
+            "without --hash, not with --hash 9",
+        ),
+        (
+            "learn ok.csv --task u --label y --model ok.romco --classes p,n",
+            "not with --classes p,n",
+        ),
+        (
+            "learn ok.csv --task u --label y --model ok.romco --positive n",
+            "not with --positive n",
+        ),
         ("predict ok.csv --model missing.romco", "missing.romco: No such file"),
         ("predict ok.csv --model bare.romco", "bare learner"),
         (

@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco import labels
-from romco.evaluation import Confusion, Delay
+from romco.evaluation import Delay, Score
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, seed=2)
 ROUNDS = romco.streams.synchronous(STREAM, seed=0)
@@ -17,7 +17,7 @@ def made(name="arow-shared"):
 
 def last(**options):
     learner = made()
-    *_, record = romco.prequential(learner, ROUNDS, {"all": Confusion(4)}, every=7, **options)
+    *_, record = romco.prequential(learner, ROUNDS, {"all": Score()}, every=7, **options)
     return learner, record
 
 

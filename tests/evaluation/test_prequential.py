@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.evaluation import Confusion, Structure, prequential
+from romco.evaluation import Score, prequential
 from romco.streams import simulated, synchronous
 
 STREAM = simulated(n_tasks=4, n_features=10, n_events=(50, 30, 20, 45), outliers=1)
@@ -11,7 +11,7 @@ ROUNDS = synchronous(STREAM, 0)
 
 def records(rounds, every):
     learner = romco.learner("romco-nucl", 10, 4)
-    metrics = {"all": Confusion(4), "structure": Structure(learner)}
+    metrics = {"all": Score()}
     return list(prequential(learner, rounds, metrics, every))
 
 
@@ -38,14 +38,6 @@ def test_future_labels_change_no_earlier_record():
 def test_every_must_be_positive():
     with pytest.raises(ValueError, match="every"):
         next(iter(prequential(romco.learner("romco-nucl", 10, 4), ROUNDS, {}, every=0)))
-
-
-def test_structure_of_an_empty_model():
-    learner = romco.learner("romco-nucl", 10, 4)
-    value = Structure(learner).value()
-    assert value["rank"] == 0
-    assert value["shared_share"] == 0.0
-    assert np.sum(value["personal_norms"]) == 0.0
 
 
 def test_arrays_in_place_of_rounds_are_told():

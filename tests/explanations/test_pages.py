@@ -90,8 +90,10 @@ def test_long_tables_end_after_50_rows_with_more(tmp_path):
 
 def test_common_effects_come_first_and_classes_have_their_section():
     text = explained()
-    assert text.index("Common to all tasks: the largest effects") < text.index("Task by task")
-    assert "Level: Probability of 1" in text
+    assert text.index("Common to all tasks: the largest effects") < text.index(
+        "<caption>Task by task"
+    )
+    assert "level: Probability of 1" in text
     assert ">100%</text>" in text  # the axis of the bars
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(90, 3)), [("bus", "car", "train")[k % 3] for k in range(90)]
@@ -100,8 +102,8 @@ def test_common_effects_come_first_and_classes_have_their_section():
     found = explain(model)
     classes = found.page()
     assert "<h2>Classes</h2><ul><li>For bus: " in classes
-    assert "Level: " not in classes
-    assert "Differs in: score of a class per standard deviation of a column" in classes
+    assert "level: " not in classes
+    assert "differs in: score of a class per standard deviation of a column" in classes
     assert "\ntask  events  kind " in str(found)
 
 

@@ -65,6 +65,16 @@ def test_classes_are_the_same(classes, tmp_path):
     assert label.tolist() == model.predict(rows, tasks).astype(str).tolist()
 
 
+def test_names_of_very_many_classes(tmp_path):
+    model = romco.Model(target="classes")
+    labels = [f"class {k} {'x' * (k % 200)}" for k in range(150)]
+    rows, tasks = events(150)
+    model.learn(rows, labels, tasks)
+    romco.export(model, "onnx", tmp_path)
+    (label,) = session_of(tmp_path).run(["label"], feeds(session_of(tmp_path), rows, tasks))
+    assert label.tolist() == model.predict(rows, tasks).tolist()
+
+
 @pytest.mark.parametrize("classes", [2, 4, 12])
 def test_classes_of_arrays(classes, tmp_path):
     rng = np.random.default_rng(3)

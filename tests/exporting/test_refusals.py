@@ -50,6 +50,12 @@ def test_columns_that_sql_does_not_have(row, reason, tmp_path):
     refused(model, reason, tmp_path, "sql")
 
 
+def test_a_model_without_features(tmp_path):
+    model = romco.Model()
+    model.learn([{}, {}], ["yes", "no"], ["ann"] * 2)
+    refused(model, "the model knows no feature yet", tmp_path, "onnx")
+
+
 def test_histories_offsets_and_hashes(tmp_path):
     model = romco.Model(history=["skill"])
     model.learn([{"skill": "a"}, {"skill": "b"}], ["yes", "no"], ["ann"] * 2)

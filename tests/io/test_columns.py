@@ -34,8 +34,8 @@ WORDS = ["the cat sat on it", "a dog ran off again", "birds fly high up there"]
         ("orderId", [7919 * i % 10007 for i in range(60)], "id-like", "ignored"),
         ("paid", [str(7919 * i % 10007) for i in range(60)], "number", "number"),
         ("session", [f"{hash((i, 1)):x}" for i in range(60)], "id-like", "ignored"),
-        ("price", [f"{i},5" for i in range(60)], "decimal comma", "ignored"),
-        ("price", ["1.234,50", "", "-0,5", "+7,25", "many"], "decimal comma", "ignored"),
+        ("price", [f"{i},5" for i in range(60)], "comma or sign", "ignored"),
+        ("price", ["1.234,50", "", "-0,5", "+7,25", "many"], "comma or sign", "ignored"),
         ("pair", ["1,2,3", "1,a"] * 30, "category", "category"),
         ("town", ["Rome", "Bonn", "Oslo"] * 30, "category", "category"),
         ("floor", ["3", "4", "roof"] * 30, "category", "category"),
@@ -309,3 +309,18 @@ def test_a_column_that_tells_every_label_is_named(label, leak):
     [warning] = schema.warnings
     assert f"column '{leak}' tells every label in all 200 rows" in warning
     assert f"--ignore {leak}" in warning
+
+
+@pytest.mark.parametrize(
+    "date", ["31.1.2024", "1/31/24", "2024/01/31 13:05", "20240131", "31 Jan 2024"]
+)
+def test_dates_of_another_form_are_warned_of(date):
+    column = infer_column("when", [date] * 30, typed=False)
+    assert "column 'when' seems to hold dates, as" in column.warning
+    assert infer_column("version", ["1.2.3", "1.12"] * 15, typed=False).warning is None
+
+
+def test_codes_with_zeros_in_front_are_categories():
+    codes = [f"{371 * k + 501:05d}" for k in range(40)] * 3
+    assert infer_column("zip", codes, typed=False).kind == "category"
+    assert infer_column("month", ["01", "12"] * 20, typed=False).kind == "number"

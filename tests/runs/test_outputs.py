@@ -15,6 +15,7 @@ from romco.io.formats import Format, format_of, json_rows
 from romco.io.modelfile import load
 from romco.plugins import Registry
 from romco.runs import Source, evaluate
+from romco.runs.learn import infer_target
 from tests.reference.events import reader_events
 
 ROWS = [(f"u{i % 4}", i % 5, ("bus", "car", "train")[i % 3], i % 5 * 2 + 0.25) for i in range(90)]
@@ -71,7 +72,6 @@ def test_predictions_are_the_same_in_every_format(tmp_path, label):
 def test_errors_are_named_and_learned_rows_are_said(tmp_path):
     source, model, result = learned(tmp_path, "way")
     assert "error by events" in result.output
-    assert "error by tasks" in result.output
     found = evaluate(load(model), Source(str(source)))
     assert found.learned == 90
     table = call("evaluate", source, "--model", model)
@@ -119,3 +119,10 @@ def test_answers_in_a_format_that_is_not_written_are_refused(tmp_path, name):
     )
     assert f"{name}: answers are written as .jsonl, .csv or .parquet" in str(refused.exception)
     assert not out.exists()
+
+
+def test_labels_with_a_comma_are_no_classes(tmp_path):
+    rows = [f"u{k % 3};{k};{k},5" for k in range(30)]
+    (tmp_path / "e.csv").write_text("\n".join(["user;a;y", *rows]) + "\n")
+    with pytest.raises(ValueError, match="as '0,5': write them as"):
+        infer_target(Source(str(tmp_path / "e.csv"), task="user", label="y"))

@@ -85,9 +85,9 @@ def test_scores_that_do_not_hold_together_are_refused(tmp_path, part):
     scores.score.add_binary(np.ones(60), np.ones(60), np.full(60, 0.8))
     state = json.loads(encode_scores(scores))
     if part == "curve":
-        state["total"][2][2] *= 2
+        state["total"][2] *= 2
     elif part == "width":
-        state["tasks"]["ann"][2][0] = 0
+        state["tasks"]["ann"][2][0][0] = 0
     elif part == "score":
         state["score"] = {}
     elif part == "target":

@@ -29,7 +29,6 @@ from romco.choosing_service import ChoosingService
 from romco.forgetting import open_service
 from romco.server.app import refusal
 from romco.server.protocol import ChooseRequest, LearnRequest, RewardRequest, Settings
-from romco.server.state import ServedModel
 from romco.server.writer import Service
 from tests.server import faults
 from tests.server.streams import predicted, said_of, turning, unsettled
@@ -152,9 +151,8 @@ class Asking:
         return self.service.keep([predicted(self.service, named)])
 
     def _download(self) -> Future[Any]:
-        _, state, _ = self.service.call_in_writer(ServedModel.copy).result(30.0)
-        self.service.store.open_copy(state).close()
-        return self.service.call_in_writer(lambda _: None)
+        self.service.checkpoint().result(30.0)
+        return self.service.call_in_writer(lambda _: self.service.store.open_model()[1].close())
 
 
 def choose(order: dict[str, Any]) -> None:

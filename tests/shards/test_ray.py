@@ -11,8 +11,6 @@ import pytest
 
 import romco
 from benchmarks.scaling_speed import watched, wide_files
-from romco.compare.results import records
-from romco.compare.run import Run, complete, perform, performing, place
 from romco.io.formats import BadRow
 from romco.shards import Shards
 from romco.shards import files as shard_files
@@ -217,23 +215,6 @@ def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
             shards.coordinator.engine.call_one(0, Shard.resume, None)
         shards.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == 300
-
-
-def test_experiments_on_ray_give_the_same_records(tmp_path):
-    runs = [
-        Run("simulated", "x", name, complete(name, {}), "interleaved", 1, rounds=200, records=4)
-        for name in ("pa-unique", "arow-shared")
-    ]
-    done = []
-    with performing("ray"):
-        perform(runs, tmp_path / "ray", None, None, done.append, records)
-    perform(runs, tmp_path / "here", None, 1, lambda run: None, records)
-    assert set(done) == set(runs)
-    for run in runs:
-        first, second = (scores(place(run, tmp_path / where)) for where in ("ray", "here"))
-        assert first == second
-    with pytest.raises(ValueError, match="engine must be 'ray'"), performing("spark"):
-        pass
 
 
 def test_the_measurement_of_workers_tells_whose_time_it_was(monkeypatch, tmp_path):

@@ -728,8 +728,16 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         """Learn rows one after the other in the order given; tasks may be new."""
         return self._partial_fit(X, y, task, sample_weight, offset)
 
-    def predict(self, X: Any, task: Any = None, offset: Any = None) -> Floats:
-        """Return the number of each row (n,)."""
+    def predict(
+        self, X: Any, task: Any = None, offset: Any = None, return_std: bool = False
+    ) -> Any:
+        """Return the number of each row (n,), and with ``return_std`` its standard deviation (n,).
+
+        That is of the posterior: how much is not known, without the noise of single numbers.
+        """
+        if return_std:
+            rows = self._read_rows(X, task)
+            return self.fitted_model().margins(*rows, offset=offset, return_std=True)
         return self._margins(X, task, offset)
 
     def predict_interval(

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
-from romco.choosing.recentring import LEVEL_VARIANCE, estimate_trust, recentre
+from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.kernels.choosing import (
     LEVEL_CURIOSITY,
-    MAX_EVIDENCE,
     OPTIMISM,
     ChooserKernel,
     Offer,
+    Person,
 )
 from romco.kernels.io.mappings import hash_name
 from romco.model.lock import Hold, Locks
@@ -29,10 +29,10 @@ from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
 
 Numbers = NDArray[np.float64]
-MAX_ACTIONS = 10_000  # of one choice
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
 PLAIN_NUMBERS = (int, float, bool)
+NEWCOMER = Person({}, 0.0)
 fill = tuple.__new__  # of a named tuple, with all its fields: three times as fast as its name
 
 
@@ -127,8 +127,7 @@ class Chooser:
         self.dropped = 0  # choices that never had a reward
         self._kernel = ChooserKernel(self.kind == "number", identity)
         self._kernel.levels = LEVEL_VARIANCE
-        self._levels: dict[Id, dict[int, int]] = {}  # slots by person and number of the action
-        self._evidence: dict[Id, float] = {}  # that a person reports no opposites, log-odds
+        self._people: dict[Id, Person] = {}
         self._choices: OrderedDict[Id, StoredChoice] = OrderedDict()
         self._locks = Locks()  # a fork frees those that are kept
         self._lock = self._locks.step
@@ -143,17 +142,17 @@ class Chooser:
     @property
     def tasks(self) -> list[Id]:
         """Names of the persons of whom a reward was learned."""
-        return list(self._levels)
+        return list(self._people)
 
     @property
     def n_tasks(self) -> int:
         """Number of persons of whom a reward was learned."""
-        return len(self._levels)
+        return len(self._people)
 
     def knows(self, task: Any) -> bool:
         """Return True where anything is kept of a person."""
         with Hold(self._lock, self._choices.copy) as choices:
-            return task in self._levels or any(one.task == task for one in choices.values())
+            return task in self._people or any(one.task == task for one in choices.values())
 
     @property
     def rewards(self) -> int:
@@ -169,7 +168,7 @@ class Chooser:
     def __repr__(self) -> str:
         words = (
             _counted(len(self.actions), "action", "actions"),
-            _counted(len(self._levels), "person", "people"),
+            _counted(len(self._people), "person", "people"),
             _counted(self._kernel.context.width - 1, "feature", "features"),
             _counted(self.rewards, "reward", "rewards"),
         )
@@ -188,14 +187,15 @@ class Chooser:
         then.
         """
         id = identity("id", id)
-        person = None if task is None else identity("task", task)
-        uniform = self._uniform(id)
+        task = None if task is None else identity("task", task)
         with Hold(self._lock):
             stored = self._choices.get(id)
-            if stored is None:
-                return self._draw(x, actions, id, person, uniform)
-            self._check_repeated(stored, actions, id)
-            return self._as_choice(stored)
+            if stored is not None:
+                self._check_repeated(stored, actions, id)
+                return self._as_choice(stored)
+            offer = self._kernel.read(x, actions)
+            self._kernel.observe(offer)
+            return self._store(id, task, offer, *self._draw(offer, task, id))
 
     def draw(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None
@@ -204,15 +204,12 @@ class Chooser:
 
         For those who write a choice to a log before it counts.
         """
-        uniform = self._uniform(identity("id", id))
+        id = identity("id", id)
         with Hold(self._lock):
-            offer = self._offer(x, actions)
-            levels = self._levels_of(task)
-            place, drawn = self._kernel.draw(
-                offer.context, offer.actions, levels, self.floor, uniform, False
-            )
-            probabilities = dict(zip(offer.names, drawn, strict=True))
-            return Choice(offer.names[place], drawn[place], probabilities)
+            offer = self._kernel.read(x, actions)
+            place, probabilities = self._draw(offer, task, id)
+            law = dict(zip(offer.names, probabilities, strict=True))
+            return Choice(offer.names[place], probabilities[place], law)
 
     def keep(
         self,
@@ -228,11 +225,16 @@ class Chooser:
         Raises ValueError where the id is known, or the choice is not among these actions.
         """
         id = identity("id", id)
-        person = None if task is None else identity("task", task)
+        task = None if task is None else identity("task", task)
         with Hold(self._lock):
             if id in self._choices:
                 raise ValueError(f"id {id!r} was used before: give each choice an id of its own")
-            self._draw(x, actions, id, person, 0.0, choice)
+            offer = self._kernel.read(x, actions)
+            if choice.probabilities.keys() != set(offer.names):
+                raise ValueError("the choice was made among other actions")
+            self._kernel.observe(offer)
+            law = [choice.probabilities[name] for name in offer.names]
+            self._store(id, task, offer, offer.names.index(choice.action), law)
 
     def find(self, id: Any) -> Choice | None:
         """Return the choice of an id, None where none is kept."""
@@ -261,29 +263,24 @@ class Chooser:
                 raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
             learned = self._kernel.rewards
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
-                self._kernel.trust = estimate_trust(self._evidence.values())
-                recentre(self._kernel, number, self._distrusted_slots())
-            levels = None if task is None else self._levels.setdefault(task, {})
-            evidence = 0.0 if task is None else self._evidence.get(task, 0.0)
-            action = offered[place]
-            rewarded = fill(StoredChoice, (offered, probabilities, place, task, None, None))
-            how = levels, number, evidence, self._choices, id, rewarded
-            evidence = self._kernel.learn(context, action, features, *how)
+                recentre(self._kernel, number, self._people.values())
+            person = None
             if task is not None:
-                self._evidence[task] = evidence
+                person = self._people.setdefault(task, Person({}, 0.0))
+            rewarded = fill(StoredChoice, (offered, probabilities, place, task, None, None))
+            keep = self._choices, id, rewarded
+            self._kernel.learn(context, offered[place], features, person, number, *keep)
 
     def forget(self, task: Any) -> None:
         """Forget a person: name, levels, and choices; KeyError where the person is not known."""
         person = identity("task", task)
         with Hold(self._lock):
             ids = [id for id, stored in self._choices.items() if stored.task == person]
-            if person not in self._levels and not ids:
+            if person not in self._people and not ids:
                 raise KeyError(f"no person {task!r} is known")
             for id in ids:
                 del self._choices[id]
-            self._kernel.free_levels(self._levels.get(person, {}))
-            self._levels.pop(person, None)
-            self._evidence.pop(person, None)
+            self._people.pop(person, None)
 
     def reasons(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
@@ -300,12 +297,11 @@ class Chooser:
         """
         with Hold(self._lock):
             kernel = self._kernel
-            offer = self._offer(x, actions)
-            levels = self._levels_of(task)
-            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
+            offer = kernel.read(x, actions)
+            means, variances = kernel.moments(offer, self._person(task))
             row = kernel.standardise(offer.context)
             found: dict[Id, ActionReasons] = {}
-            for k, (number, _) in enumerate(offer.actions):
+            for k, number in enumerate(offer.numbers):
                 shared, own, personal = means[k].tolist()
                 doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
                 curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
@@ -327,16 +323,15 @@ class Chooser:
         ['a', 'b']
         """
         with Hold(self._lock):
-            return explain_chooser(self._kernel, self._levels, top)
+            return explain_chooser(self._kernel, self._people, top)
 
     def expect(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
     ) -> dict[Id, float]:
         """Return the expected reward of each action; changes nothing."""
         with Hold(self._lock):
-            offer = self._offer(x, actions)
-            levels = self._levels_of(task)
-            means, variances = self._kernel.moments(offer.context, offer.actions, levels)
+            offer = self._kernel.read(x, actions)
+            means, variances = self._kernel.moments(offer, self._person(task))
             expected = means.sum(axis=1) + self._kernel.centre
             if self.kind == "yes/no":
                 moderated = expected / np.sqrt(1.0 + np.pi / 8.0 * variances.sum(axis=1))
@@ -348,12 +343,9 @@ class Chooser:
     ) -> dict[Id, float]:
         """Return the probabilities with which :meth:`choose` would draw now; changes nothing."""
         with Hold(self._lock):
-            offer = self._offer(x, actions)
-            levels = self._levels_of(task)
-            _, probabilities = self._kernel.draw(
-                offer.context, offer.actions, levels, self.floor, 0.0, False
-            )
-            return dict(zip(offer.names, probabilities, strict=True))
+            offer = self._kernel.read(x, actions)
+            _, law = self._kernel.draw(offer, self._person(task), self.floor, 0.0)
+            return dict(zip(offer.names, law, strict=True))
 
     # Files and states
 
@@ -366,9 +358,7 @@ class Chooser:
         settings = {"reward": self.kind, "floor": self.floor, "seed": self.seed}
         settings |= {"pending": self.limit}
         with Hold(self._lock):
-            evidence = [self._evidence.get(task, 0.0) for task in self._levels]
-            state = chooser_state(self._kernel, self._levels, self._choices)
-            state["arrays"]["evidence"] = np.array(evidence)
+            state = chooser_state(self._kernel, self._people, self._choices)
             return {**state, "settings": settings, "dropped": self.dropped}
 
     @classmethod
@@ -379,67 +369,33 @@ class Chooser:
         """
         made = cls(**state["settings"])
         made.dropped = whole("dropped", state["dropped"], 0)
-        made._levels = restore_kernel(made._kernel, state)
-        evidence = np.clip(state["arrays"]["evidence"], -MAX_EVIDENCE, MAX_EVIDENCE).tolist()
-        made._evidence = dict(zip(made._levels, evidence, strict=True))
+        made._people = restore_kernel(made._kernel, state)
         made._choices = restore_choices(made._kernel, state)
         return made
 
     # Within the lock
 
-    def _draw(
-        self,
-        x: Mapping[str, Any],
-        actions: Iterable[Any],
-        id: Id,
-        person: Id | None,
-        uniform: float,
-        choice: Choice | None = None,
+    def _person(self, task: Any) -> Person | None:
+        return None if task is None else self._people.get(identity("task", task), NEWCOMER)
+
+    def _draw(self, offer: Offer, task: Any, id: Id) -> tuple[int, list[float]]:
+        """Return place and probabilities; the number that decides follows from seed and id."""
+        name = id if type(id) is str else json.dumps(to_json(id))
+        uniform = (hash_name(f"{self.seed}:{name}") >> 11) / 2**53
+        return self._kernel.draw(offer, self._person(task), self.floor, uniform)
+
+    def _store(
+        self, id: Id, task: Id | None, offer: Offer, place: int, probabilities: list[float]
     ) -> Choice:
-        """Read the offer, draw unless the choice is given, and keep it."""
-        kernel = self._kernel
-        offer = self._kernel.read(x, actions, MAX_ACTIONS)
-        if choice is not None and choice.probabilities.keys() != set(offer.names):
-            raise ValueError("the choice was made among other actions")
-        if offer.new_actions or offer.new_context or offer.new_features:
-            kernel.adopt(offer.new_actions, offer.new_context, offer.new_features)
-        levels = None if person is None else self._levels.get(person, {})
-        place, probabilities = kernel.draw(
-            offer.context, offer.actions, levels, self.floor, uniform, True
-        )
+        """Keep a choice until its reward comes, and drop the oldest if there are too many."""
         names = offer.names
-        if choice is None:
-            drawn = dict(zip(names, probabilities, strict=True))
-            choice = fill(Choice, (names[place], probabilities[place], drawn))
-        else:
-            place = names.index(choice.action)
-            probabilities = [choice.probabilities[name] for name in names]
-        chosen = offer.actions[place][1]
-        stored = offer.numbers, probabilities, place, person, offer.context, chosen
+        stored = offer.numbers, probabilities, place, task, offer.context, offer.rows[place]
         self._choices[id] = fill(StoredChoice, stored)
         if len(self._choices) > self.limit:
             _, oldest = self._choices.popitem(last=False)
             self.dropped += oldest.context is not None
-        return choice
-
-    def _offer(self, x: Mapping[str, Any], actions: Iterable[Any]) -> Offer:
-        """Return an offer that is only scored: new actions have number -1, and stay unknown."""
-        offer = self._kernel.read(x, actions, MAX_ACTIONS)
-        count = len(self._kernel.own)
-        offer.actions = [(n if n < count else -1, row) for n, row in offer.actions]
-        return offer
-
-    def _levels_of(self, task: Any) -> dict[int, int] | None:
-        """Return the slots of a person, None where there is none."""
-        return None if task is None else self._levels.get(identity("task", task), {})
-
-    def _distrusted_slots(self) -> list[int]:
-        """Return the slots of people who more likely than not report the opposite."""
-        slots: list[int] = []
-        for task, evidence in self._evidence.items():
-            if self._kernel.trust + evidence < 0.0:
-                slots.extend(self._levels[task].values())
-        return slots
+        law = dict(zip(names, probabilities, strict=True))
+        return fill(Choice, (names[place], probabilities[place], law))
 
     def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
         """Raise ValueError where the action chosen before is not offered now."""
@@ -466,11 +422,6 @@ class Chooser:
         return {known[k]: float(parts[k]) for k in order if parts[k] != 0.0}
 
     # Without the lock
-
-    def _uniform(self, id: Id) -> float:
-        """Return a number in [0, 1) that follows from seed and id."""
-        name = id if type(id) is str else json.dumps(to_json(id))
-        return (hash_name(f"{self.seed}:{name}") >> 11) / 2**53
 
     def check_reward(self, value: Any) -> float:
         """Return a reward as a number; ValueError where it cannot be one."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import starmap
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.choosing import ChooserKernel
+from romco.kernels.choosing import ChooserKernel, Person
 from romco.model.names import Id
 
 
@@ -69,7 +70,7 @@ def _weight(name: str, weight: float) -> str:
 
 
 def explain_chooser(
-    kernel: ChooserKernel, levels: Mapping[Id, Mapping[int, int]], top: int
+    kernel: ChooserKernel, people: Mapping[Id, Person], top: int
 ) -> ChooserExplanation:
     """Explain what a kernel has learned, with the ``top`` largest parts of each list."""
     actions = [_action(kernel, number, top) for number in range(len(kernel.names))]
@@ -81,17 +82,17 @@ def explain_chooser(
     return ChooserExplanation(
         "number" if kernel.numeric else "yes/no",
         kernel.rewards,
-        len(levels),
+        len(people),
         kernel.context.width - 1,
         tuple(actions[:top]),
-        tuple(_levels(kernel, levels, top)),
+        tuple(_levels(kernel, people, top)),
         _largest(labels, kernel.shared.mean, top),
     )
 
 
 def own_weights(kernel: ChooserKernel, number: int) -> NDArray[np.float64]:
     """Return the means of an action's own weights, none where it had no reward."""
-    own = kernel.own[number] if number >= 0 else None
+    own = kernel.own[number] if number < len(kernel.own) else None
     if own is None:
         return np.zeros(0)
     weights: NDArray[np.float64] = own.mean - own.slopes @ kernel.shared.mean[: own.pairs]
@@ -113,25 +114,15 @@ def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
     return ActionInsight(kernel.names[number], score, deviation, features)
 
 
-def _levels(
-    kernel: ChooserKernel, levels: Mapping[Id, Mapping[int, int]], top: int
-) -> list[PersonalLevel]:
-    places: list[tuple[Id, int]] = []
-    slots: list[int] = []
-    for task, slot_of_action in levels.items():
-        for number, slot in slot_of_action.items():
-            places.append((task, number))
-            slots.append(slot)
-    at = np.array(slots, dtype=np.int64)
-    means = kernel.level_means[at]
-    deviations = kernel.deviation * np.sqrt(kernel.level_variances[at])
-    order = np.argsort(-np.abs(means), kind="stable")[:top].tolist()
+def _levels(kernel: ChooserKernel, people: Mapping[Id, Person], top: int) -> list[PersonalLevel]:
     found = []
-    for k in order:
-        task, number = places[k]
-        one = PersonalLevel(task, kernel.names[number], float(means[k]), float(deviations[k]))
-        found.append(one)
-    return found
+    for task, person in people.items():
+        for number, (information, precision) in person.levels.items():
+            variance = 1.0 / (1.0 / kernel.levels + precision)
+            deviation = kernel.deviation * sqrt(variance)
+            level = information * variance
+            found.append(PersonalLevel(task, kernel.names[number], level, deviation))
+    return nlargest(top, found, key=lambda one: abs(one.level))
 
 
 def _product(names: list[str], others: list[str], z: int, x: int) -> str:

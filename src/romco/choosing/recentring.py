@@ -4,14 +4,15 @@ It is done whenever the number of rewards has doubled. A posterior is its prior 
 likelihood: the prior is replaced, and the likelihood is expressed in the new units.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from romco.kernels.choosing import FIRST_TRUST, ChooserKernel, FeatureTable
+from romco.kernels.choosing import FIRST_TRUST, ChooserKernel, FeatureTable, Person, Posterior
 
 Numbers = NDArray[np.float64]
 SCORE_VARIANCE = 10.0  # of an action's score before anything is learned
@@ -70,11 +71,8 @@ class Moments(NamedTuple):
     shared_covariance: Numbers  # (p, p)
 
 
-def recentre(kernel: ChooserKernel, reward: float, distrusted: Sequence[int]) -> None:
-    """Express all posteriors in the units of what was seen so far; ``reward`` comes next.
-
-    ``distrusted`` are slots of levels that say nothing of other people's.
-    """
+def recentre(kernel: ChooserKernel, reward: float, people: Collection[Person]) -> None:
+    """Express all posteriors in the units of what was seen so far; ``reward`` comes next."""
     centre = kernel.centre
     if kernel.numeric:
         centre = kernel.reward_mean if kernel.rewards else reward
@@ -83,15 +81,16 @@ def recentre(kernel: ChooserKernel, reward: float, distrusted: Sequence[int]) ->
     weights = SCORE_VARIANCE / (1.0 + context.squared_norm)
     first = Priors(weights, weights, weights / (1.0 + features.squared_norm))
     noise = kernel.deviation**2
+    kernel.trust = _estimate_trust(people)
+    levels = _estimate_level_variance(kernel, noise, people)
     seen = _restated(_likelihood(kernel), kernel, context, features, centre - kernel.centre)
     priors = _estimate_priors(seen, first, noise)
-    levels, moments_of_levels = _levels(kernel, noise, distrusted)
     found = _moments(seen, priors)
-    own = zip(found.own_mean, found.own_covariance, found.slopes, strict=True)
+    own = map(Posterior, found.own_mean, found.own_covariance, found.slopes)
+    no_slopes = np.zeros((len(found.shared_mean), 0))
     kernel.replace(
         [None if one is None else next(own) for one in kernel.own],
-        (found.shared_mean, found.shared_covariance),
-        moments_of_levels,
+        Posterior(found.shared_mean, found.shared_covariance, no_slopes),
         context[:2],
         features[:2],
         (*priors, levels),
@@ -99,17 +98,32 @@ def recentre(kernel: ChooserKernel, reward: float, distrusted: Sequence[int]) ->
     )
 
 
-def estimate_trust(evidence: Collection[float]) -> float:
-    """Return the log-odds that a new person reports no opposites, by expectation maximisation.
-
-    ``evidence`` are the log-odds that each person's own rewards add.
-    """
-    of_people = np.fromiter(evidence, np.float64, len(evidence))
+def _estimate_trust(people: Collection[Person]) -> float:
+    """Return the log-odds that a new person reports no opposites, by expectation maximisation."""
+    evidence = np.array([person.evidence for person in people])
     trust = FIRST_TRUST
     for _ in range(TRUST_STEPS):
-        honest = expit(trust + of_people).sum() + PRIOR_COUNT * expit(FIRST_TRUST)
-        trust = float(logit(honest / (len(of_people) + PRIOR_COUNT)))
+        honest = expit(trust + evidence).sum() + PRIOR_COUNT * expit(FIRST_TRUST)
+        trust = float(logit(honest / (len(evidence) + PRIOR_COUNT)))
     return trust
+
+
+def _estimate_level_variance(
+    kernel: ChooserKernel, noise: float, people: Collection[Person]
+) -> float:
+    """Return the prior variance of people's levels that expectation maximisation finds.
+
+    Those who more likely than not report the opposite say nothing of others' levels.
+    """
+    variance = kernel.levels
+    trusted = [one.levels.values() for one in people if kernel.trust + one.evidence >= 0.0]
+    information, precision = np.array([*chain(*trusted)]).reshape(-1, 2).T
+    for _ in range(LEVEL_STEPS if noise > 0.0 else 0):
+        variances = 1.0 / (precision + 1.0 / variance)
+        squares = (information * variances) ** 2 / noise + variances
+        total = squares.sum() + PRIOR_COUNT * LEVEL_VARIANCE
+        variance = float(np.clip(total / (len(squares) + PRIOR_COUNT), *LEVEL_VARIANCES))
+    return variance
 
 
 def _likelihood(kernel: ChooserKernel) -> Likelihood:
@@ -130,14 +144,11 @@ def _likelihood(kernel: ChooserKernel) -> Likelihood:
     precision = _inverse(covariance)
     rewards = np.einsum("nij,nj->ni", precision, mean)
     crossed = precision @ slopes
-    products = np.zeros((p, p))
-    product_rewards = np.zeros(p)
-    if p:
-        products = _inverse(kernel.shared.covariance[None])[0]
-        product_rewards = products @ kernel.shared.mean
-        products = products - np.eye(p) / priors.shared_weights
-    products = products + np.tensordot(crossed, slopes, ([0, 1], [0, 1]))
+    products = _inverse(kernel.shared.covariance[None])[0]
+    product_rewards = products @ kernel.shared.mean
     product_rewards = product_rewards + np.tensordot(slopes, rewards, ([0, 1], [0, 1]))
+    products = products + np.tensordot(crossed, slopes, ([0, 1], [0, 1]))
+    products = products - np.eye(p) / priors.shared_weights
     if learned:
         precision = precision - np.diag(1.0 / _own_prior(shape[1], priors))
     return Likelihood(precision, rewards, crossed, products, product_rewards)
@@ -212,53 +223,21 @@ def _own_prior(width: int, priors: Priors) -> Numbers:
     return prior
 
 
-def _levels(
-    kernel: ChooserKernel, noise: float, distrusted: Sequence[int]
-) -> tuple[float, tuple[Numbers, Numbers]]:
-    """Return the prior variance of people's levels, and their means and variances under it."""
-    precision = 1.0 / kernel.level_variances - 1.0 / kernel.levels
-    weighted_mean = kernel.level_means / kernel.level_variances
-    used = np.ones(kernel.slots, dtype=bool)
-    used[kernel.free] = False
-    used[distrusted] = False
-    levels = _level_variance(precision[used], weighted_mean[used], noise, kernel.levels)
-    variances = 1.0 / (precision + 1.0 / levels)
-    return levels, (weighted_mean * variances, variances)
-
-
-def _level_variance(
-    precision: Numbers, weighted_mean: Numbers, noise: float, levels: float
-) -> float:
-    """Return the prior variance of people's levels that expectation maximisation finds.
-
-    ``precision`` and ``weighted_mean`` are of the likelihood of each level, ``levels`` is where to
-    start.
-    """
-    for _ in range(LEVEL_STEPS if noise > 0.0 else 0):
-        variances = 1.0 / (precision + 1.0 / levels)
-        squares = (weighted_mean * variances) ** 2 / noise + variances
-        total = squares.sum() + PRIOR_COUNT * LEVEL_VARIANCE
-        levels = float(np.clip(total / (len(squares) + PRIOR_COUNT), *LEVEL_VARIANCES))
-    return levels
-
-
 def _units(table: FeatureTable) -> Units:
     """Return units from the statistics of columns.
 
     A column that is mostly 0 keeps 0 as its origin; its unit is the size of its other values.
     """
-    columns = slice(0, table.width)
     rows = max(table.rows, 1.0)
-    mean = table.mean[columns]
-    variance = table.deviations[columns] / rows
-    nonzero = table.nonzero[columns]
+    mean, deviations, nonzero, old_origin, old_unit = table.columns[: table.width].T
+    variance = deviations / rows
     dense = nonzero > DENSE_SHARE * rows
     square = (variance + mean**2) * rows / np.maximum(nonzero, 1.0)
     size = np.sqrt(np.where(dense & (variance > 0.0), variance, square))
     origin = np.where(dense, mean, 0.0)
     unit = np.where(size > 0.0, size, 1.0)
-    factor = table.unit[columns] / unit
-    shift = (table.origin[columns] - origin) / unit
+    factor = old_unit / unit
+    shift = (old_origin - origin) / unit
     squares = (variance + (mean - origin) ** 2) / unit**2
     return Units(origin, unit, factor, shift, float(squares[1:].sum()))
 

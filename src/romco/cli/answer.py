@@ -34,6 +34,7 @@ from romco.io.cells import ONLY_TASK
 from romco.io.frames import quoted, rows_of
 from romco.io.modelfile import load
 from romco.model import Model
+from romco.presentation.tables import as_text
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
@@ -235,7 +236,6 @@ def explain(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
     top: Annotated[int, typer.Option(min=1, help="How many tasks in detail.")] = 20,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
-    figures: Annotated[Path | None, typer.Option(help="Write figures into this folder.")] = None,
     task: Annotated[str | None, typer.Option(help="Explain this task alone.")] = None,
     event: Annotated[
         str | None,
@@ -252,8 +252,8 @@ def explain(
     through the task's own. Cells are read as the columns were.
     """
     if event is not None or task is not None:
-        if html is not None or figures is not None:
-            raise ValueError("--html and --figures are of all tasks: leave --task and --event out")
+        if html is not None:
+            raise ValueError("--html is of all tasks: leave --task and --event out")
         _explain_one(model, task, event, label, top, as_json)
         return
     if label is not None:
@@ -264,19 +264,13 @@ def explain(
     from romco.choosing import ChooserExplanation  # here: slow to import
 
     if isinstance(explanation, ChooserExplanation):
-        if html is not None or figures is not None or as_json:
-            options = "--html, --figures and --json"
-            raise ValueError(f"{model.name} holds a chooser: {options} are for models")
+        if html is not None or as_json:
+            raise ValueError(f"{model.name} holds a chooser: --html and --json are for models")
         print(explanation)
         return
     if html is not None:  # before anything is printed: whoever reads it may stop reading
         durable.replace(html, [explanation.page().encode()])
         note(f"page: {html}")
-    if figures is not None:
-        figures.mkdir(parents=True, exist_ok=True)
-        for name, figure in explanation.figures().items():
-            figure.savefig(figures / f"{name}.svg")
-        note(f"figures: {figures}")
     if as_json:
         print(json.dumps(explanation.summary(), default=str))
         return
@@ -286,8 +280,8 @@ def explain(
 def _explain_one(
     path: Path, task: str | None, event: str | None, label: str | None, top: int, as_json: bool
 ) -> None:
-    from romco.explanations import explain_task
-    from romco.explanations.text import story
+    from romco.explanations import explain as explained
+    from romco.explanations.text import tasks_table
     from romco.io.cells import read_name
     from romco.runs.predict import explain_cells
 
@@ -298,8 +292,8 @@ def _explain_one(
         if model.engine.tasks.numbers([task])[0] < 0:
             known = quoted(model.tasks) or "none yet"
             raise ValueError(f"no task {task!r} is known; there are {known}")
-        insight = explain_task(model, task)
-        print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
+        explanation = explained(model, top=1, task=task)
+        print(as_text(tasks_table(explanation, explanation.tasks[:1])))
         return
     schema, cells = model.schema, _cells(event)
     column = None

@@ -9,11 +9,9 @@ import typer
 from rich.console import Console
 
 from romco.cli.options import (
-    Address,
     DataDir,
     Delay,
     Jobs,
-    OnRay,
     Positive,
     ResultsFolder,
     Target,
@@ -64,8 +62,6 @@ def compare(
     delay: Delay = None,
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    ray: OnRay = False,
-    address: Address = None,
     out: ResultsFolder = Path("results/compare"),
 ) -> None:
     """Compare ROMCO-Auto with baselines on a file, or on one of `romco datasets`.
@@ -74,7 +70,7 @@ def compare(
     Writes a page with a picture and the tasks that gain most.
     """
     from romco.compare.report import compare
-    from romco.compare.run import Comparison, chosen_learners, chosen_settings, performing
+    from romco.compare.run import Comparison, chosen_learners, chosen_settings
 
     arrival = Arrival.parse(together, delay)
     if order is None and arrival.at_once:
@@ -96,10 +92,7 @@ def compare(
         arrival,
     )
     title, total = f"{dataset}: runs", len(comparison.runs())
-    engine = None
-    if ray:
-        engine = "ray"
-    with performing(engine, address), screen.progress(console, title, total) as done:
+    with screen.progress(console, title, total) as done:
         report = compare(comparison, out, typed_command(), jobs, done)
     screen.show(console, report.table)
     console.print(report.verdict.text, soft_wrap=True, highlight=False, markup=False)

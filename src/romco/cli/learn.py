@@ -268,6 +268,8 @@ def _describe_labels(model: Any) -> str:
         if more > 0:
             names += f" and {more:,} more"
         return f", classes: {names}"
+    if model.engine.target.positive is None:
+        return ", knows one label"
     return f", positive label: {model.engine.target.positive}"
 
 
@@ -325,8 +327,6 @@ def _describe_progress(progress: Progress) -> list[str]:
     scores = []
     if progress.score.events:
         scores.append(progress.score.line())
-    if progress.error_by_tasks is not None:
-        scores.append(f"error by tasks {progress.error_by_tasks:.2%}")
     if progress.budget is not None:
         scores.append(progress.budget.audit.describe(progress.budget.policy))
     else:
@@ -340,7 +340,7 @@ def _describe_progress(progress: Progress) -> list[str]:
 def _describe_tasks(model: Model) -> list[str]:
     parts = [f"{len(model.tasks):,} tasks"]
     personal = personal_tasks(model.engine.learner)
-    if personal is not None and personal.any():
+    if len(model.tasks) > 1 and personal is not None and personal.any():
         parts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
     return parts
 
@@ -366,8 +366,7 @@ def _learn_in_shards(
     if known is not None:
         schema = known.schema
     source = replace(source, path=paths[0]).resolve(schema)
-    kind = _target_in_shards(known, options, source)
-    classes = _classes_in_shards(kind, known, options, source, paths)
+    kind, classes = _labels_in_shards(known, options, source, paths)
     if known is None:
         features: Features = Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS))
     else:
@@ -392,34 +391,28 @@ def _learn_in_shards(
     note(f"model: {model}, {predicts}")
 
 
-def _target_in_shards(known: Model | None, options: ModelOptions, source: Source) -> Kind:
-    if known is not None:
-        return known.engine.target.kind
-    if options.target is None and options.classes and len(options.classes) > 2:
-        return "classes"
-    if options.target != "classes" and (options.classes or options.positive):
-        return "two classes"
-    return resolve_target(options.target, source) or "two classes"
-
-
-def _classes_in_shards(
-    kind: Kind,
-    known: Model | None,
-    options: ModelOptions,
-    source: Source,
-    paths: tuple[str, ...],
-) -> tuple[Any, ...] | None:
-    """Return the labels that shards will read, which must know them all; None for numbers."""
+def _labels_in_shards(
+    known: Model | None, options: ModelOptions, source: Source, paths: tuple[str, ...]
+) -> tuple[Kind, tuple[Any, ...] | None]:
+    """Return the target, and the labels that shards will read, which must know them all."""
+    if known is None:
+        known, options = new_model(source, options)
+    kind = known.engine.target.kind
+    classes: tuple[Any, ...] | None = known.classes or options.classes
     if kind == "number":
-        return None
-    if known is not None and len(known.classes) >= 2:
-        return known.classes
-    if options.classes is None and kind == "classes":
+        return kind, None
+    if classes and len(classes) >= 2:
+        return kind, classes
+    if kind == "classes":
         raise ValueError(
             "--shards with more than two labels needs all of them, as shards read files apart: say "
             "--classes A,B,C; or use --threads, which takes labels as they come"
         )
-    return options.classes or _infer_classes(source, paths, options.positive)
+    for path in paths:
+        classes = infer_classes(replace(source, path=path), options.positive)
+        if classes is not None:
+            return kind, classes
+    raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")
 
 
 def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -> str:
@@ -444,14 +437,6 @@ def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -
     if progress.lost:
         parts.append(f"{progress.lost:,} workers lost and replaced")
     return ", ".join(parts)
-
-
-def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
-    for path in paths:
-        classes = infer_classes(replace(source, path=path), positive)
-        if classes is not None:
-            return classes
-    raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")
 
 
 @expand_options

@@ -28,6 +28,8 @@ TARGETS: dict[str, Kind | None] = {
     "number": "number",
 }
 
+EXCEL_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods")
+
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 Target = Annotated[
     str,
@@ -61,7 +63,6 @@ DataDir = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Processes; one per core if not given.")
 ]
-OnRay = Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster.")]
 Address = Annotated[str | None, typer.Option("--address", help="Address of a running Ray cluster.")]
 Shuffles = Annotated[int, typer.Option("--shuffles", min=1, help="How many orders of the events.")]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
@@ -142,6 +143,8 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         source = replace(source, label=label, one_task=source.one_task or known.one_task)
         if not source.one_task:
             source = replace(source, task=source.task or known.task)
+    if Path(name).suffix in EXCEL_SUFFIXES:
+        raise ValueError(f"{name}: Excel files are not read: save the sheet as CSV (UTF-8)")
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
@@ -211,40 +214,43 @@ class ModelOptions:
 
     def check(self, path: Path, model: Model) -> None:
         """Raise ValueError where options contradict the model that is there."""
-        inside, features, past = model.engine.learner, model.features, model.engine.history
-        columns = None
-        if past is not None:
-            columns = past.kernel.columns
-        if self.history is not None and columns != self.history:
-            had = "without a history"
-            if columns is not None:
-                had = f"--history {','.join(columns)}"
-            raise ValueError(f"{path.name} was made {had}: use another model file")
+        inside, known = model.engine.learner, model.classes
+        columns = bits = learner = labels = positive = None
+        if model.engine.history is not None:
+            columns = model.engine.history.kernel.columns
+        if isinstance(model.features, Hashed):
+            bits = model.features.width.bit_length() - 1
+        if self.learner is not None:
+            learner = self.learner.removesuffix("-number")
+        if self.classes is not None and known:
+            labels = self.classes[: len(known)]
+        if self.positive is not None:
+            positive = canonical_name(self.positive)
         held = inside.parameters.get("inner", inside.name)  # of many classes that of each
-        if self.learner is not None and self.learner not in (held, held.removesuffix("-number")):
-            raise ValueError(
-                f"{path.name} holds {held}, not {self.learner}: use another model file"
-            )
         settings = inside.parameters.get("parameters", inside.parameters)
+        pairs = [
+            ("--history", self.history, columns),
+            ("--learner", learner, held.removesuffix("-number")),
+            ("--hash", self.hash_bits, bits),
+            ("--classes", labels, known),
+            ("--positive", positive, canonical_name(model.engine.target.positive)),
+        ]
         for name, value in self.settings.items():
-            if settings.get(name) != value:
-                had = f"{name}={settings.get(name)!r}, not {value!r}"
-                raise ValueError(f"{path.name} was made with {had}: use another model file")
-        size = None
-        if self.hash_bits is not None:
-            size = 2**self.hash_bits
-        if size is not None and features.to_json() != {"kind": "hashed", "size": size}:
-            had = "named"
-            if isinstance(features, Hashed):
-                had = f"{features.width} hashed"
-            raise ValueError(f"{path.name} has {had} features, not {size} hashed: use another file")
-        known, classes = model.classes, self.classes
-        if classes is not None and known and known != classes[: len(known)]:
-            had = ",".join(map(str, known))
-            raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-        above = model.engine.target.positive
-        if self.positive is not None and canonical_name(self.positive) != canonical_name(above):
-            raise ValueError(f"{path.name}: the positive label is {above}, not {self.positive}")
+            pairs.append((f"--set {name}", value, settings.get(name)))
+        for option, given, had in pairs:
+            if given is not None and given != had:
+                raise ValueError(
+                    f"{path.name} was made {_spelled(option, had)}, not {_spelled(option, given)}: "
+                    "use another model file"
+                )
+
+
+def _spelled(option: str, value: Any) -> str:
+    if value is None:
+        return f"without {option}"
+    if isinstance(value, tuple):
+        value = ",".join(map(str, value))
+    return f"with {option} {value}"
 
 
 def _model_options(

@@ -1,14 +1,12 @@
 """Predictions of every row of a comparison: baselines, controls, ROMCO-Auto, other learners."""
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from romco.compare import refitted
 from romco.evaluation import Delay, baselines
@@ -34,20 +32,19 @@ AT_ONCE = Delay()
 # What a row may use, in the order of the table.
 FREQUENCY, HISTORY = "frequency", "history"
 WITHOUT_TASK, TASK_COLUMN = "without-task", "task-column"
-POOLED, ALONE = "pooled", "alone"
-ONE_HOT, REFITTED, TREES = "one-hot", "refitted", "trees"
+POOLED, ONE_HOT, REFITTED, TREES = "pooled", "one-hot", "refitted", "trees"
 IGNORE_TASK = (FREQUENCY, WITHOUT_TASK, POOLED)
-KNOW_TASK = (HISTORY, TASK_COLUMN, ALONE, ONE_HOT, REFITTED, TREES)
-CONTROLS = (FREQUENCY, HISTORY, WITHOUT_TASK, TASK_COLUMN, POOLED, ALONE)
-BATCH_CONTROLS = (ONE_HOT, REFITTED, TREES)  # of small tables; trees where LightGBM is installed
+KNOW_TASK = (HISTORY, TASK_COLUMN, ONE_HOT, REFITTED, TREES)
+CONTROLS = (FREQUENCY, HISTORY, WITHOUT_TASK, TASK_COLUMN)
+# Of tables that are small enough; trees where LightGBM is installed.
+BATCH_CONTROLS = (POOLED, ONE_HOT, REFITTED, TREES)
 TITLES = {
     FREQUENCY: ("Overall frequency", "Overall mean"),
     HISTORY: ("Past answers of the task", "Past mean of the task"),
     WITHOUT_TASK: ("ROMCO-Auto without the task",) * 2,
     TASK_COLUMN: ("ROMCO-Auto, task as category",) * 2,
-    POOLED: ("One Bayesian regression",) * 2,
-    ALONE: ("Bayesian regression per task",) * 2,
-    ONE_HOT: ("Logistic regression, task one-hot", "Ridge regression, task one-hot"),
+    POOLED: ("Logistic regression", "Ridge regression"),
+    ONE_HOT: ("Logistic reg., task one-hot", "Ridge regression, task one-hot"),
     REFITTED: ("Logistic regression per task", "Ridge regression per task"),
     TREES: ("LightGBM, task as category",) * 2,
 }
@@ -57,25 +54,14 @@ MEANINGS = {
     HISTORY: "the task's own past answers, shrunk towards those of all tasks while they are few",
     WITHOUT_TASK: "the same method as the last row, but it is not told the task",
     TASK_COLUMN: "the same, with the task as one more category",
-    POOLED: "online Bayesian regression on scaled columns; it is not told the task",
-    ALONE: "the same, one for each task; it begins with the overall frequency",
-    ONE_HOT: "scikit-learn's default on scaled columns and one column for each task, fitted again "
-    "whenever a quarter more events are known",
+    POOLED: "scikit-learn's default on scaled columns, fitted again whenever a quarter more events "
+    "are known; it is not told the task",
+    ONE_HOT: "the same, with one more column for each task",
     REFITTED: "the same without these columns, one for each task",
     TREES: "LightGBM's default for all, fitted again whenever half as many events more are known",
     ENGINE: "a model for each task that learns from the other tasks as far as they are alike; "
     "romco.Model, as `romco learn` runs it",
 }
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Probabilities (n, K), or numbers (n,), each made before its answer was known."""
-
-    values: Floats
-    seconds: float
-    learner: Learner | None = None  # as it is at the end
-    tasks: Sequence[int] | None = None  # the learner's number of each task; None: as in the stream
 
 
 def title_of(row: str, number: bool = False) -> str:
@@ -99,40 +85,32 @@ def predict(
     rounds: Rounds,
     parameters: Mapping[str, Any],
     delay: Delay = AT_ONCE,
-) -> Predictions:
+) -> Floats:
     """Predict all events of ``rounds`` in their order, each before its label is known.
 
-    Every row knows the offset, if there is one: of numbers it predicts what the offset leaves.
+    Returns probabilities (n, K), or numbers (n,). Every row knows the offset, if there is one: of
+    numbers it predicts what the offset leaves.
     """
-    begin = time.process_time()
     if row == ENGINE:
-        values, model = _by_model(stream, rounds, parameters, delay)
-        seconds = time.process_time() - begin
-        numbers = list(map(model.engine.tasks.find, range(stream.n_tasks)))
-        return Predictions(values, seconds, model.engine.learner, numbers)
-    events = rounds.events
-    offset = np.zeros(())
-    if stream.answers == 0 and events.offset is not None:
-        offset = events.offset
-        rounds = Rounds(events.task, events.x, events.y - offset, rounds.starts - rounds.starts[0])
-    values, learned = _predict(row, stream, rounds, parameters, delay)
-    return Predictions(values + offset, time.process_time() - begin, learned)
+        return _by_model(stream, rounds, parameters, delay)
+    task, x, y, _, offset = rounds.events
+    starts = rounds.starts - rounds.starts[0]
+    if stream.answers == 0 and offset is not None:
+        left = Rounds(task, x, y - offset, starts)
+        return _predict(row, stream, left, parameters, delay) + offset
+    return _predict(row, stream, rounds, parameters, delay)
 
 
 def _predict(
     row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
-) -> tuple[Floats, Learner | None]:
+) -> Floats:
     task, x, y, _, offset = rounds.events
     known = known_labels(rounds, delay)
     group = task
     if row in (*IGNORE_TASK, ONE_HOT):
         group = np.zeros_like(task)
-    if row in (FREQUENCY, HISTORY):
-        if offset is not None:  # and an intercept
-            return _regression(stream, group, np.empty((len(y), 0)), y, offset, known), None
-        return _from_answers(row, stream, task, y, known), None
-    if row in (POOLED, ALONE):
-        return _regression(stream, group, x, y, offset, known), None
+    if row in (FREQUENCY, HISTORY) and offset is None:
+        return _from_answers(row, stream, task, y, known)
     if row in (ONE_HOT, TASK_COLUMN):
         x = refitted.with_tasks(x, task, stream.n_tasks)
     if row in BATCH_CONTROLS:
@@ -140,18 +118,23 @@ def _predict(
         if stream.answers != 0:
             answers = class_numbers(stream, y).astype(np.float64)
         start = _from_answers(FREQUENCY, stream, task, y, known)
+        fit = refitted.regress
         if row == TREES:
-            return refitted.boost(stream, group, x, answers, known, start), None
-        return refitted.regress(stream, group, x, answers, known, start), None
-    if row not in (WITHOUT_TASK, TASK_COLUMN):
-        return _learned(row, stream, stream.n_tasks, rounds, parameters, delay)
-    alone = Rounds(np.zeros_like(task), x, y, rounds.starts - rounds.starts[0], offset=offset)
-    return _learned(ENGINE, stream, 1, alone, parameters, delay)
+            fit = refitted.boost
+        return fit(stream, group, x, answers, known, start)
+    if row not in CONTROLS:
+        return _learned(row, stream, rounds, parameters, delay)
+    if row in (FREQUENCY, HISTORY):  # an intercept besides the offset
+        x = np.zeros((len(y), 1))
+    elif row == TASK_COLUMN:
+        group = np.zeros_like(task)
+    some = Rounds(group, x, y, rounds.starts - rounds.starts[0], offset=offset)
+    return _learned(ENGINE, stream, some, parameters, delay)
 
 
 def _by_model(
     stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
-) -> tuple[Floats, Model]:
+) -> Floats:
     """Predict by :class:`romco.Model`, so that figures are those of ``romco learn``."""
     target: Any = {0: "number", 1: "two classes"}.get(stream.answers, "classes")
     classes = None
@@ -165,7 +148,7 @@ def _by_model(
     rows = Rows(_named(x), task, names, offset=offset)
     found = _answers(model.engine, rounds, rows, delay)
     if stream.answers == 0:
-        return found.margins, model
+        return found.margins
     values = np.zeros((len(y), max(stream.answers, 2)))
     if stream.answers == 1:
         values[:, 1] = found.probabilities
@@ -173,7 +156,7 @@ def _by_model(
     else:
         columns = [stream.labels.index(str(name)) for name in model.classes]
         values[:, columns[: found.probabilities.shape[1]]] = found.probabilities
-    return values, model
+    return values
 
 
 def _named(x: Features) -> Encoded:
@@ -235,55 +218,24 @@ def _from_answers(
     return baselines.task_class_rates(classes, task, n_classes, known)
 
 
-def _regression(
-    stream: Stream,
-    group: NDArray[np.int64],
-    x: Features,
-    y: Floats,
-    offset: Floats | None,
-    known: NDArray[np.intp],
-) -> Floats:
-    """Regression of each group on its own; it begins with the offset, else the overall rate."""
-    if stream.answers == 0:
-        origin = y[0]  # one answer tells the level
-        unit = float(y.std()) or 1.0
-        z = (y - origin) / unit
-        start = baselines.mean(z, known)[:, None]
-        return origin + unit * regress(group, x, z, start, "number", known)[:, 0]
-    classes = class_numbers(stream, y)
-    n_classes = max(stream.answers, 2)
-    log_rates = np.log(baselines.class_rates(classes, n_classes, known))
-    if stream.answers == 1:
-        if offset is None:
-            offset = log_rates[:, 1] - log_rates[:, 0]
-        positive = regress(group, x, classes.astype(float), offset[:, None], "two classes", known)
-        return np.column_stack([1.0 - positive, positive])
-    return regress(group, x, classes.astype(float), log_rates, "classes", known)
-
-
 def _learned(
-    name: str,
-    stream: Stream,
-    n_tasks: int,
-    rounds: Rounds,
-    parameters: Mapping[str, Any],
-    delay: Delay,
-) -> tuple[Floats, Learner]:
+    name: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
+) -> Floats:
     """Replay a learner; its scores become probabilities, or are numbers already."""
-    shape, y = (rounds.events.x.shape[1], n_tasks), rounds.events.y
+    shape = rounds.events.x.shape[1], int(rounds.events.task.max()) + 1
     if stream.answers == 0:
         model = learner(number_learner(name), *shape, **parameters)
-        return _replay(model, rounds, delay), model
+        return _replay(model, rounds, delay)
     if stream.answers > 1:
         inner: dict[str, Any] = {"inner": name, "parameters": dict(parameters)}
         model = learner("classes", *shape, n_classes=stream.answers, **inner)
-        return np.exp(_replay(model, rounds, delay)), model
+        return np.exp(_replay(model, rounds, delay))
     model = learner(name, *shape, **parameters)
     margins = _replay(model, rounds, delay)
     if not isinstance(model, GivesProbabilities):
-        margins = _platt_scaled(margins, y, known_labels(rounds, delay))
+        margins = _platt_scaled(margins, rounds.events.y, known_labels(rounds, delay))
     positive = logistic(margins)
-    return np.column_stack([1.0 - positive, positive]), model
+    return np.column_stack([1.0 - positive, positive])
 
 
 def _replay(model: Learner, rounds: Rounds, delay: Delay) -> Floats:
@@ -300,180 +252,3 @@ def _platt_scaled(margins: Floats, y: Floats, known: NDArray[np.intp]) -> Floats
         scale.add(margin, answer)
         factors.append(scale.log_a)
     return np.asarray(np.exp(np.array(factors)[known]) * margins)
-
-
-# Bayesian online regression on scaled columns: the control that a sceptic would fit.
-
-PRIOR_VARIANCES = np.array([0.003, 0.03, 0.3, 3.0, 30.0])  # averaged by their past likelihood
-INTERCEPT_VARIANCE = 1.0
-MAX_DENSE_COLUMNS = 256
-MAX_COVARIANCE_ENTRIES = 200_000  # of all classes and priors; beyond, only variances are kept
-EVIDENCE_DECAY = 0.999
-PROBIT = np.pi / 8.0  # MacKay's factor: margins shrink by their variance
-
-
-def regress(
-    group: NDArray[np.int64],
-    x: Features,
-    y: Floats,
-    offset: Floats,
-    target: str,
-    known: NDArray[np.intp] | None = None,
-) -> Floats:
-    """Predict each event from the earlier events of its group, one regression per group.
-
-    Logistic regression for "two classes", softmax regression for "classes" and linear regression
-    for "number", with a Gaussian posterior. Columns are centred and scaled by their mean and
-    standard deviation over all rows (wide sparse ones by their root mean square): hindsight that
-    can only help.
-
-    ``y`` (n,) is 0 or 1, class numbers, or numbers; ``offset`` (n, K) the scores before anything of
-    the group is known; ``known`` (n,) how many of the first answers each prediction may use, else
-    all before it.
-    Returns P(1) (n, 1), probabilities (n, K), or numbers (n, 1).
-    """
-    predicted = np.empty_like(offset)
-    rows = _scaled(x)
-    if known is None:
-        known = np.arange(len(y))
-    for members in refitted.groups(group):
-        part = rows[members]
-        begin = _sparse
-        if isinstance(part, np.ndarray):
-            begin = _dense
-        look, learn = begin(part, offset[members], target)
-        answers = y[members].tolist()
-        done = 0
-        last: tuple[int, int, Any] = (-1, 0, None)  # a view is the same until something was learned
-        for e, may in enumerate(np.searchsorted(members, known[members]).tolist()):
-            while done < may:
-                if last[:2] == (done, done):
-                    view = last[2]
-                else:
-                    view = look(done)
-                learn(done, view[0], answers[done])
-                done += 1
-            last = e, done, look(e)
-            predicted[members[e]] = last[2][1]
-    return predicted
-
-
-def _scaled(x: Features) -> Floats | csr_array:
-    """Scaled columns and a last one of ones."""
-    n, d = x.shape
-    if d <= MAX_DENSE_COLUMNS:
-        if not isinstance(x, np.ndarray):
-            x = x.toarray()
-        dense = np.asarray(x, dtype=np.float64)
-        spread = dense.std(axis=0)
-        centred = (dense - dense.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
-        return np.column_stack([centred, np.ones(n)])
-    sparse = csr_array(x)
-    squares = np.bincount(sparse.indices, sparse.data**2, minlength=d)
-    counts = np.bincount(sparse.indices, minlength=d)
-    size = np.sqrt(squares / np.maximum(counts, 1))
-    values = sparse.data / np.where(size > 0.0, size, 1.0)[sparse.indices]
-    scaled = csr_array((values, sparse.indices, sparse.indptr), shape=(n, d))
-    return csr_array(hstack([scaled, np.ones((n, 1))]))
-
-
-class _Mixture:
-    """Predictions of all priors, averaged by how likely they made the past of this group."""
-
-    def __init__(self, target: str) -> None:
-        self.target = target
-        self.evidence = np.zeros(len(PRIOR_VARIANCES))
-
-    def predict(self, margins: Floats, variances: Floats) -> tuple[Floats, Floats]:
-        """Return predictions of each prior (S, K), and their average (K,)."""
-        each = margins
-        if self.target != "number":
-            each = margins / np.sqrt(1.0 + PROBIT * variances)
-        if self.target == "two classes":
-            each = logistic(each)
-        elif self.target == "classes":
-            each = np.exp(each - each.max(axis=1, keepdims=True))
-            each /= each.sum(axis=1, keepdims=True)
-        weight = np.exp(self.evidence - self.evidence.max())
-        return each, (weight / weight.sum()) @ each
-
-    def learn(self, each: Floats, y: float) -> tuple[Floats, Floats]:
-        """Update the evidence; return gradients and curvatures (S, K) at the true answer."""
-        if self.target == "number":
-            error = each - y
-            self.evidence = EVIDENCE_DECAY * self.evidence - np.square(error[:, 0])
-            return error, np.ones_like(error)
-        gradient = each.copy()
-        if self.target == "two classes":
-            gradient -= y
-            true = 1.0 - np.abs(gradient[:, 0])
-        else:
-            gradient[:, int(y)] -= 1.0
-            true = each[:, int(y)]
-        self.evidence = EVIDENCE_DECAY * self.evidence + np.log(np.maximum(true, 1e-15))
-        return gradient, each * (1.0 - each)
-
-
-Look = Callable[[int], tuple[Any, Floats]]  # an event: what to learn it by, and its prediction
-Learn = Callable[[int, Any, float], None]
-
-
-def _dense(z: Floats, offset: Floats, target: str) -> tuple[Look, Learn]:
-    """One regression with a full covariance matrix, where it is small enough."""
-    _, d = z.shape
-    k = offset.shape[1]
-    s = len(PRIOR_VARIANCES)
-    if s * k * d * d > MAX_COVARIANCE_ENTRIES:
-        return _sparse(csr_array(z), offset, target)
-    w = np.zeros((s, k, d))
-    prior = np.tile(PRIOR_VARIANCES[:, None], (1, d))
-    prior[:, -1] = INTERCEPT_VARIANCE
-    covariance = np.repeat((prior[:, :, None] * np.eye(d))[:, None], k, axis=1)
-    mixture = _Mixture(target)
-
-    def look(e: int) -> tuple[Any, Floats]:
-        direction = covariance @ z[e]  # (s, k, d)
-        variance = direction @ z[e]
-        each, mean = mixture.predict(offset[e] + w @ z[e], variance)
-        return (each, direction, variance), mean
-
-    def learn(e: int, view: Any, answer: float) -> None:
-        each, direction, variance = view
-        gradient, curvature = mixture.learn(each, answer)
-        gain = 1.0 / (1.0 + curvature * variance)
-        w[...] -= (gain * gradient)[..., None] * direction
-        covariance[...] -= (curvature * gain)[..., None, None] * (
-            direction[..., :, None] * direction[..., None, :]
-        )
-
-    return look, learn
-
-
-def _sparse(z: csr_array, offset: Floats, target: str) -> tuple[Look, Learn]:
-    """One regression with the variances of the weights alone, on the columns that occur."""
-    columns, column_of = np.unique(z.indices, return_inverse=True)
-    k = offset.shape[1]
-    s = len(PRIOR_VARIANCES)
-    d = len(columns)
-    w = np.zeros((s, k, d))
-    v = np.tile(PRIOR_VARIANCES[:, None, None], (1, k, d))
-    v[..., columns == z.shape[1] - 1] = INTERCEPT_VARIANCE
-    mixture = _Mixture(target)
-    starts = z.indptr.tolist()
-
-    def look(e: int) -> tuple[Any, Floats]:
-        at = column_of[starts[e] : starts[e + 1]]
-        values = z.data[starts[e] : starts[e + 1]]
-        margins = offset[e] + w[..., at] @ values
-        return mixture.predict(margins, v[..., at] @ (values * values))
-
-    def learn(e: int, each: Any, answer: float) -> None:
-        at = column_of[starts[e] : starts[e + 1]]
-        values = z.data[starts[e] : starts[e + 1]]
-        gradient, curvature = mixture.learn(each, answer)
-        variances = v[..., at]
-        variances /= 1.0 + curvature[..., None] * variances * values * values
-        v[..., at] = variances
-        w[..., at] -= variances * gradient[..., None] * values
-
-    return look, learn

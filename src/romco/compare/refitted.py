@@ -19,7 +19,7 @@ Places = NDArray[np.intp]
 GROWTH = 1.25  # a model is fitted again once it can learn from so many times as many events
 TREES_GROWTH = 1.5  # trees take longer
 MIN_TREES_EVENTS = 50  # fewer cannot fill two leaves of LightGBM
-MAX_EVENTS = 30_000  # of a table that is small enough to be fitted again and again
+MAX_EVENTS = 100_000  # of a table that is small enough to be fitted again and again
 MAX_CELLS = 50_000_000  # of its rows, times classes
 MAX_DENSE_COLUMNS = 256
 
@@ -91,7 +91,7 @@ def regress(
 
 
 def boost(
-    stream: Stream, task: NDArray[np.int64], x: Features, y: Floats, known: Places, begin: Floats
+    stream: Stream, group: NDArray[np.int64], x: Features, y: Floats, known: Places, begin: Floats
 ) -> Floats:
     """Predict by one LightGBM with its defaults for all, the task as a category."""
     import lightgbm
@@ -99,7 +99,7 @@ def boost(
     make: Any = lightgbm.LGBMClassifier
     if stream.answers == 0:
         make = lightgbm.LGBMRegressor
-    rows = csr_array(hstack([csr_array(task[:, None].astype(np.float64)), csr_array(x)]))
+    rows = csr_array(hstack([csr_array(group[:, None].astype(np.float64)), csr_array(x)]))
     rows.indices = rows.indices.astype(np.int32)
     rows.indptr = rows.indptr.astype(np.int32)
     predicted = begin.copy()

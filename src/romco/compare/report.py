@@ -15,7 +15,7 @@ from romco.compare.run import Comparison, Done, perform
 from romco.compare.sources import stream_of
 from romco.compare.verdict import MIN_TASK_EVENTS, TaskGain, Verdict, gain, task_gains, verdict
 from romco.presentation import page
-from romco.presentation.charts import Line, bars, line_chart
+from romco.presentation.charts import Line, line_chart
 from romco.presentation.tables import Table, as_html, mark_best, markdown
 
 MAX_TABLE_CLASSES = 12  # of a confusion table
@@ -137,7 +137,6 @@ def scores(comparison: Comparison, table_rows: Sequence[Row]) -> Table:
             "scikit-learn's regressions and LightGBM are left out: they are fitted again and again "
             f"up to {MAX_EVENTS:,} events and {MAX_CELLS:,} cells, times classes, without offset"
         )
-    notes += _coverage(table_rows)
     notes += stream["notes"]
     for row in table_rows:
         if row.failed:
@@ -171,17 +170,6 @@ def _cells(row: Row, columns: Sequence[Column]) -> list[Any]:
         else:
             cells.append((f"{column.scale * value:{column.form}}", value))
     return cells
-
-
-def _coverage(table_rows: Sequence[Row]) -> list[str]:
-    inside = _engine_row(table_rows).mean("coverage")
-    if inside is None:
-        return []
-    return [f"90 % intervals of ROMCO-Auto hold {inside:.1%} of answers"]
-
-
-def _engine_row(table_rows: Sequence[Row]) -> Row:
-    return next(row for row in table_rows if row.name == ENGINE)
 
 
 def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
@@ -257,8 +245,8 @@ def _task_row(one: TaskGain, target: str) -> tuple[str, ...]:
 
 
 def _details(table_rows: Sequence[Row]) -> str:
-    """Fold: differences with intervals, confusion, singular values, norms of V, parameters."""
-    engine = _engine_row(table_rows)
+    """Fold: differences with intervals, confusion, parameters."""
+    engine = next(row for row in table_rows if row.name == ENGINE)
     parts = []
     if not engine.failed:
         words = {1: "lower loss", -1: "higher loss", 0: "no clear difference"}
@@ -270,10 +258,10 @@ def _details(table_rows: Sequence[Row]) -> str:
         head = ("compared with", "difference [95 % interval]", "")
         title = "Part of the loss that ROMCO-Auto saves"
         parts.append(_html(title, head, cells))
-        parts += [*_confusion(engine), *_structure(engine)]
+        parts += _confusion(engine)
     settings = [(row.title, _parameters(row)) for row in table_rows]
     parts.append(_html("Parameters", ("row", "parameters"), settings))
-    return page.fold("Details: intervals, parameters, singular values, norms", parts)
+    return page.fold("Details: intervals and parameters", parts)
 
 
 def _html(
@@ -303,18 +291,3 @@ def _confusion(row: Row) -> list[str]:
     head = ("", *names)
     title = f"True classes (rows) and answers of {row.title} (columns), first shuffle"
     return [_html(title, head, cells, notes)]
-
-
-def _structure(row: Row) -> list[str]:
-    structure = row.runs[0].end.get("structure")
-    if not structure:
-        return []
-    values = structure["spectrum"][:40]
-    spectrum = [(f"dimension {k}", value) for k, value in enumerate(values, start=1)]
-    norms = zip(row.stream["tasks"], structure["personal_norms"], strict=True)
-    personal = [(str(task), norm or 0.0) for task, norm in norms]
-    personal.sort(key=lambda one: -one[1])
-    return [
-        bars(spectrum, f"Singular values of the shared part U, rank {structure['rank']}"),
-        bars(personal[:100], "Norms of the personal part V, by task"),
-    ]

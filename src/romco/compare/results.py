@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -11,21 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.controls import (
-    ENGINE,
-    Predictions,
-    class_numbers,
-    known_labels,
-    predict,
-    title_of,
-)
+from romco.compare.controls import class_numbers, known_labels, predict, title_of
 from romco.compare.run import Run, delay_of, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
-from romco.evaluation import Coverage, Score, Structure
-from romco.evaluation.score import INTERVAL_LEVEL, log_loss
-from romco.learners import Learner, learner
-from romco.learners.capabilities import Decomposed, GivesIntervals
-from romco.learners.registry import number_learner
+from romco.evaluation import Score
+from romco.evaluation.score import log_loss
 from romco.rounds import Round, Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.stream import count_earlier
@@ -149,15 +140,17 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
     stream = stream_of(run.dataset, data_dir)
     rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
     try:
-        parameters = dict(run.parameters)
-        predictions = predict(run.learner, stream, rounds, parameters, delay_of(run, stream))
-        yield {"end": _figures(run, stream, rounds, predictions)}
+        begin = time.process_time()
+        delay = delay_of(run, stream)
+        values = predict(run.learner, stream, rounds, dict(run.parameters), delay)
+        seconds = time.process_time() - begin
+        yield {"end": {**_figures(run, stream, rounds, values), "seconds": shortened(seconds)}}
     except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
         yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
 
 
-def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions) -> dict[str, Any]:
-    events, values = rounds.events, predictions.values
+def _figures(run: Run, stream: Stream, rounds: Rounds, values: Floats) -> dict[str, Any]:
+    events = rounds.events
     known = known_labels(rounds, delay_of(run, stream))
     losses, wrong = event_losses(stream, events.y, values, known)
     scored = ~np.isnan(losses)
@@ -168,19 +161,9 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
         by_task = np.bincount(events.task, wrong, stream.n_tasks)
         figures["error"] = float(wrong.mean())
         figures["error_of_tasks"] = float((by_task[some] / counts[some]).mean())
-    if isinstance(predictions.learner, Decomposed) and run.seed == 0:
-        structure = Structure(predictions.learner).value()
-        if predictions.tasks is not None:
-            norms = structure["personal_norms"]
-            structure["personal_norms"] = [norms[number] for number in predictions.tasks]
-        figures["structure"] = structure
-    at_once = not run.delay and len(rounds) == len(events.y)
-    if stream.answers == 0 and run.learner == ENGINE and run.seed == 0 and at_once:
-        figures["coverage"] = _coverage(run, stream, rounds)
     in_order = losses[np.argsort(_order(run, stream)[: len(losses)])]
     return {
         **shortened(figures),
-        "seconds": shortened(predictions.seconds),
         "experience": _by_experience(events.task, losses),
         "losses": base64.b64encode(in_order.astype("<f8").tobytes()).decode(),
     }
@@ -230,19 +213,6 @@ def _score(
     score = Score()
     score.add_binary(events.y, values[:, 1] - values[:, 0], values[:, 1])
     return {"auc": score.auc, "f1": score.f1, "ece": score.calibration}
-
-
-def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
-    shape = (stream.n_features, stream.n_tasks)
-    model: Learner = learner(number_learner(run.learner), *shape, **dict(run.parameters))
-    if not isinstance(model, GivesIntervals):
-        return None
-    coverage = Coverage()
-    for e, round in enumerate(rounds):
-        if e:
-            coverage.add_bounds(round.y, model.intervals(round, INTERVAL_LEVEL))
-        model.update(round)
-    return float(coverage.value()["coverage"])
 
 
 def _order(run: Run, stream: Stream) -> NDArray[np.intp]:

@@ -10,10 +10,9 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -30,7 +29,6 @@ from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS, Method, known, learner
 from romco.learners.registry import number_learner
 from romco.parameters import setting
-from romco.plugins import connect_ray
 from romco.streams import Stream
 from romco.version import __version__
 
@@ -65,7 +63,6 @@ class Run:
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 Done = Callable[[Run], None]
-Cluster = Callable[[list[tuple[Any, ...]]], Generator[int]]  # runs by arguments of ``execute``
 Lines = Callable[[Run, Path | None], Iterator[dict[str, Any]]]  # contents of a run's file
 
 
@@ -256,9 +253,9 @@ def perform(
             unfinished.append(run)
     unfinished.sort(key=lambda run: not _is_slow(run))  # no core waits for a long run at the end
     arguments = [(run, results.absolute(), data_dir, lines) for run in unfinished]
-    cluster = _CLUSTER.get() or partial(_in_processes, jobs or os.cpu_count() or 1)
-    with threadpool_limits(1), closing(cluster(arguments)) as numbers:
-        for at in numbers:
+    finished = _in_processes(jobs or os.cpu_count() or 1, arguments)
+    with threadpool_limits(1), closing(finished):
+        for at in finished:
             done(unfinished[at])
 
 
@@ -333,51 +330,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _on_ray(address: str | None, arguments: list[tuple[Any, ...]]) -> Generator[int]:
-    """Do as :func:`_in_processes` on the cluster at an address, or one that is started here.
-
-    Its workers see the same folders.
-    """
-    ray, owned = connect_ray(address)
-    remote = ray.remote(max_retries=0)(_on_worker)
-    try:
-        added = ray.put(LEARNERS.added)
-        pending = {remote.remote(added, *one): i for i, one in enumerate(arguments)}
-        while pending:
-            ready, _ = ray.wait(list(pending))
-            for ref in ready:
-                try:
-                    ray.get(ref)
-                except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
-                yield pending.pop(ref)
-    finally:
-        if owned:
-            ray.shutdown()
-
-
-def _on_worker(added: Mapping[str, Method], *arguments: Any) -> None:
-    """Execute a run on a Ray worker, with the driver's learners and one BLAS thread."""
-    LEARNERS.update(added)
-    with threadpool_limits(1):
-        execute(*arguments)
-
-
-_CLUSTER: ContextVar[Cluster | None] = ContextVar("cluster", default=None)
-
-
-@contextmanager
-def performing(engine: str | None, address: str | None = None) -> Iterator[None]:
-    """Perform runs on "ray" within the block; None: processes of this machine."""
-    if engine not in (None, "ray"):
-        raise ValueError(f"engine must be 'ray', or left out for processes here; got {engine!r}")
-    cluster: Cluster | None = None
-    if engine is not None:
-        cluster = partial(_on_ray, address)
-    token = _CLUSTER.set(cluster)
-    try:
-        yield
-    finally:
-        _CLUSTER.reset(token)

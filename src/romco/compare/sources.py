@@ -119,7 +119,9 @@ def gather(
         y.append(signs)
         if block.offsets is not None:
             offsets.append(block.offsets)
-    if not y or (labels.kind != "number" and len(labels.classes) < 2):
+    if not y:
+        raise ValueError(f"{name} has no events")
+    if labels.kind != "number" and len(labels.classes) < 2:
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
     if offsets and (labels.kind == "classes" or offsets[0].ndim == 2):
         raise ValueError(f"{name}: an offset is of two classes or of a number, not of many classes")

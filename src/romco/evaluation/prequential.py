@@ -3,18 +3,45 @@
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.evaluation.metrics import Metric
 from romco.labels import Audit, Policy
 from romco.learners import Learner
 from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 from romco.typing import Floats
+
+
+class Metric(Protocol):
+    """A quantity updated along a stream.
+
+    A metric of your own, the number of events:
+
+    >>> class Events:
+    ...     def __init__(self):
+    ...         self.n = 0
+    ...
+    ...     def add(self, round, scores):
+    ...         self.n += len(scores)
+    ...
+    ...     def value(self):
+    ...         return self.n
+    >>> metric: Metric = Events()
+    >>> metric.add(Round(np.array([0]), np.eye(1), np.array([1.0])), np.array([0.5]))
+    >>> metric.value()
+    1
+    """
+
+    def add(self, round: Round, scores: Floats) -> None:
+        """Add a round and the learner's output (n,) or (n, K) from before it was learned."""
+
+    def value(self) -> Any:
+        """Current value, as JSON holds it."""
+
 
 # Time of arrival, number, events, and the learner's prediction context (n, k) if it wants it back.
 Pending = tuple[float, int, Round, Floats | None]
@@ -206,11 +233,11 @@ def prequential(
     and learned, and the estimates of the audit.
 
     >>> import romco
-    >>> from romco.evaluation import Confusion
+    >>> from romco.evaluation import Score
     >>> stream = romco.streams.simulated(n_tasks=3, n_features=10, n_events=50)
     >>> rounds = romco.streams.synchronous(stream, seed=0)
     >>> learner = romco.learner("ogd-unique", n_features=10, n_tasks=3)
-    >>> for record in prequential(learner, rounds, {"all": Confusion(3)}, every=25):
+    >>> for record in prequential(learner, rounds, {"all": Score()}, every=25):
     ...     print(record.rounds, record.events)
     25 75
     50 150

@@ -3,7 +3,7 @@
 from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.curves import Cross, Curve, PersonalCurve
 from romco.explanations.effects import Effects, effects
-from romco.explanations.explanation import Overview, explain, explain_task
+from romco.explanations.explanation import Overview, explain
 from romco.explanations.text import Explanation, TaskInsight
 
 __all__ = [
@@ -18,6 +18,5 @@ __all__ = [
     "TaskInsight",
     "effects",
     "explain",
-    "explain_task",
     "reasons",
 ]

@@ -17,6 +17,7 @@ from romco.model import Model
 from romco.model.body import as_round
 from romco.model.features import Sparse
 from romco.model.history import feature_name
+from romco.presentation.screen import spell_number
 from romco.typing import Floats
 
 RANK_VALUES = 128.0  # past values that are as good as those by which ranks are known
@@ -266,4 +267,4 @@ def map_labels(values: list[float]) -> list[str]:
     """Return values as texts; those of an indicator are words."""
     if values == [0.0, 1.0]:
         return ["no", "yes"]
-    return [f"{value:.3g}" for value in values]
+    return list(map(spell_number, values))

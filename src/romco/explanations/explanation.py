@@ -42,13 +42,17 @@ def explain(model: Chooser, top: int = 20, findings: bool = True) -> ChooserExpl
 
 
 @overload
-def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation: ...
+def explain(
+    model: Model | Learner, top: int = 20, findings: bool = True, task: Any = None
+) -> Explanation: ...
 
 
 def explain(
-    model: Model | Learner | Chooser, top: int = 20, findings: bool = True
+    model: Model | Learner | Chooser, top: int = 20, findings: bool = True, task: Any = None
 ) -> Explanation | ChooserExplanation:
     """Explain a model or learner, with details of the ``top`` most personal tasks; or a chooser.
+
+    With ``task`` that task comes first; KeyError if it is not known.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all tasks'
     weights, personal the difference from it. Where the learner keeps U by its factors, no (d, m)
@@ -67,6 +71,9 @@ def explain(
         return model.explain(top)
     reader = read_model(model, findings)
     order = np.array(reader.by_personal, dtype=np.int64)
+    if task is not None:
+        i = reader.place(task)
+        order = np.concatenate([[i], order[order != i]])
     detailed, rest = order[:top], order[top:]
     cosines = reader.weights.cosines(detailed)
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
@@ -97,11 +104,6 @@ def explain(
         label=model.session.get("schema", {}).get("label"),
         data=", ".join(files) or None,
     )
-
-
-def explain_task(model: Model, task: Any) -> TaskInsight:
-    """Explain one task in detail; KeyError if it is not known."""
-    return read_model(model, findings=False).explain_task(task)
 
 
 def read_model(model: Model | Learner, findings: bool) -> "ModelReader":
@@ -210,7 +212,7 @@ class TaskWeights:
         begin, end = self.own.indptr[task : task + 2]
         values, rows = self.own.data[begin:end], self.own.indices[begin:end]
         order = np.lexsort((rows, -np.abs(values)))
-        kept = (values[order] != 0.0) & ~np.isin(rows[order], list(without))
+        kept = (values[order] != 0.0) & ~np.isin(rows[order] // self.per_feature, list(without))
         order = order[kept][:n]
         return list(zip(rows[order].tolist(), values[order].tolist(), strict=True))
 
@@ -244,9 +246,7 @@ class ModelReader:
             self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
-        self.unvaried: csc_array | None = None  # features of one value in all events of a task
-        if isinstance(learner, BaseAuto):
-            self.unvaried = learner.unvaried()[:, self.numbers]
+        self.values_met = _values_met(learner, self.numbers)
         self.average, self.spread = _moments(learner)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
@@ -366,11 +366,16 @@ class ModelReader:
             return i
         return -1
 
-    def explain_task(self, task: Any) -> TaskInsight:
-        """Return a task in detail; KeyError if it was not known when the model was read."""
+    def place(self, task: Any) -> int:
+        """Place of a task; KeyError if it was not known when the model was read."""
         i = self.find(task)
         if i < 0:
             raise KeyError(f"no task {task!r} is known")
+        return i
+
+    def explain_task(self, task: Any) -> TaskInsight:
+        """Return a task in detail; KeyError if it was not known when the model was read."""
+        i = self.place(task)
         return self.detailed_task(i, self.weights.cosines(np.array([i]))[0])
 
     def detailed_task(self, i: int, cosines: Floats) -> TaskInsight:
@@ -475,13 +480,14 @@ class ModelReader:
 
         A number is one feature; a category is fixed if the task has met no other of its column.
         """
-        if self.unvaried is None or self.model is None or self.model.schema is None:
+        if self.values_met is None or self.model is None or self.model.schema is None:
             return set()
+        values = self.values_met[:, [i]].tocoo()
         met: dict[str, list[int]] = {}
-        for j in _rows_of(self.weights.own, i):
+        for j in values.row.tolist():
             column = str(self._name(j)).partition("=")[0]
             met.setdefault(column, []).append(j)
-        fixed = set(_rows_of(self.unvaried, i))
+        fixed = set(values.row[values.data == 1].tolist())
         for column, features in met.items():
             if column not in self.model.schema.columns or len(features) > 1:
                 fixed.difference_update(features)
@@ -534,13 +540,30 @@ class Overview:
 
 def _moments(learner: Learner) -> tuple[Floats | None, Floats | None]:
     """Mean and standard deviation (d,) of each feature, where the learner knows them."""
-    if isinstance(learner, Classes) and learner.at_once() is None:
-        learner = learner.members()[0]
-    return learner.feature_moments() or (None, None)
+    return _inner_learners(learner)[0].feature_moments() or (None, None)
 
 
-def _rows_of(columns: csc_array, i: int) -> list[int]:
-    """Return the rows of the stored entries of a column."""
-    begin, end = columns.indptr[i : i + 2]
-    rows: list[int] = columns.indices[begin:end].tolist()
-    return rows
+def _inner_learners(learner: Learner) -> list[Any]:
+    """Learners that have a feature's statistics: one, or one for each pair of classes."""
+    if not isinstance(learner, Classes):
+        return [learner]
+    at_once = learner.at_once()
+    if at_once is None:
+        return list(learner.members())
+    return [at_once]
+
+
+def _values_met(learner: Learner, tasks: NDArray[np.int64]) -> csc_array | None:
+    """Return how many values of a feature tasks have met (d, m): 1, or 2 for several.
+
+    Pairs of classes have events in common: what has one value in each of them has one in all.
+    """
+    found = None
+    for inner in _inner_learners(learner):
+        if not isinstance(inner, BaseAuto):
+            return None
+        values = inner.values_met()[:, tasks]
+        if found is not None:
+            values = values.maximum(found)
+        found = values
+    return found

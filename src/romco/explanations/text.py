@@ -1,41 +1,30 @@
-"""Values of an explanation, and the text, page and figures made of them: levels first."""
+"""Values of an explanation, and the text and the page made of them: levels first."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from romco.explanations.curves import Cross, Curve, map_labels
 from romco.learners.auto import KINDS
 from romco.presentation.charts import Line, bars, curve_chart, heat_map
-from romco.presentation.page import STYLE, document, fold, heading, paragraph
-from romco.presentation.screen import inert
-from romco.presentation.tables import Table, as_html, mark_best
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from romco.presentation.page import STYLE, document, fold, heading, items, paragraph
+from romco.presentation.screen import inert, spell_number
+from romco.presentation.tables import Table, as_html, as_text, mark_best
 
 ALIKE, DIFFERENT = KINDS
-MEANINGS = {
-    ALIKE: "have no level or weights of their own that are surely not chance",
-    DIFFERENT: "differ from the others by more than chance",
-}
-MIN_TWIN_COSINE = 0.9  # from which on two tasks are as good as equal
 MAX_NAMES = 8  # of a kind or a group in a sentence
 MAX_ROWS = 20
 MAX_PAGE_TASKS = 1000
 MAX_NOTEBOOK_TASKS = 50
 MAX_BARS = 200
-MAX_STORIES = 20  # the others are behind a fold
-MAX_OPEN_CURVES = 6  # the others are behind a fold, too
+MAX_GROUPS = 5
+MAX_OPEN_CURVES = 6  # the others are behind a fold
 MAX_CURVES = 30
-COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
 NEAREST = "{name} ({value:.2f})"
 EFFECT = "{name} {value:+.2g}"
-CLASS_TEXT = ' class="text"'
 
 
 @dataclass(frozen=True)
@@ -136,7 +125,10 @@ class Explanation:
         return tuple(sorted(large, key=len, reverse=True))
 
     def __str__(self) -> str:
-        return table(self)
+        head = [*sentences(self), *curve_lines(self), *self.classes]
+        text = "\n".join([*head, *groups(self), *self.findings])
+        parts = [text, *map(as_text, tables(self, MAX_ROWS)), "\n".join([rank(self), *self.notes])]
+        return "\n\n".join(parts)
 
     def page(self) -> str:
         """Return a self-contained HTML page, with a search and columns that can be sorted."""
@@ -168,17 +160,6 @@ class Explanation:
             "notes": list(self.notes),
             "tasks": list(map(TaskInsight.summary, self.tasks)),
         }
-
-    def figures(self) -> "dict[str, Figure]":
-        """Return the figures ``spectrum``, ``tasks``, ``columns`` for print; needs matplotlib."""
-        from romco.explanations import figures  # here: matplotlib is slow to import
-
-        drawn = {"spectrum": figures.draw_spectrum(self.spectrum)}
-        norms = [(str(task.task), task.shared, task.personal) for task in self.tasks]
-        drawn["tasks"] = figures.draw_tasks(norms)
-        if self.curves:
-            drawn["columns"] = figures.draw_columns(self.curves, self.crosses, change(self))
-        return drawn
 
 
 def headline(report: Explanation) -> str:
@@ -240,15 +221,13 @@ def level_text(report: Explanation, level: float | None) -> str:
     if level is None:
         return "-"
     if report.positive is None:
-        return f"{level:.4g}"
+        return spell_number(level)
     return f"{level:.0%}"
 
 
-def effects(report: Explanation) -> list[str]:
-    """Describe the effects of the columns that matter most, mean over tasks."""
-    if not report.effects:
-        return []
-    return [f"Largest effects, mean over tasks, {unit(report)}: {pairs(report.effects, EFFECT)}."]
+def sentences(report: Explanation) -> list[str]:
+    """Return what text and page begin with."""
+    return [headline(report), *levels(report), kinds(report)]
 
 
 def unit(report: Explanation) -> str:
@@ -268,7 +247,7 @@ def curve_lines(report: Explanation) -> list[str]:
         f"Curves, {change(report)} at five values of a column, from its 5 to its 95 % quantile:"
     ]
     for name, curve in zip(names, report.curves, strict=False):
-        points = [f"{value:.4g}: {effect:+.2g}" for value, effect in curve.quantiles()]
+        points = [f"{spell_number(value)}: {effect:+.2g}" for value, effect in curve.quantiles()]
         lines.append(f"  {name:{width}}  {'  '.join(points)}")
     for cross in report.crosses[:MAX_ROWS]:
         extremes = f"from {cross.effect.min():+.2g} to {cross.effect.max():+.2g}"
@@ -298,11 +277,11 @@ def kinds(report: Explanation) -> str:
     return f"Kinds of tasks: {', '.join(counts.values())}."
 
 
-def groups(report: Explanation, most: int = 5) -> list[str]:
+def groups(report: Explanation) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
     lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in report.groups]
-    if len(lines) > most:
-        lines[most:] = [f"And {len(lines) - most:,} smaller groups."]
+    if len(lines) > MAX_GROUPS:
+        lines[MAX_GROUPS:] = [f"And {len(lines) - MAX_GROUPS:,} smaller groups."]
     return lines
 
 
@@ -314,84 +293,61 @@ def members(tasks: Sequence[TaskInsight]) -> str:
     return names
 
 
-def story(task: TaskInsight, report: Explanation | None = None) -> str:
-    """Describe a task in a sentence or two; its level first.
-
-    >>> near, far = (("ann", 0.5),), (("age", -2.0),)
-    >>> story(TaskInsight("bob", 9, 1.0, 3.0, 9, True, near, far, "different"))
-    'Is different since event 9. Differs most in age -2. Most like ann (0.50).'
-    """
-    if task.events == 0:
-        return "Has learned nothing yet: is answered as a new task."
-    sentences = [_kind_sentence(task)]
-    if report is not None and task.level is not None:
-        sentences.insert(0, f"{level_title(report)}: {level_text(report, task.level)}.")
-    if task.features:
-        sentences.append(f"Differs most in {pairs(task.features[:3], EFFECT)}.")
-    if task.nearest:
-        sentences.append(f"Most like {pairs(task.nearest[:2], NEAREST)}.")
-    return " ".join(sentences)
+def tables(report: Explanation, most: int) -> list[Table]:
+    """Return the tables of text and page: what is common to all tasks, and the first tasks."""
+    return [*_common(report), tasks_table(report, report.tasks[:most])]
 
 
-def _kind_sentence(task: TaskInsight) -> str:
-    """Describe how a task relates to the others."""
-    if task.kind == ALIKE:
-        return "Is like the others."
-    if task.kind != DIFFERENT:
-        return f"{task.kind}."
-    text = "Is different"
-    twins = [inert(str(name)) for name, cosine in task.nearest[:2] if cosine >= MIN_TWIN_COSINE]
-    if twins:
-        text = f"Goes with {' and '.join(twins)}, but not with the rest"
-    if task.since is not None:
-        text += f" since event {task.since:,}"
-    return f"{text}."
+def _common(report: Explanation) -> list[Table]:
+    """Table of the largest effects, where there are any."""
+    if not report.effects:
+        return []
+    sizes = {str(curve.column): curve.size for curve in report.curves}
+    rows = []
+    for name, value in report.effects:
+        rows.append([inert(str(name)), f"{value:+.3g}"])
+        if report.per_spread:
+            rows[-1].append(f"{sizes.get(str(name), abs(value)):.3g}")
+    head = ["column", unit(report), "standard deviation of what it adds"]
+    title = "Common to all tasks: the largest effects"
+    return [Table(title, head[: len(rows[0])], mark_best(rows))]
 
 
-def table(report: Explanation) -> str:
-    """Return sentences, and a table of the most personal tasks."""
-    columns = shown_columns(report)
-    rows = [columns]
-    for task in report.tasks[:MAX_ROWS]:
-        by_column = dict(zip(COLUMNS, cells(report, task), strict=True))
-        rows.append([by_column[name] for name in columns])
-    lines = _aligned(rows)
-    more = len(report.tasks) - MAX_ROWS
-    if more > 0:
-        lines.append(f"... and {more:,} more")
-    head = [headline(report), *levels(report), *effects(report), *curve_lines(report)]
-    head += [kinds(report), *groups(report), *report.classes, *report.findings]
-    return "\n".join([*head, "", *lines, "", rank(report), *report.notes])
+def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
+    """Return a table with a row for each of some tasks; with levels where they are known."""
+    with_levels = any(task.level is not None for task in report.tasks)
+    head = ["task", "events", "level", "kind", "differs in", "most like", "its own"]
+    rows = [_cells(report, task) for task in tasks]
+    notes = [
+        f"differs in: {unit(report)}, beyond what tasks share",
+        "different: predicted far better with weights of its own; the most personal come first",
+    ]
+    if with_levels:
+        notes.insert(0, f"level: {level_title(report)}")
+    else:
+        for row in (head, *rows):
+            del row[2]
+    if len(report.tasks) > len(tasks) > 1:
+        notes.append(f"and {len(report.tasks) - len(tasks):,} more tasks")
+    return Table("Task by task", head, mark_best(rows), notes)
 
 
-def shown_columns(report: Explanation) -> list[str]:
-    """Return the columns of the table of tasks; levels where they are known."""
-    columns = list(COLUMNS)
-    if all(task.level is None for task in report.tasks):
-        columns.remove("level")
-    return columns
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def cells(report: Explanation, task: TaskInsight) -> tuple[str, ...]:
-    """Return a task's row of the table."""
+def _cells(report: Explanation, task: TaskInsight) -> list[str]:
     events = "-"
     if task.events is not None:
         events = f"{task.events:,}"
-    return (
+    kind = task.kind
+    if task.since is not None:
+        kind = f"{kind} since event {task.since:,}"
+    return [
         task.title,
         events,
         level_text(report, task.level),
-        task.kind,
+        kind,
         pairs(task.features[:3], EFFECT),
         pairs(task.nearest[:2], NEAREST),
         f"{task.share:.0%}",
-    )
+    ]
 
 
 def rank(report: Explanation) -> str:
@@ -407,38 +363,15 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 
 def _content(report: Explanation, most: int) -> str:
-    sentences = (headline(report), *levels(report), kinds(report))
-    parts = [*map(paragraph, sentences), _effects(report), _curves(report), _picture(report)]
-    parts.append(_list("Classes", map(escape, report.classes)))
-    parts += [_meanings(report), _list("Groups", map(escape, groups(report)))]
-    parts += map(paragraph, report.findings)
-    different = [task for task in report.personal if task.features or task.nearest][:MAX_BARS]
-    stories = [_item(task.title, story(task, report)) for task in different]
-    parts += [heading("Task by task"), _list("", stories[:MAX_STORIES])]
-    if stories[MAX_STORIES:]:
-        summary = f"{len(stories) - MAX_STORIES:,} more"
-        parts.append(fold(summary, [_list("", stories[MAX_STORIES:])]))
-    parts.append(_tasks(report, most))
-    if len(report.tasks) > most:
-        parts.append(f"<p><small>and {len(report.tasks) - most:,} more tasks</small></p>")
-    terms = [*map(paragraph, (rank(report), *report.notes)), _spectrum(report)]
-    return "".join([*parts, fold("In terms of the method", terms)])
-
-
-def _effects(report: Explanation) -> str:
-    """Table of what tasks have in common: the largest effects."""
-    if not report.effects:
-        return ""
-    sizes = {str(curve.column): curve.size for curve in report.curves}
-    rows: list[list[Any]] = []
-    for name, value in report.effects:
-        rows.append([inert(str(name)), (f"{value:+.3g}", value)])
-        if report.per_spread:
-            size = sizes.get(str(name), abs(value))
-            rows[-1].append((f"{size:.3g}", size))
-    head = ["column", unit(report), "standard deviation of what it adds"]
-    title = "Common to all tasks: the largest effects"
-    return as_html(Table(title, head[: len(rows[0])], mark_best(rows)))
+    *common, tasks = tables(report, most)
+    parts = [*map(paragraph, sentences(report)), *map(as_html, common), _curves(report)]
+    parts.append(_picture(report))
+    for title, texts in (("Classes", report.classes), ("Groups", groups(report))):
+        if texts:
+            parts += [heading(title), items(texts)]
+    parts += [*map(paragraph, report.findings), as_html(tasks)]
+    terms = [rank(report), *report.notes]
+    return "".join([*parts, fold("In terms of the method", list(map(paragraph, terms)))])
 
 
 def _curves(report: Explanation) -> str:
@@ -492,13 +425,6 @@ def _map(cross: Cross) -> str:
     return heat_map(f"{first} and {second}", (first, second), columns, rows, cross.effect.tolist())
 
 
-def _spectrum(report: Explanation) -> str:
-    if not report.spectrum:
-        return "<p>Nothing is shared yet.</p>"
-    values = [(f"dimension {k}", value) for k, value in enumerate(report.spectrum[:40], start=1)]
-    return bars(values, "Singular values of U")
-
-
 def _picture(report: Explanation) -> str:
     """Levels of the tasks as bars; how much is their own where levels are not known."""
     values = _known_levels(report)
@@ -512,70 +438,3 @@ def _picture(report: Explanation) -> str:
     shown = np.linspace(0, len(ordered) - 1, min(len(ordered), MAX_BARS)).astype(int)
     thinned = [ordered[k] for k in np.unique(shown).tolist()]
     return bars(thinned, title, height=140, top=1.0, percent=True)
-
-
-def _meanings(report: Explanation) -> str:
-    items = []
-    for kind in report.kinds:
-        tasks = [task for task in report.tasks if task.kind == kind]
-        if tasks:
-            items.append(_item(kind, f"{MEANINGS.get(kind, '')}. {members(tasks)}"))
-    return _list("Kinds of tasks", items)
-
-
-def _item(name: str, text: str) -> str:
-    """Return a text after a name in bold."""
-    return f"<b>{escape(name)}</b>: {escape(text)}"
-
-
-def _list(title: str, items: Iterable[str]) -> str:
-    """Return a title, if any, and a list of HTML texts; "" where there are none."""
-    lines = "".join(f"<li>{item}</li>" for item in items)
-    if not lines:
-        return ""
-    listed = f"<ul>{lines}</ul>"
-    if title:
-        return heading(title) + listed
-    return listed
-
-
-def _tasks(report: Explanation, most: int) -> str:
-    lengths = [task.personal + task.shared for task in report.tasks]
-    longest = max(lengths, default=0.0) or 1.0
-    columns = shown_columns(report)
-    head = "".join(f"<th>{name}</th>" for name in columns)
-    rows = "".join(_row(report, task, longest, columns) for task in report.tasks[:most])
-    level = ""
-    if "level" in columns:
-        level = f"Level: {escape(level_title(report))}. "
-    return (
-        f"<p>{level}Differs in: {escape(unit(report))}, beyond what "
-        "tasks share. Its own: the orange part "
-        "of the bar; blue is shared with others. The most personal come first.</p>"
-        '<div class="table"><table class="sortable stacked told">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _row(report: Explanation, task: TaskInsight, longest: float, columns: Sequence[str]) -> str:
-    texts = dict(zip(COLUMNS, map(escape, cells(report, task)), strict=True))
-    if task.different:
-        texts["kind"] = f"<b>{texts['kind']}</b>"
-    texts["its own"] += _bar(task, longest)
-    attributes = {"task": " data-text", "differs in": CLASS_TEXT, "most like": CLASS_TEXT}
-    numbers = {"events": task.events, "level": task.level, "its own": task.share}
-    for name, value in numbers.items():
-        stored = "" if value is None else value
-        attributes[name] = f' data-label="{name}" data-value="{stored}"'
-    row = "".join(f"<td{attributes.get(name, '')}>{texts[name]}</td>" for name in columns)
-    return f"<tr>{row}</tr>"
-
-
-def _bar(task: TaskInsight, longest: float, width: int = 120) -> str:
-    shared = round(width * task.shared / longest, 1)
-    personal = round(width * task.personal / longest, 1)
-    return (
-        f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'
-        f'<rect class="shared" y="3" width="{shared}" height="9"/>'
-        f'<rect class="own" x="{shared}" y="3" width="{personal}" height="9"/></svg>'
-    )

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from romco.exporting.tables import ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows
 from romco.io import durable
 from romco.learners.frozen import NORMAL_QUANTILES, Lane
 from romco.typing import Floats
 
-MAGIC, VERSION = b"romcoexp", 3
+MAGIC, VERSION = b"romcoexp", 4
 PARTS = ("weight", "variance", "factor")  # in the order of an event's sums
 DATA_FILE = "model.romcoexp"
 PROGRAMS = {"c": ("romco.h",), "js": ("romco.mjs", "example.html")}
@@ -42,16 +42,16 @@ def write_program(tables: ModelTables, to: str, folder: Path) -> list[Path]:
 def data_file(tables: ModelTables) -> Iterator[bytes]:
     """Yield the content of the file, a chunk of pairs at a time."""
     checksum = 1
-    for chunk in _content(list(_tables(tables))):
+    for chunk in _content(tables):
         checksum = zlib.adler32(chunk, checksum)
         yield chunk
     yield struct.pack("<I", checksum)
 
 
-def _content(listed: Sequence[Table]) -> Iterator[bytes]:
+def _content(tables: ModelTables) -> Iterator[bytes]:
     """Yield all that the checksum is of."""
-    yield MAGIC + struct.pack("<II", VERSION, len(listed))
-    for table in listed:
+    yield MAGIC + struct.pack("<Q", VERSION)
+    for table in _tables(tables):
         yield struct.pack("<QQ", *table.shape)
         for chunk in table.chunks:
             yield np.ascontiguousarray(chunk, dtype="<f8").tobytes()
@@ -59,39 +59,33 @@ def _content(listed: Sequence[Table]) -> Iterator[bytes]:
 
 def _tables(tables: ModelTables) -> Iterator[Table]:
     """Yield all tables in the order that programs read them in."""
-    many = tables.many
-    n_pairs = 0
-    numbers = np.zeros(6)
-    lines: Any = []
-    matrices: Any = np.empty((0, 0, 0))
-    densities: Any = np.empty((0, 2))
-    if many is not None:
-        n_pairs = len(many.pairs)
-        numbers[:4] = [many.power, many.share, *many.weights]
-        if many.softmax is not None:
-            numbers[4:] = many.softmax.weights
-            lines, matrices = many.softmax.lines, many.softmax.matrices
-            densities = many.softmax.densities
-    n = len(lines)
-    named = tables.feature_names, tables.task_names, tables.classes, tables.parts
-    yield _table([[*map(len, named), n_pairs, n, *numbers]])
+    named = tables.feature_names, tables.task_names, tables.classes
+    yield _table([[*map(len, named), len(tables.parts)]])
     schema = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix})
     texts = []
-    for name in (*tables.feature_names, *tables.task_names, *tables.classes, schema):
+    for name in (*chain(*named), schema):
         texts.append(name.encode() + b"\0")
     text = b"".join(texts)
     text += bytes(-len(text) % 8)
     yield _column(np.frombuffer(text, dtype="<f8"))
     yield _column(np.cumsum([0, *map(len, texts)]))
     yield _column(NORMAL_QUANTILES)
-    yield _column(lines)
-    yield _table(matrices.reshape(len(matrices) * n, n))
-    yield _table(densities)
-    groups = tables.groups
-    yield _column([] if groups is None else groups.starts())
-    yield Table((0, 3 + n), []) if groups is None else Table((len(groups), 3 + n), _rows(groups))
     for part in tables.parts:
         yield from _part_tables(part)
+    if tables.many is not None:
+        yield from _class_tables(tables.many)
+
+
+def _class_tables(many: ManyTables) -> Iterator[Table]:
+    """Yield the tables of three classes or more, after those of the parts."""
+    classes, softmax, groups = many
+    n = len(softmax.lines)
+    yield _table([[classes.power, classes.share, *classes.weights, *softmax.weights]])
+    yield _column(softmax.lines)
+    yield _table(softmax.matrices.reshape(len(softmax.matrices) * n, n))
+    yield _table(softmax.densities)
+    yield _column(groups.starts())
+    yield Table((len(groups), 3 + n), _rows(groups))
 
 
 def _part_tables(part: PartTables) -> Iterator[Table]:
@@ -99,11 +93,8 @@ def _part_tables(part: PartTables) -> Iterator[Table]:
     predictor, functions = part.predictor, part.functions
     units, n_inputs = predictor.units, len(predictor.inputs)
     yield _table([[units.row, units.common, units.empty, part.calibration]])
-    covariance = np.zeros((n_inputs, n_inputs))
-    if len(predictor.covariance):  # a softmax has none
-        covariance = predictor.covariance
-    first = part.weights, predictor.intercepts, part.variances
-    yield _table(np.column_stack([*first, covariance]))
+    yield _table(np.column_stack([part.weights, predictor.intercepts, part.variances]))
+    yield _table(predictor.covariance)
     yield _table(np.column_stack([functions.features, functions.kinds, functions.knots]))
     yield _table(np.column_stack([functions.factors, functions.scales]))
     width = 1 + len(functions.scales)
@@ -116,8 +107,7 @@ def _part_tables(part: PartTables) -> Iterator[Table]:
     places = np.array([[0, *_places(predictor.pairs.lanes, n_inputs)]])
     shape = (1 + len(part.pairs), places.shape[1])
     yield Table(shape, chain([places], _rows(part.pairs)))
-    entries = part.covariance_entries()
-    yield _table(np.column_stack([entries.at, entries.values]))
+    yield _table(part.covariance_entries())
 
 
 def _rows(rows: TaskRows) -> Iterator[Floats]:

@@ -6,20 +6,21 @@ Numbers are double; NaN is a missing number and "" a missing category. Weights a
 the graph, which is written a chunk at a time. Needs the package ``onnx``; onnxruntime runs it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from math import pi
+from math import pi, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.exporting.tables import ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
+    KNOTS,
     MISSING_IF_ZERO,
     NORMAL_QUANTILES,
     PAIR_FIELDS,
@@ -27,7 +28,8 @@ from romco.learners.frozen import (
     UNIT_FIELDS,
     ZERO_IF_MISSING,
     FrozenClasses,
-    FrozenSoftmax,
+    FrozenFunctions,
+    InputCovariance,
     Lane,
     Part,
 )
@@ -69,8 +71,67 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
     return [proto, data]
 
 
+def _operator(name: str) -> Callable[[Any, Any], "_Value"]:
+    return lambda value, other: value.graph(name, value, other)
+
+
+def _reflected(name: str) -> Callable[[Any, Any], "_Value"]:
+    return lambda value, other: value.graph(name, other, value)
+
+
+class _Value:
+    """Value of a graph. Operators add nodes, of which numbers and arrays become constants."""
+
+    __array_ufunc__ = None  # arrays leave operators to it
+    __add__ = _operator("Add")
+    __sub__ = _operator("Sub")
+    __mul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __matmul__ = _operator("MatMul")
+    __lt__ = _operator("Less")
+    __le__ = _operator("LessOrEqual")
+    __gt__ = _operator("Greater")
+    __ge__ = _operator("GreaterOrEqual")
+    __and__ = _operator("And")
+    __or__ = _operator("Or")
+    __radd__ = _reflected("Add")
+    __rsub__ = _reflected("Sub")
+    __rmul__ = _reflected("Mul")
+    __rtruediv__ = _reflected("Div")
+    equals = _operator("Equal")
+
+    def __init__(self, graph: "_Graph", name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def __neg__(self) -> "_Value":
+        return self.graph("Neg", self)
+
+    def __invert__(self) -> "_Value":
+        return self.graph("Not", self)
+
+    def take(self, places: Any, axis: int = 0) -> "_Value":
+        """Return some entries of an axis."""
+        return self.graph("Gather", self, places, axis=axis)
+
+    def sum(self, axis: int = -1, keep: bool = False) -> "_Value":
+        """Add up an axis."""
+        return self.graph("ReduceSum", self, [axis], keepdims=int(keep))
+
+    def add_axis(self, axis: int) -> "_Value":
+        """Return it with an axis of length 1 more."""
+        return self.graph("Unsqueeze", self, [axis])
+
+    def within(self, limit: Any) -> "_Value":
+        """Cut values at -limit and limit."""
+        return self.graph("Max", self.graph("Min", self, limit), -limit)
+
+    def as_type(self, dtype: Any) -> "_Value":
+        """Return values as numbers of another type."""
+        return self.graph("Cast", self, to=self.graph.kind_of(dtype))
+
+
 class _Graph:
-    """Nodes and constants in the order they are added; values are known by name."""
+    """Nodes and constants in the order they are added."""
 
     def __init__(self) -> None:
         from onnx import TensorProto, helper
@@ -83,38 +144,43 @@ class _Graph:
         self._bytes = 0
         self.external: Iterator[Any] = iter(())
 
-    def input(self, name: str, *more: int, text: bool = False) -> str:
+    def input(self, name: str, *more: int, text: bool = False) -> _Value:
         """Add an input (n, ...) of numbers or text."""
         kind = self._proto.STRING if text else self._proto.DOUBLE
         self._inputs.append(self._helper.make_tensor_value_info(name, kind, ["n", *more]))
-        return name
+        return _Value(self, name)
 
-    def output(self, name: str, value: str, *more: int, text: bool = False) -> None:
+    def output(self, name: str, value: _Value, *more: int, text: bool = False) -> None:
         """Give a value (n, ...) out under a name."""
         kind = self._proto.STRING if text else self._proto.DOUBLE
-        self._nodes.append(self._helper.make_node("Identity", [value], [name]))
+        self._nodes.append(self._helper.make_node("Identity", [value.name], [name]))
         self._outputs.append(self._helper.make_tensor_value_info(name, kind, ["n", *more]))
 
-    def __call__(self, operator: str, *inputs: str, domain: str = "", **options: Any) -> str:
-        """Add a node; return the name of its value."""
+    def __call__(self, operator: str, *inputs: Any, domain: str = "", **options: Any) -> _Value:
+        """Add a node of values, numbers and arrays; return its value."""
         name = f"{operator.lower()}_{len(self._nodes)}"
-        node = self._helper.make_node(operator, inputs, [name], name, domain=domain, **options)
+        given = [self.constant(one).name for one in inputs]
+        node = self._helper.make_node(operator, given, [name], name, domain=domain, **options)
         self._nodes.append(node)
-        return name
+        return _Value(self, name)
 
-    def constant(self, values: Any) -> str:
-        """Add an array; large ones are stored beside the graph."""
+    def constant(self, values: Any) -> _Value:
+        """Add a number or an array, large ones beside the graph; return a value as it is."""
+        if isinstance(values, _Value):
+            return values
         array = np.asarray(values)
-        if array.nbytes >= MIN_EXTERNAL_BYTES:
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        elif array.nbytes >= MIN_EXTERNAL_BYTES:
             return self.stream(array.dtype, array.shape, [np.ascontiguousarray(array)])
         name = f"constant_{len(self._constants)}"
         tensor = self._helper.make_tensor(
             name, self.kind_of(array.dtype), array.shape, array.ravel().tolist()
         )
         self._constants.append(tensor)
-        return name
+        return _Value(self, name)
 
-    def stream(self, dtype: Any, shape: tuple[int, ...], chunks: Iterable[NDArray[Any]]) -> str:
+    def stream(self, dtype: Any, shape: tuple[int, ...], chunks: Iterable[NDArray[Any]]) -> _Value:
         """Add an array that comes in chunks, which are stored beside the graph."""
         tensor = self._proto(
             name=f"constant_{len(self._constants)}",
@@ -132,7 +198,7 @@ class _Graph:
         self.external = chain(self.external, map(np.ndarray.tobytes, content), [bytes(padding)])
         self._bytes += size + padding
         self._constants.append(tensor)
-        return tensor.name
+        return _Value(self, tensor.name)
 
     def kind_of(self, dtype: Any) -> int:
         """Return the number that ONNX has for a type."""
@@ -144,40 +210,13 @@ class _Graph:
         parts = self._nodes, "romco", self._inputs, self._outputs, self._constants
         return self._helper.make_graph(*parts)
 
-    # Small functions of values
-
-    def sum_of(self, *values: str) -> str:
-        """Add values one after the other."""
-        total, *rest = values
-        for value in rest:
-            total = self("Add", total, value)
-        return total
-
-    def within(self, value: str, limit: str) -> str:
-        """Cut values at -limit and limit."""
-        return self("Max", self("Min", value, limit), self("Neg", limit))
-
-    def moderate(self, mean: str, variance: str) -> str:
-        """Shrink log-odds by their variance."""
-        scaled = self("Mul", self("Max", variance, self.constant(0.0)), self.constant(pi / 8.0))
-        return self("Div", mean, self("Sqrt", self("Add", scaled, self.constant(1.0))))
-
-    def sum_rows(self, value: str, keep: bool = True, axis: int = -1) -> str:
-        """Add up an axis, the last one if not given."""
-        return self("ReduceSum", value, self.constant(np.array([axis])), keepdims=int(keep))
-
-    def columns_of(self, value: str, columns: Any, axis: int = 1) -> str:
-        """Return some columns of a value."""
-        return self("Gather", value, self.constant(np.asarray(columns)), axis=axis)
-
-    def log1p(self, value: str) -> str:
+    def log1p(self, x: _Value) -> _Value:
         """Return log(1 + x), exact for small x too (Kahan)."""
-        one = self.constant(1.0)
-        more = self("Add", one, value)
-        rounded = self("Sub", more, one)
-        same = self("Equal", rounded, self.constant(0.0))
-        ratio = self("Div", value, self("Where", same, one, rounded))
-        return self("Where", same, value, self("Mul", self("Log", more), ratio))
+        more = 1.0 + x
+        rounded = more - 1.0
+        same = rounded.equals(0.0)
+        ratio = x / self("Where", same, 1.0, rounded)
+        return self("Where", same, x, self("Log", more) * ratio)
 
 
 def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
@@ -189,209 +228,170 @@ def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
         return
     (part,) = tables.parts
     z, _ = _inputs(graph, part, row, feature, x)
-    _add_outputs(graph, tables, graph("Squeeze", _margin(graph, part, z), graph.constant([1])))
+    _add_outputs(graph, tables, _margin(graph, part, z))
 
 
-def _inputs(graph: _Graph, part: PartTables, row: str, feature: str, x: str) -> tuple[str, str]:
+def _inputs(
+    graph: _Graph, part: PartTables, row: _Value, feature: _Value, x: _Value
+) -> tuple[_Value, _Value]:
     """Return the inputs (n, K) of a part's stacking model, and functions before their rotation."""
-    predictor, zero = part.predictor, graph.constant(0.0)
-    known = graph("Max", feature, graph.constant(np.int64(0)))  # else x is missing
+    predictor = part.predictor
+    known = graph("Max", feature, 0)  # else x is missing
     u = _scaled(graph, part, known, x)
-    squares = graph.sum_rows(graph("Mul", u, u))
-    filled = graph("GreaterOrEqual", squares, graph.constant(predictor.units.empty))
-    u = graph("Where", filled, u, zero)
-    totals = _Totals(graph, part.variances)
-    of_task = graph("Gather", graph.constant(part.tasks), row)
+    u = graph("Where", (u * u).sum(keep=True) >= predictor.units.empty, u, 0.0)
+    totals = _Totals(graph, part)
     lanes = predictor.tasks.lanes
+    of_task = graph.constant(part.tasks).take(row)
     totals.add(lanes, of_task, of_task)
     factors = _selection(lanes, "factor", len(predictor.inputs))
-    factor = graph("MatMul", of_task, graph.constant(factors))
-    factor = graph("Add", factor, graph.constant(1.0 - factors.sum(axis=0)))
-    values = graph("Gather", graph.constant(part.features), known)
-    totals.add_entries(predictor.features.lanes, values, u)
-    functions = ""
+    factor = of_task @ factors + (1.0 - factors.sum(axis=0))
+    lanes = predictor.features.lanes
+    totals.add_entries(lanes, graph.constant(part.features).take(known), u)
+    functions = u
     if len(part.functions.scales):
-        functions, places, turned = _functions(graph, part, feature, x, u)
-        weights = graph.constant(part.features[part.n_features + 1 :])
-        squared = graph("Mul", turned, turned)
-        totals.add(
-            predictor.features.lanes,
-            graph("MatMul", turned, weights),
-            graph("MatMul", squared, weights),
-        )
+        d, g = len(part.units), len(part.functions.scales)
+        functions, turned = _functions(graph, part.functions, d, feature, x, u)
+        weights = part.features[d + 1 :]
+        totals.add(lanes, turned @ weights, (turned * turned) @ weights)
+        places = graph("Expand", d + 1 + np.arange(g)[None], graph("Shape", turned))
         feature = graph("Concat", feature, places, axis=1)
         known = graph("Concat", known, places, axis=1)
         u = graph("Concat", u, turned, axis=1)
     if len(part.pairs):
         own, place = _find(graph, part.pairs, row, feature)
-        width = len(predictor.pairs.lanes)
-        values = graph.stream(np.float64, (len(part.pairs), width), part.pairs.values())
-        values = graph("Gather", values, place)
-        totals.add_entries(predictor.pairs.lanes, values, graph("Where", own, u, zero))
+        lanes = predictor.pairs.lanes
+        values = graph.stream(np.float64, (len(part.pairs), len(lanes)), part.pairs.values())
+        totals.add_entries(lanes, values.take(place), graph("Where", own, u, 0.0))
     for covariance in part.covariances:
-        totals.variances.append(_quadratic(graph, part, covariance, known, u))
-    sums = graph.sum_of(graph.constant(predictor.intercepts), *totals.weights)
-    variances = graph.sum_of(*totals.variances)
-    return graph("Mul", factor, graph.moderate(sums, variances)), functions
+        totals.variances += _quadratic(graph, part, covariance, known, u)
+    return factor * _moderate(graph, totals.weights, totals.variances), functions
 
 
-def _margin(graph: _Graph, part: PartTables, z: str) -> str:
-    """Return the margin (n, 1) of a part."""
-    mean = graph("MatMul", z, graph.constant(part.weights[:, None]))
-    spread = graph("Mul", graph("MatMul", z, graph.constant(part.predictor.covariance)), z)
-    return graph.moderate(mean, graph.sum_rows(spread))
+def _moderate(graph: _Graph, mean: _Value, variance: _Value) -> _Value:
+    """Shrink log-odds by their variance."""
+    return mean / graph("Sqrt", 1.0 + pi / 8.0 * graph("Max", variance, 0.0))
+
+
+def _margin(graph: _Graph, part: PartTables, z: _Value) -> _Value:
+    """Return the margin (n,) of a part."""
+    spread = ((z @ part.predictor.covariance) * z).sum()
+    return _moderate(graph, z @ part.weights, spread)
 
 
 # More than two classes
 
 
 def _add_classes(
-    graph: _Graph, tables: ModelTables, many: FrozenClasses, row: str, feature: str, x: str
+    graph: _Graph, tables: ModelTables, many: ManyTables, row: _Value, feature: _Value, x: _Value
 ) -> None:
     """Add all nodes of the probabilities of many classes, and of the label."""
     K = len(tables.classes)
-    scores = []
-    if many.pairs:
+    classes = many.classes
+    *pairs, last = tables.parts
+    z, functions = _inputs(graph, last, row, feature, x)
+    score = classes.weights[1] * _softmax(graph, last, many, row, z, functions)
+    if pairs:
         margins = []
-        for part in tables.parts[: len(many.pairs)]:
+        for part in pairs:
             z, _ = _inputs(graph, part, row, feature, x)
-            margins.append(_margin(graph, part, z))
-        odds = graph("Mul", graph("Concat", *margins, axis=1), graph.constant(many.factors))
-        coupled = _couple(graph, many, graph.within(odds, graph.constant(MAX_LOG_ODDS)), K)
-        scores.append(graph("Mul", coupled, graph.constant(many.weights[0])))
-    if many.softmax is not None and tables.groups is not None:
-        part = tables.parts[-1]
-        z, functions = _inputs(graph, part, row, feature, x)
-        score = _softmax(graph, part, many.softmax, tables.groups, row, z, functions)
-        scores.append(graph("Mul", score, graph.constant(many.weights[1])))
-    chances = graph("Softmax", graph.sum_of(*scores), axis=1)
+            margins.append(_margin(graph, part, z).add_axis(1))
+        odds = graph("Concat", *margins, axis=1) * classes.factors
+        score += classes.weights[0] * _couple(graph, classes, odds.within(MAX_LOG_ODDS), K)
+    chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
-    names = graph.constant(np.array(tables.classes, dtype=object))
     graph.output("probabilities", chances, K)
-    graph.output("label", graph("Gather", names, best), text=True)
+    graph.output("label", graph.constant(tables.classes).take(best), text=True)
 
 
-def _couple(graph: _Graph, many: FrozenClasses, odds: str, K: int) -> str:
+def _couple(graph: _Graph, many: FrozenClasses, odds: _Value, K: int) -> _Value:
     """Return log-probabilities (n, K) from the log-odds (n, P) of pairs."""
     k, j = np.divmod(np.arange(K * K), K)
     high = np.maximum(k, j)
     low = np.minimum(k, j)
     place = np.where(high > low, high * (high - 1) // 2 + low, 0)
-    z = graph("Mul", graph.columns_of(odds, place), graph.constant(np.sign(k - j).astype(float)))
-    zero = graph.constant(0.0)
+    z = odds.take(place, axis=1) * np.sign(k - j).astype(float)
     rows = graph("Shape", z, start=0, end=1)
-    shape = graph("Concat", rows, graph.constant(np.array([1])), axis=0)
-    best = graph("Expand", graph.constant(np.int64(0)), shape)
+    best = graph("Expand", 0, graph("Concat", rows, [1], axis=0))
     for other in range(1, K):
-        at = graph("Add", best, graph.constant(np.int64(K * other)))
-        better = graph("Greater", graph("GatherElements", z, at, axis=1), zero)
-        best = graph("Where", better, graph.constant(np.int64(other)), best)
-    every = graph.constant(np.arange(K)[None])
-    first = graph("Mul", best, graph.constant(np.int64(K)))
-    ahead = graph("GatherElements", z, graph("Add", first, every), axis=1)
-    close = graph("Less", ahead, graph.constant(CLOSE_LOG_ODDS))
-    is_best = graph("Equal", best, every)
-    both = graph("And", *(graph("Unsqueeze", close, graph.constant([axis])) for axis in (1, 2)))
-    either = graph("Or", *(graph("Unsqueeze", is_best, graph.constant([axis])) for axis in (1, 2)))
-    counted = graph("And", graph("Or", both, either), graph.constant(~np.eye(K, dtype=bool)))
-    evidence = graph("Exp", graph("Neg", graph("Reshape", z, graph.constant(np.array([0, K, K])))))
-    against = graph.sum_rows(graph("Where", counted, evidence, zero), keep=False)
-    log_sums = graph("Log", graph("Add", against, graph.constant(1.0)))
-    chances = graph("Softmax", graph("Mul", log_sums, graph.constant(-many.power)), axis=1)
-    kept = graph("Mul", chances, graph.constant(1.0 - many.share))
-    return graph("Log", graph("Add", kept, graph.constant(many.share / K)))
+        better = graph("GatherElements", z, best + K * other, axis=1) > 0.0
+        best = graph("Where", better, other, best)
+    every = np.arange(K)[None]
+    ahead = graph("GatherElements", z, best * K + every, axis=1)
+    close = ahead < CLOSE_LOG_ODDS
+    is_best = best.equals(every)
+    both = close.add_axis(1) & close.add_axis(2)
+    either = is_best.add_axis(1) | is_best.add_axis(2)
+    counted = (both | either) & ~np.eye(K, dtype=bool)
+    evidence = graph("Exp", -graph("Reshape", z, [0, K, K]))
+    against = graph("Where", counted, evidence, 0.0).sum()
+    chances = graph("Softmax", -many.power * graph("Log", 1.0 + against), axis=1)
+    return graph("Log", chances * (1.0 - many.share) + many.share / K)
 
 
 def _softmax(
-    graph: _Graph,
-    part: PartTables,
-    softmax: FrozenSoftmax,
-    groups: TaskRows,
-    row: str,
-    z: str,
-    functions: str,
-) -> str:
+    graph: _Graph, part: PartTables, many: ManyTables, row: _Value, z: _Value, functions: _Value
+) -> _Value:
     """Return log-probabilities (n, K) from the inputs of the softmax."""
+    _, softmax, groups = many
     K = len(softmax.new_groups)
     n = len(softmax.lines)
-    cut = graph.within(z, graph.constant(MAX_SCORE))
-    weighted = graph("Mul", cut, graph.constant(part.weights))
-    by_class = graph("Reshape", weighted, graph.constant(np.array([0, 3, K])))
-    score = graph.sum_rows(by_class, keep=False, axis=1)
-    every = graph.constant(np.arange(K)[None])
-    shape = graph("Concat", graph("Shape", row), graph.constant(np.array([K])), axis=0)
+    weighted = z.within(MAX_SCORE) * part.weights
+    score = graph("Reshape", weighted, [0, 3, K]).sum(axis=1)
+    every = np.arange(K)[None]
+    shape = graph("Concat", graph("Shape", row), [K], axis=0)
     own, place = _find(graph, groups, row, graph("Expand", every, shape))
-    new = graph.constant(len(groups) - K + np.arange(K)[None])
     values = graph.stream(np.float64, (len(groups), 2 + n), groups.values())
-    group = graph("Gather", values, graph("Where", own, place, new))
-    level, spread = (graph.columns_of(group, column, axis=2) for column in (0, 1))
-    score = graph("Add", score, level)
+    group = values.take(graph("Where", own, place, len(groups) - K + every))
+    score += group.take(0, axis=2)
     if n == 0:
         return graph("LogSoftmax", score, axis=1)
-    means = graph.columns_of(group, 2 + np.arange(n), axis=2)
-    lines = graph("Unsqueeze", graph.columns_of(functions, softmax.lines), graph.constant([1]))
-    off = graph("Sub", lines, means)
-    turned = graph("MatMul", off, graph.constant(softmax.matrices[0].T))
-    single = graph("Unsqueeze", off, graph.constant([2]))
-    by_own = graph("MatMul", single, graph.constant(softmax.matrices[1:].transpose(0, 2, 1)))
-    by_own = graph("Squeeze", by_own, graph.constant([2]))
-    size = graph("Mul", graph("Log", spread), graph.constant(-0.5 * n))
-    numbers = softmax.densities[:1], softmax.densities[1:]
+    spread = group.take(1, axis=2)
+    off = functions.take(softmax.lines, axis=1).add_axis(1) - group.take(2 + np.arange(n), axis=2)
+    turned = off @ softmax.matrices[0].T
+    by_own = graph("Squeeze", off.add_axis(2) @ softmax.matrices[1:].transpose(0, 2, 1), [2])
+    size = -0.5 * n * graph("Log", spread)
+    numbers = softmax.densities[:1].T, softmax.densities[1:].T
     for weight, vector, (events, constant) in zip(
-        softmax.weights, (turned, by_own), (pair.T for pair in numbers), strict=True
+        softmax.weights, (turned, by_own), numbers, strict=True
     ):
-        far = graph("Div", graph.sum_rows(graph("Mul", vector, vector), keep=False), spread)
-        tail = graph.log1p(graph("Div", far, graph.constant(events)))
-        tail = graph("Mul", tail, graph.constant(-0.5 * (events + n)))
-        log = graph("Sub", graph("Add", tail, size), graph.constant(constant))
-        behind = graph("Sub", log, graph("ReduceMax", log, axes=[1], keepdims=1))
-        behind = graph("Max", behind, graph.constant(MIN_LOG_DENSITY))
-        score = graph("Add", score, graph("Mul", behind, graph.constant(weight)))
+        far = (vector * vector).sum() / spread
+        log = size - 0.5 * (events + n) * graph.log1p(far / events) - constant
+        behind = log - graph("ReduceMax", log, axes=[1], keepdims=1)
+        score += weight * graph("Max", behind, MIN_LOG_DENSITY)
     return graph("LogSoftmax", score, axis=1)
 
 
-def _add_outputs(graph: _Graph, tables: ModelTables, margin: str) -> None:
+def _add_outputs(graph: _Graph, tables: ModelTables, margin: _Value) -> None:
     """Give out what a margin stands for."""
     if not tables.classes:
         graph.output("prediction", margin)
         return
-    zero, one = map(graph.constant, (0.0, 1.0))
-    scaled = graph("Mul", margin, graph.constant(tables.parts[0].calibration))
-    chance = graph("Div", one, graph("Add", one, graph("Exp", graph("Neg", scaled))))
-    negative, positive = map(graph.constant, np.array(tables.classes, dtype=object))
-    label = graph("Where", graph("GreaterOrEqual", margin, zero), positive, negative)
+    chance = 1.0 / (1.0 + graph("Exp", -tables.parts[0].calibration * margin))
+    negative, positive = tables.classes
     graph.output("margin", margin)
     graph.output("probability", chance)
-    graph.output("label", label, text=True)
+    graph.output("label", graph("Where", margin >= 0.0, positive, negative), text=True)
 
 
 class _Totals:
-    """Terms (n, K) of the sums and of the variances of the inputs, which begin with some."""
+    """Sums (n, K) of the inputs and their variances."""
 
-    def __init__(self, graph: _Graph, variances: NDArray[np.float64]) -> None:
-        self._graph, self._n_inputs = graph, len(variances)
-        self.weights: list[str] = []
-        self.variances: list[str] = [graph.constant(variances)]
+    def __init__(self, graph: _Graph, part: PartTables) -> None:
+        self._n_inputs = len(part.variances)
+        self.weights = graph.constant(part.predictor.intercepts)
+        self.variances = graph.constant(part.variances)
 
-    def add(self, lanes: tuple[Lane, ...], weighted: str, squared: str) -> None:
+    def add(self, lanes: tuple[Lane, ...], weighted: _Value, squared: _Value) -> None:
         """Add sums (n, lanes) of values times u, and times its square."""
-        parts: tuple[tuple[Part, str, list[str]], ...] = (
-            ("weight", weighted, self.weights),
-            ("variance", squared, self.variances),
-        )
-        for part, value, terms in parts:
-            chosen = self._graph.constant(_selection(lanes, part, self._n_inputs))
-            terms.append(self._graph("MatMul", value, chosen))
+        self.weights += weighted @ _selection(lanes, "weight", self._n_inputs)
+        self.variances += squared @ _selection(lanes, "variance", self._n_inputs)
 
-    def add_entries(self, lanes: tuple[Lane, ...], values: str, u: str) -> None:
+    def add_entries(self, lanes: tuple[Lane, ...], values: _Value, u: _Value) -> None:
         """Add values (n, c, lanes) of entries u (n, c)."""
-        graph = self._graph
-        axis = graph.constant(np.array([1]))
-        row = graph("Unsqueeze", u, axis)
-        squared = graph("Mul", row, row)
-        weighted = graph("Squeeze", graph("MatMul", row, values), axis)
-        spread = graph("Squeeze", graph("MatMul", squared, values), axis)
-        self.add(lanes, weighted, spread)
+        row = u.add_axis(1)
+        weighted = values.graph("Squeeze", row @ values, [1])
+        squared = values.graph("Squeeze", (row * row) @ values, [1])
+        self.add(lanes, weighted, squared)
 
 
 def _selection(lanes: tuple[Lane, ...], part: Part, n_inputs: int) -> NDArray[np.float64]:
@@ -402,13 +402,15 @@ def _selection(lanes: tuple[Lane, ...], part: Part, n_inputs: int) -> NDArray[np
     return chosen
 
 
-def _task_rows(graph: _Graph, tables: ModelTables) -> str:
+def _task_rows(graph: _Graph, tables: ModelTables) -> _Value:
     """Return the row (n,) of each task's numbers; the last one is that of new tasks."""
     names, n = tables.task_names, len(tables.task_names)
     return _encode(graph, graph.input(TASK, text=True), names, range(n), default=n)
 
 
-def _encode(graph: _Graph, text: str, names: list[str], codes: Iterable[int], default: int) -> str:
+def _encode(
+    graph: _Graph, text: _Value, names: list[str], codes: Iterable[int], default: int
+) -> _Value:
     return graph(
         "LabelEncoder",
         text,
@@ -419,7 +421,7 @@ def _encode(graph: _Graph, text: str, names: list[str], codes: Iterable[int], de
     )
 
 
-def _features(graph: _Graph, tables: ModelTables) -> tuple[str, str]:
+def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
     """Return features (n, c), -1 where one is not known, and values (n, c), NaN if missing."""
     place = dict(zip(tables.feature_names, range(len(tables.feature_names)), strict=True))
     numbers, categories = [], []
@@ -435,213 +437,171 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[str, str]:
             numbers.append(name)
     if TASK in tables.columns:
         raise ValueError("a column is called 'task', as the input of tasks: rename it")
-    features: list[str] = []
-    values: list[str] = []
-    axis = graph.constant(np.array([1]))
+    features: list[_Value] = []
+    values: list[_Value] = []
     if numbers:
         if tables.is_matrix:
             x = graph.input(MATRIX, len(numbers))
         else:
-            columns = [graph("Unsqueeze", graph.input(name), axis) for name in numbers]
-            x = graph("Concat", *columns, axis=1)
-        places = graph.constant(np.array([list(map(place.__getitem__, numbers))]))
+            x = graph("Concat", *(graph.input(name).add_axis(1) for name in numbers), axis=1)
+        places = np.array([list(map(place.__getitem__, numbers))])
         features.append(graph("Expand", places, graph("Shape", x)))
         values.append(x)
-    zero, one, missing = map(graph.constant, (np.int64(0), 1.0, np.nan))
     for name in categories:
         start = f"{name}="
         levels = [feature for feature in tables.feature_names if feature.startswith(start)]
         codes = map(place.__getitem__, levels)
         cells = [level.removeprefix(start) for level in levels]
         code = _encode(graph, graph.input(name, text=True), cells, codes, default=-1)
-        column = graph("Unsqueeze", code, axis)
-        known = graph("GreaterOrEqual", column, zero)
-        features.append(column)
-        values.append(graph("Where", known, one, missing))
+        features.append(code.add_axis(1))
+        values.append(graph("Where", features[-1] >= 0, 1.0, np.nan))
     return graph("Concat", *features, axis=1), graph("Concat", *values, axis=1)
 
 
-def _scaled(graph: _Graph, part: PartTables, feature: str, x: str) -> str:
+def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Value:
     """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
     units = part.predictor.units
     names = (*UNIT_FIELDS, *(f"pair {name}" for name in PAIR_FIELDS))
     is_pair = part.units.shape[1] == len(names)
     field = {}
     for name, column in zip(names, part.units.T, strict=is_pair):
-        field[name] = graph("Gather", graph.constant(column), feature)
-    zero, one, rounding = map(graph.constant, (0.0, 1.0, 1e-9))
+        field[name] = graph.constant(column).take(feature)
     missing = graph("IsNaN", x)
-    x = graph("Where", missing, zero, x)
-    v = graph.within(x, field["bound"])
+    x = graph("Where", missing, 0.0, x)
+    v = x.within(field["bound"])
 
-    def moments(count: str, of: str) -> tuple[str, str, str, str]:
+    def moments(of: str) -> tuple[_Value, _Value, _Value, _Value]:
         """Return mean, mean square, whether values differ, and the centre."""
-        mean = graph("Div", graph("Add", field[f"{of}total"], v), count)
-        square = graph("Div", graph("Add", field[f"{of}square"], graph("Mul", v, v)), count)
-        mean2 = graph("Mul", mean, mean)
-        spread = graph("Sub", square, mean2)
-        sure = graph("Mul", graph("Sub", count, one), mean2)
-        shrunk = graph("Div", sure, graph("Add", sure, spread))
-        spreads = graph("Greater", spread, graph("Mul", rounding, square))
-        known = graph("Where", spreads, shrunk, one)
-        return mean, square, spreads, graph("Mul", graph("Mul", mean, field[f"{of}share"]), known)
+        count = graph("Max", field[f"{of}count"], 1.0)
+        mean = (field[f"{of}total"] + v) / count
+        square = (field[f"{of}square"] + v * v) / count
+        spread = square - mean * mean
+        sure = (count - 1.0) * (mean * mean)
+        spreads = spread > 1e-9 * square
+        known = graph("Where", spreads, sure / (sure + spread), 1.0)
+        return mean, square, spreads, mean * field[f"{of}share"] * known
 
-    measured = graph("Greater", field["count"], zero)
-    mean, square, spreads, centre = moments(graph("Max", field["count"], one), "")
-    twice = graph("Mul", graph.constant(2.0), graph("Mul", centre, mean))
-    variance = graph("Add", graph("Sub", square, twice), graph("Mul", centre, centre))
-    varies = graph("Greater", variance, graph("Mul", rounding, square))
-    size = graph("Sqrt", graph("Where", varies, variance, square))
-    r = graph("Sub", graph("Log", size), graph.constant(units.common))
-    r2 = graph("Mul", r, r)
-    r4 = graph("Mul", r2, r2)
-    far = graph("Div", graph("Mul", r, r4), graph("Add", r4, graph.constant(1.4**4)))
-    factor = graph("Exp", graph("Sub", graph.constant(-units.common), far))
+    measured = field["count"] > 0.0
+    mean, square, spreads, centre = moments("")
+    variance = square - 2.0 * (centre * mean) + centre * centre
+    size = graph("Sqrt", graph("Where", variance > 1e-9 * square, variance, square))
+    r = graph("Log", size) - units.common
+    r2 = r * r
+    r4 = r2 * r2
+    factor = graph("Exp", -units.common - r * r4 / (r4 + 1.4**4))
     factor = graph("Where", measured, factor, field["factor"])
-    reach = graph("Where", measured, graph("Mul", graph.constant(10.0), size), field["reach"])
+    reach = graph("Where", measured, 10.0 * size, field["reach"])
     if is_pair:
-        centre = graph("Where", spreads, zero, centre)
+        centre = graph("Where", spreads, 0.0, centre)
     centre = graph("Where", measured, centre, field["centre"])
     if is_pair:
-        spreads = graph("Or", spreads, graph("Not", measured))
-        by_both = graph("And", spreads, graph("Greater", field["pair count"], zero))
-        *_, of_both = moments(graph("Max", field["pair count"], one), "pair ")
+        by_both = (spreads | ~measured) & (field["pair count"] > 0.0)
+        *_, of_both = moments("pair ")
         centre = graph("Where", by_both, of_both, centre)
-        has_size = graph("And", by_both, graph("Greater", field["pair reach"], zero))
+        has_size = by_both & (field["pair reach"] > 0.0)
         reach = graph("Where", has_size, field["pair reach"], reach)
         factor = graph("Where", has_size, field["pair factor"], factor)
-    u = graph("Mul", factor, graph.within(graph("Sub", x, centre), reach))
-    is_zero = graph("Less", graph("Abs", x), graph.constant(1e-150))
-    u = graph("Where", is_zero, field["zero"], u)
-    return graph("Where", missing, zero, graph("Mul", u, graph.constant(units.row)))
+    u = factor * (x - centre).within(reach)
+    u = graph("Where", graph("Abs", x) < 1e-150, field["zero"], u)
+    return graph("Where", missing, 0.0, u * units.row)
 
 
-def _find(graph: _Graph, rows: TaskRows, row: str, key: str) -> tuple[str, str]:
+def _find(graph: _Graph, rows: TaskRows, row: _Value, key: _Value) -> tuple[_Value, _Value]:
     """Return whether a task has a row of a key (n, c), and its place (n, c)."""
     starts = rows.starts()
-    start = graph.constant(starts)
-    axis = graph.constant(np.array([1]))
-    one = graph.constant(np.int64(1))
     shape = graph("Shape", key)
-    first = graph("Unsqueeze", graph("Gather", start, row), axis)
-    last = graph("Unsqueeze", graph("Gather", start, graph("Add", row, one)), axis)
-    low = graph("Expand", first, shape)
-    end = graph("Expand", last, shape)
+    start = graph.constant(starts)
+    low = graph("Expand", start.take(row).add_axis(1), shape)
+    end = graph("Expand", start.take(row + 1).add_axis(1), shape)
     keys = graph.constant(rows.keys)
-    last = graph.constant(np.int64(len(rows) - 1))
-    two = graph.constant(np.int64(2))
+    last = graph.constant(len(rows) - 1)
     high = end
     for _ in range(int(np.diff(starts).max()).bit_length()):  # binary search
-        middle = graph("Div", graph("Add", low, high), two)
-        found = graph("Gather", keys, graph("Min", middle, last))
-        active = graph("Less", low, high)
-        below = graph("And", active, graph("Less", found, key))
-        above = graph("And", active, graph("GreaterOrEqual", found, key))
-        low = graph("Where", below, graph("Add", middle, one), low)
-        high = graph("Where", above, middle, high)
+        middle = (low + high) / 2
+        found = keys.take(graph("Min", middle, last))
+        active = low < high
+        low = graph("Where", active & (found < key), middle + 1, low)
+        high = graph("Where", active & (found >= key), middle, high)
     place = graph("Min", low, last)
-    same = graph("Equal", graph("Gather", keys, place), key)
-    return graph("And", same, graph("Less", low, end)), place
+    return keys.take(place).equals(key) & (low < end), place
 
 
 def _functions(
-    graph: _Graph, part: PartTables, feature: str, x: str, u: str
-) -> tuple[str, str, str]:
-    """Return functions (n, g), their places among the features, and values that have weights."""
-    functions = part.functions
-    d, g = part.n_features, len(functions.scales)
+    graph: _Graph, functions: FrozenFunctions, d: int, feature: _Value, x: _Value, u: _Value
+) -> tuple[_Value, _Value]:
+    """Return functions (n, g) of d features, and what they become by their rotation."""
     features, columns = np.unique(functions.features, return_inverse=True)
     c = len(features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
     place[features] = np.arange(c)
-    rows = graph("Shape", x, start=0, end=1)
-    shape = graph("Concat", rows, graph.constant(np.array([c + 1])), axis=0)
-    at = graph("Gather", graph.constant(place), feature)
+    shape = graph("Concat", graph("Shape", x, start=0, end=1), [c + 1], axis=0)
+    at = graph.constant(place).take(feature)
 
-    def of_features(given: str, missing: float) -> str:
+    def of_features(given: _Value, missing: float) -> _Value:
         """Return values of the features with waves, some of which may be there twice."""
-        empty = graph("Expand", graph.constant(np.full((1, 1), missing)), shape)
-        return graph.columns_of(graph("ScatterElements", empty, at, given, axis=1), columns)
+        empty = graph("Expand", np.full((1, 1), missing), shape)
+        return graph("ScatterElements", empty, at, given, axis=1).take(columns, axis=1)
 
     kinds = functions.kinds
     value = of_features(x, np.nan)
-    zero = graph.constant(0.0)
-    gap = graph("And", graph("IsNaN", value), graph.constant(kinds == ZERO_IF_MISSING))
-    value = graph("Where", gap, zero, value)
+    gap = graph("IsNaN", value) & (kinds == ZERO_IF_MISSING)
+    value = graph("Where", gap, 0.0, value)
     rank = _ranks(graph, functions.knots, value)
-    there = graph("Not", graph("IsNaN", value))
     zero_counts = ~np.isin(kinds, (INDICATOR, MISSING_IF_ZERO))
-    filled = graph("Not", graph("Equal", value, zero))
-    there = graph("And", there, graph("Or", filled, graph.constant(zero_counts)))
+    there = ~graph("IsNaN", value) & (~value.equals(0.0) | zero_counts)
     product = graph.constant(functions.scales)
-    is_line = functions.factors[:, 1] == 0
     for k in (0, 2):
         chosen, order = functions.factors[:, k], functions.factors[:, k + 1]
         places = np.maximum(chosen, 0)
-        angle = graph("Mul", graph.columns_of(rank, places), graph.constant(pi * order))
-        wave = graph("Mul", graph("Cos", angle), graph.constant(np.sqrt(2.0)))
-        indicator = graph.constant((order == 1).astype(np.float64))
-        wave = graph("Where", graph.constant(kinds[chosen] != INDICATOR), wave, indicator)
-        if k == 0 and is_line.any():
-            score = graph.columns_of(_normal_scores(graph, rank), places)
-            wave = graph("Where", graph.constant(is_line), score, wave)
-        wave = graph("Where", graph.columns_of(there, places), wave, zero)
-        if k == 0 and is_line.any():
-            unit = graph.columns_of(of_features(u, 0.0), places)
-            unit = graph.within(unit, graph.constant(MAX_LINE))
-            is_unit = is_line & (kinds[chosen] == INDICATOR)
-            wave = graph("Where", graph.constant(is_unit), unit, wave)
-        wave = graph("Where", graph.constant(chosen < 0), graph.constant(1.0), wave)
-        product = graph("Mul", product, wave)
-    turned = product
-    if len(functions.centre):
-        off = graph("Sub", product, graph.constant(functions.centre))
-        turned = graph("MatMul", off, graph.constant(functions.rotation.T))
-    numbers = graph.constant(d + 1 + np.arange(g)[None])
-    return product, graph("Expand", numbers, graph("Shape", product)), turned
+        wave = sqrt(2.0) * graph("Cos", rank.take(places, axis=1) * (pi * order))
+        wave = graph("Where", kinds[chosen] != INDICATOR, wave, (order == 1).astype(np.float64))
+        is_line = (order == 0) & (chosen >= 0)
+        if is_line.any():
+            score = _normal_scores(graph, rank).take(places, axis=1)
+            wave = graph("Where", is_line, score, wave)
+        wave = graph("Where", there.take(places, axis=1), wave, 0.0)
+        if is_line.any():
+            unit = of_features(u, 0.0).take(places, axis=1).within(MAX_LINE)
+            wave = graph("Where", is_line & (kinds[chosen] == INDICATOR), unit, wave)
+        product *= graph("Where", chosen < 0, 1.0, wave)
+    if not len(functions.centre):
+        return product, product
+    return product, (product - functions.centre) @ functions.rotation.T
 
 
-def _normal_scores(graph: _Graph, rank: str) -> str:
+def _normal_scores(graph: _Graph, rank: _Value) -> _Value:
     """Return normal scores of ranks; NaN becomes a number."""
-    at = graph("Mul", rank, graph.constant(float(SCORE_STEPS)))
-    at = graph("Where", graph("IsNaN", at), graph.constant(0.0), at)
-    low = graph("Min", graph("Floor", at), graph.constant(SCORE_STEPS - 1.0))
-    place = graph("Cast", low, to=graph.kind_of(np.int64))
-    table = graph.constant(np.array(NORMAL_QUANTILES))
-    first = graph("Gather", table, place)
-    after = graph("Gather", table, graph("Add", place, graph.constant(np.int64(1))))
-    way = graph("Sub", at, low)
-    return graph("Add", first, graph("Mul", way, graph("Sub", after, first)))
+    at = rank * float(SCORE_STEPS)
+    at = graph("Where", graph("IsNaN", at), 0.0, at)
+    low = graph("Min", graph("Floor", at), SCORE_STEPS - 1.0)
+    place = low.as_type(np.int64)
+    table = graph.constant(NORMAL_QUANTILES)
+    first = table.take(place)
+    return first + (at - low) * (table.take(place + 1) - first)
 
 
-def _ranks(graph: _Graph, knots: NDArray[np.float64], value: str) -> str:
-    """Return the rank (n, c) of each value among the knots (c, K) of its feature."""
-    c, n = knots.shape
+def _ranks(graph: _Graph, knots: NDArray[np.float64], value: _Value) -> _Value:
+    """Return the rank (n, c) of each value among the knots (c, KNOTS) of its feature."""
     listed = graph.constant(knots)
-    column = graph("Unsqueeze", value, graph.constant(np.array([2])))
-    double = graph.kind_of(np.float64)
-    below = graph.sum_rows(graph("Cast", graph("Less", listed, column), to=double), keep=False)
-    upto = graph("Cast", graph("LessOrEqual", listed, column), to=double)
-    upto = graph.sum_rows(upto, keep=False)
-    place = graph("Cast", below, to=graph.kind_of(np.int64))
-    first = graph.constant(n * np.arange(c))
-    one, last = graph.constant(np.int64(1)), graph.constant(np.int64(n - 1))
+    column = value.add_axis(2)
+    below = (listed < column).as_type(np.float64).sum()
+    upto = (listed <= column).as_type(np.float64).sum()
+    place = below.as_type(np.int64)
+    first = KNOTS * np.arange(len(knots))
     flat = graph.constant(knots.ravel())
-    after = graph("Gather", flat, graph("Add", first, graph("Min", place, last)))
-    zero = graph.constant(np.int64(0))
-    before = graph("Max", graph("Sub", place, one), zero)
-    before = graph("Gather", flat, graph("Add", first, before))
-    part = graph("Div", graph("Sub", value, before), graph("Sub", after, before))
-    between = graph("Add", graph("Sub", below, graph.constant(0.5)), part)
-    middle = graph("Mul", graph("Add", below, upto), graph.constant(0.5))
-    inside = graph("And", graph("Greater", below, graph.constant(0.0)), graph("Equal", below, upto))
-    inside = graph("And", inside, graph("Less", below, graph.constant(float(n))))
-    return graph("Div", graph("Where", inside, between, middle), graph.constant(float(n)))
+    after = flat.take(first + graph("Min", place, KNOTS - 1))
+    before = flat.take(first + graph("Max", place - 1, 0))
+    between = below - 0.5 + (value - before) / (after - before)
+    middle = (below + upto) * 0.5
+    inside = (below > 0.0) & below.equals(upto) & (below < float(KNOTS))
+    return graph("Where", inside, between, middle) / float(KNOTS)
 
 
-def _quadratic(graph: _Graph, part: PartTables, covariance: Any, known: str, u: str) -> str:
+def _quadratic(
+    graph: _Graph, part: PartTables, covariance: InputCovariance, known: _Value, u: _Value
+) -> _Value:
     """Return the term (n, K) that the covariances of an input add to its variance."""
-    d, features = part.n_features, covariance.features
+    d, features = len(part.units), covariance.features
     n = len(features)
     place = np.full(len(part.features), n)
     place[features] = np.arange(n)
@@ -649,12 +609,10 @@ def _quadratic(graph: _Graph, part: PartTables, covariance: Any, known: str, u: 
     padded[:n, :n] = covariance.values
     constant = np.zeros((1, n + 1))
     constant[0, :n] = features == d
-    rows = graph("Shape", u, start=0, end=1)
-    shape = graph("Concat", rows, graph.constant(np.array([n + 1])), axis=0)
-    empty = graph("Expand", graph.constant(constant), shape)
-    at = graph("Gather", graph.constant(place), known)
+    shape = graph("Concat", graph("Shape", u, start=0, end=1), [n + 1], axis=0)
+    empty = graph("Expand", constant, shape)
+    at = graph.constant(place).take(known)
     x = graph("ScatterElements", empty, at, u, axis=1, reduction="add")
-    total = graph.sum_rows(graph("Mul", graph("MatMul", x, graph.constant(padded)), x))
     chosen = np.zeros((1, len(part.predictor.inputs)))
     chosen[0, covariance.input] = 1.0
-    return graph("Mul", total, graph.constant(chosen))
+    return ((x @ padded) * x).sum(keep=True) * chosen

@@ -21,13 +21,13 @@
 typedef struct { const double *at; int64_t rows, columns; } romco_table;
 
 typedef struct {
-  romco_table number, stack, wave, function, rotation, unit, feature, task, pair_start, pair, entry;
+  romco_table number, stack, covariance, wave, function, rotation, unit, feature, task, pair_start, pair, entry;
   double *u, *f, *z;                       /* of one event: units; functions; weight, variance, factor */
 } romco_part;
 
 typedef struct {
-  romco_table size, text, name, quantile, line, matrix, density, group_start, group;
-  int64_t features, tasks, classes, parts, pairs, lines;
+  romco_table size, text, name, quantile, weight, line, matrix, density, group_start, group;
+  int64_t features, tasks, classes, parts;
   char *data, *next;
   size_t left;                             /* bytes that are not read yet, from next on */
   romco_part *part;
@@ -66,11 +66,11 @@ static inline int romco_places(const romco_table *t, int64_t first, int64_t inpu
 
 static inline int romco_read_part(romco_model *m, romco_part *p) {
   int64_t d = m->features, inputs, g;
-  if (!romco_next(m, &p->number, 1, 4) || !romco_next(m, &p->stack, -1, -1)) return 0;
-  if (!romco_next(m, &p->wave, -1, 66) || !romco_next(m, &p->function, -1, 5)) return 0;
+  if (!romco_next(m, &p->number, 1, 4) || !romco_next(m, &p->stack, -1, 3)) return 0;
   inputs = p->stack.rows;
+  if (!romco_next(m, &p->covariance, -1, -1) || !romco_next(m, &p->wave, -1, 66) || !romco_next(m, &p->function, -1, 5)) return 0;
   g = p->function.rows;
-  if (!(p->stack.columns == 3 + inputs && romco_column(&p->wave, 0, 0, d)
+  if (!((p->covariance.rows == 0 || (p->covariance.rows == inputs && p->covariance.columns == inputs)) && romco_column(&p->wave, 0, 0, d)
         && romco_column(&p->function, 0, -1, p->wave.rows) && romco_column(&p->function, 2, -1, p->wave.rows)
         && romco_next(m, &p->rotation, -1, 1 + g) && (p->rotation.rows == 0 || p->rotation.rows == g)
         && romco_next(m, &p->unit, d, -1) && (p->unit.columns == 9 || p->unit.columns == 15)
@@ -86,42 +86,46 @@ static inline int romco_read_part(romco_model *m, romco_part *p) {
   return p->u != NULL;
 }
 
+static inline int romco_read_classes(romco_model *m) {          /* of three or more: the softmax */
+  int64_t n, K = m->classes, functions = m->part[m->parts - 1].function.rows;
+  if (!romco_next(m, &m->weight, 1, 6) || !romco_next(m, &m->line, -1, 1)) return 0;
+  n = m->line.rows;
+  return m->part[m->parts - 1].stack.rows == 3 * K && romco_column(&m->line, 0, 0, functions)
+         && romco_next(m, &m->matrix, (1 + K) * n, n) && romco_next(m, &m->density, 1 + K, 2)
+         && romco_next(m, &m->group_start, 2 + m->tasks, 1) && romco_next(m, &m->group, -1, 3 + n)
+         && romco_column(&m->group_start, 0, 0, m->group.rows + 1)
+         && m->group_start.at[m->tasks + 1] - m->group_start.at[m->tasks] == (double)K;
+}
+
 static inline int romco_read(romco_model *m) {                  /* 0: damaged, or no memory */
-  uint32_t a = 1, b = 0, version, checksum;
-  int64_t k, names, K, n, softmax, bytes = (int64_t)m->left;
-  if (bytes < 20 || memcmp(m->data, "romcoexp", 8) != 0) return 0;
-  memcpy(&version, m->data + 8, 4);
+  uint32_t a = 1, b = 0, checksum;
+  int64_t k, names, K, bytes = (int64_t)m->left;
+  if (bytes < 20 || memcmp(m->data, "romcoexp\4\0\0\0\0\0\0", 16) != 0) return 0;
   memcpy(&checksum, m->data + bytes - 4, 4);
   for (k = 0; k < bytes - 4; k++) {        /* Adler-32 */
     a = (a + (unsigned char)m->data[k]) % 65521;
     b = (b + a) % 65521;
   }
-  if (version != 3 || checksum != (b << 16 | a)) return 0;
+  if (checksum != (b << 16 | a)) return 0;
   m->next = m->data + 16;
   m->left = (size_t)bytes - 20;
-  if (!romco_next(m, &m->size, 1, 12) || !romco_whole(m->size.at, 6, 1, 0.0, 2147483648.0)) return 0;
-  m->features = (int64_t)m->size.at[0]; m->tasks = (int64_t)m->size.at[1]; m->classes = K = (int64_t)m->size.at[2];
-  m->parts = (int64_t)m->size.at[3]; m->pairs = (int64_t)m->size.at[4]; m->lines = n = (int64_t)m->size.at[5];
+  if (!romco_next(m, &m->size, 1, 4) || !romco_whole(m->size.at, 4, 1, 0.0, 2147483648.0)) return 0;
+  m->features = (int64_t)m->size.at[0]; m->tasks = (int64_t)m->size.at[1];
+  m->classes = K = (int64_t)m->size.at[2]; m->parts = (int64_t)m->size.at[3];
+  if (m->parts != 1 && (K < 3 || m->parts != 1 + K * (K - 1) / 2)) return 0;
   names = m->features + m->tasks + K;
-  softmax = m->parts > m->pairs && K > 2;
-  if (K < 3 ? K == 1 || m->parts != 1 : m->parts != m->pairs + softmax || (m->pairs && m->pairs != K * (K - 1) / 2)) return 0;
-  if (!(m->parts > 0 && romco_next(m, &m->text, -1, 1) && romco_next(m, &m->name, names + 2, 1)
-        && romco_column(&m->name, 0, 0, 8 * m->text.rows + 1) && romco_next(m, &m->quantile, 65, 1)
-        && romco_next(m, &m->line, softmax ? n : 0, 1) && romco_next(m, &m->matrix, softmax ? (1 + K) * n : 0, n)
-        && romco_next(m, &m->density, softmax ? 1 + K : 0, 2)
-        && romco_next(m, &m->group_start, softmax ? 2 + m->tasks : 0, 1) && romco_next(m, &m->group, -1, 3 + n)
-        && romco_column(&m->group_start, 0, 0, m->group.rows + 1))) return 0;
-  if (softmax && m->group_start.at[m->tasks + 1] - m->group_start.at[m->tasks] != (double)K) return 0;
+  if (!(romco_next(m, &m->text, -1, 1) && romco_next(m, &m->name, names + 2, 1)
+        && romco_column(&m->name, 0, 0, 8 * m->text.rows + 1) && romco_next(m, &m->quantile, 65, 1))) return 0;
   for (k = 1; k <= names; k++)             /* each name ends with a zero */
     if (m->name.at[k] <= m->name.at[k - 1] || ((const char *)m->text.at)[(int64_t)m->name.at[k] - 1]) return 0;
   if ((uint64_t)m->parts > m->left / 16) return 0;
   m->x = (double *)calloc((size_t)m->features + 1, sizeof(double));
-  m->odds = (double *)calloc((size_t)m->pairs + 1, sizeof(double));
+  m->odds = (double *)calloc((size_t)m->parts, sizeof(double));
   m->score = (double *)calloc(3 * (size_t)K + 1, sizeof(double));
   m->part = (romco_part *)calloc((size_t)m->parts, sizeof(romco_part));
   if (!m->x || !m->odds || !m->score || !m->part) return 0;
   for (k = 0; k < m->parts; k++) if (!romco_read_part(m, m->part + k)) return 0;
-  return !softmax || (m->part[m->pairs].stack.rows == 3 * K && romco_column(&m->line, 0, 0, m->part[m->pairs].function.rows));
+  return K < 3 || romco_read_classes(m);
 }
 
 static inline void romco_close(romco_model *m) {
@@ -278,8 +282,7 @@ static inline void romco_inputs(                                /* z of a part *
     }
   if (squares < p->number.at[2]) for (e = 0; e < n; e++) if (feature[e] >= 0) u[feature[e]] = 0.0;
   for (k = 0; k < K; k++) {
-    const double *stack = p->stack.at + k * (3 + K);
-    z[k] = stack[1]; z[K + k] = stack[2]; z[2 * K + k] = 1.0;
+    z[k] = p->stack.at[3 * k + 1]; z[K + k] = p->stack.at[3 * k + 2]; z[2 * K + k] = 1.0;
   }
   romco_add(p, p->task.at, lanes, p->task.at + (1 + task) * lanes, 1.0);
   for (e = 0; e < n; e++) if (feature[e] >= 0) romco_add_feature(p, task, feature[e]);
@@ -306,9 +309,8 @@ static inline double romco_part_margin(
   double mean = 0.0, variance = 0.0;
   romco_inputs(m, p, task, feature, value, n);
   for (k = 0; k < K; k++) {
-    const double *stack = p->stack.at + k * (3 + K);
-    mean += stack[0] * p->z[k];
-    for (l = 0; l < K; l++) variance += stack[3 + l] * p->z[k] * p->z[l];
+    mean += p->stack.at[3 * k] * p->z[k];
+    for (l = 0; l < p->covariance.rows; l++) variance += p->covariance.at[k * K + l] * p->z[k] * p->z[l];
   }
   return romco_moderate(mean, variance);
 }
@@ -338,7 +340,7 @@ static inline double romco_odds(const romco_model *m, int64_t k, int64_t j) {
 
 static inline void romco_couple(const romco_model *m, double *score) {  /* log-probabilities by pairs */
   int64_t k, j, best = 0, K = m->classes;
-  double power = m->size.at[6], share = m->size.at[7];
+  double power = m->weight.at[0], share = m->weight.at[1];
   for (k = 1; k < K; k++) if (romco_odds(m, k, best) > 0.0) best = k;
   for (k = 0; k < K; k++) {
     score[k] = 1.0;
@@ -352,7 +354,7 @@ static inline void romco_couple(const romco_model *m, double *score) {  /* log-p
 }
 
 static inline void romco_discriminate(const romco_model *m, const romco_part *p, int64_t task, int kind, double *score) {
-  int64_t i, j, k, n = m->lines, K = m->classes, first = (int64_t)m->group_start.at[m->tasks];
+  int64_t i, j, k, n = m->line.rows, K = m->classes, first = (int64_t)m->group_start.at[m->tasks];
   double best = -INFINITY;
   for (k = 0; k < K; k++) {
     const double *own = romco_row(&m->group_start, &m->group, task, k);
@@ -374,10 +376,10 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
   int64_t c, k, K = m->classes;
   double *part = score + K;
   memset(score, 0, (size_t)K * sizeof *score);
-  for (c = 0; c < 3 * K; c++) score[c % K] += p->stack.at[c * p->stack.columns] * romco_clip(p->z[c], 50.0);
+  for (c = 0; c < 3 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
   for (c = 0; c < 2; c++) {
     romco_discriminate(m, p, task, (int)c, part);
-    for (k = 0; k < K; k++) score[k] += m->size.at[10 + c] * part[k];
+    for (k = 0; k < K; k++) score[k] += m->weight.at[4 + c] * part[k];
   }
   for (k = 0; k < K; k++) score[k] += part[K + k];
   romco_normalise(score, K);
@@ -385,7 +387,7 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
 
 static inline void romco_probabilities(                         /* of all classes */
     romco_model *m, int64_t task, const int64_t *feature, const double *value, int64_t n, double *p) {
-  int64_t k, K = m->classes, pairs = m->pairs;
+  int64_t k, K = m->classes, pairs = m->parts - 1;
   romco_part *last = m->part + pairs;
   if (K == 2) {
     p[1] = romco_probability(m, romco_margin(m, task, feature, value, n));
@@ -399,13 +401,11 @@ static inline void romco_probabilities(                         /* of all classe
   }
   if (pairs) {
     romco_couple(m, m->score);
-    for (k = 0; k < K; k++) p[k] += m->size.at[8] * m->score[k];
+    for (k = 0; k < K; k++) p[k] += m->weight.at[2] * m->score[k];
   }
-  if (m->parts > pairs) {
-    romco_inputs(m, last, task, feature, value, n);
-    romco_softmax(m, last, task, m->score);
-    for (k = 0; k < K; k++) p[k] += m->size.at[9] * m->score[k];
-  }
+  romco_inputs(m, last, task, feature, value, n);
+  romco_softmax(m, last, task, m->score);
+  for (k = 0; k < K; k++) p[k] += m->weight.at[3] * m->score[k];
   romco_normalise(p, K);
   for (k = 0; k < K; k++) p[k] = exp(p[k]);
 }

@@ -22,7 +22,7 @@ export class Model {
     const copy = whole.byteOffset % 8 ? whole.slice() : whole;
     const view = new DataView(copy.buffer, copy.byteOffset, copy.byteLength);
     const text = (from, to) => new TextDecoder().decode(copy.subarray(from, to));
-    if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 3)
+    if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 4)
       throw new Error("no data file of a romco model, or of another version");
     if (view.getUint32(view.byteLength - 4, true) !== checksum(copy.subarray(0, -4)))
       throw new Error("the data file of the model is damaged: load it again");
@@ -34,19 +34,20 @@ export class Model {
       return { rows, columns, values, row: (k) => values.subarray(k * columns, (k + 1) * columns) };
     };
     const tables = (...names) => Object.fromEntries(names.map((name) => [name, next()]));
-    const [d, m, K, parts, pairs, , power, share, ...weights] = next().values;
-    const first = at + 16; // of the text
-    Object.assign(this, { power, share, weights }, tables("text", "start", "quantile", "line", "matrix", "density", "groupStart", "group"));
+    const [d, m, K, parts] = next().values, first = at + 16; // of the text
+    Object.assign(this, tables("text", "start", "quantile"));
     const name = (k) => text(first + this.start.values[k], first + this.start.values[k + 1] - 1);
     const names = (from, n) => Array.from({ length: n }, (_, k) => name(from + k));
     this.features = new Map(names(0, d).map((one, k) => [one, k]));
     this.tasks = new Map(names(d, m).map((one, k) => [one, k]));
     this.classes = names(d + m, K);
     this.columns = new Map(Object.entries(JSON.parse(name(d + m + K)).columns));
-    const ofPart = ["number", "stack", "wave", "function", "rotation", "unit", "feature", "task", "pairStart", "pair", "entry"];
+    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pairStart", "pair", "entry"];
     this.parts = Array.from({ length: parts }, () => ({ quantile: this.quantile.values, ...tables(...ofPart) }));
-    this.pairs = this.parts.slice(0, pairs);
-    this.softmax = K > 2 ? this.parts[pairs] : undefined;
+    if (K < 3) return;
+    this.softmax = this.parts.pop(); // the others are of pairs of classes
+    Object.assign(this, tables("weight", "line", "matrix", "density", "groupStart", "group"));
+    [this.power, this.share, ...this.weights] = this.weight.values;
   }
 
   /** Read the data file at an address. */
@@ -85,15 +86,13 @@ export class Model {
       return [1 - chance, chance];
     }
     const values = this.encode(row), at = this.#task(task), total = this.classes.map(() => 0);
-    if (this.pairs.length) {
-      const odds = this.pairs.map((part) =>
+    if (this.parts.length) {
+      const odds = this.parts.map((part) =>
         clip(calibration(part) * margin(part, this.#inputs(part, values, at)), 500));
       this.#couple(odds).forEach((score, k) => (total[k] += this.weights[0] * score));
     }
-    if (this.softmax) {
-      const inputs = this.#inputs(this.softmax, values, at);
-      this.#softmax(inputs, at).forEach((score, k) => (total[k] += this.weights[1] * score));
-    }
+    const inputs = this.#inputs(this.softmax, values, at);
+    this.#softmax(inputs, at).forEach((score, k) => (total[k] += this.weights[1] * score));
     return normalised(total).map(Math.exp);
   }
 
@@ -231,9 +230,8 @@ function normalised(scores) {
 function margin(part, { z }) {
   let mean = 0, variance = 0;
   for (let k = 0; k < z.length; k++) {
-    const [weight, , , ...covariance] = part.stack.row(k);
-    mean += weight * z[k];
-    for (let l = 0; l < z.length; l++) variance += covariance[l] * z[k] * z[l];
+    mean += part.stack.row(k)[0] * z[k];
+    for (let l = 0; l < z.length; l++) variance += part.covariance.row(k)[l] * z[k] * z[l];
   }
   return moderate(mean, variance);
 }

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
-from romco.exporting.tables import ModelTables, PartTables
+from romco.exporting.tables import ManyTables, ModelTables, PartTables
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
@@ -26,7 +26,6 @@ from romco.learners.frozen import (
     PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
-    FrozenClasses,
     Lane,
 )
 
@@ -35,7 +34,7 @@ Columns = dict[str, Any]
 KINDS = {"number": "DOUBLE PRECISION", "category": "TEXT"}  # of columns that views can read
 EVENT_COLUMNS = ("id", "task")
 LOADING = {  # of a table by engine, where scripts run in the folder
-    "duckdb": "COPY {table} FROM '{table}.csv' (HEADER);",
+    "duckdb": "COPY {table} FROM '{table}.csv' (HEADER, AUTO_DETECT false);",
     "sqlite": ".import --csv --skip 1 {table}.csv {table}",
     "postgresql": "\\copy {table} FROM '{table}.csv' WITH (FORMAT csv, HEADER)",
 }
@@ -45,44 +44,37 @@ INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_pair": "task, part, feature",
     "romco_covariance": "part, first",
     "romco_stacking": "part, first",
+    "romco_group": "task, class",
+    "romco_mean": "task, class",
 }
-INDEXED_OF_CLASSES = {"romco_group": "task, class", "romco_mean": "task, class"}
 MAX_COLUMNS = 1500  # PostgreSQL has room for 1,600
 MAX_CLASSES = 256  # with four columns each
-WHOLE_NUMBERS = {
-    *("part", "task", "feature", "input", "first", "second", "new_task", "constant"),
-    *("kind", "place", "first_order", "second_order", "source", "step"),
-    *("class", "other", "line", "discriminant", "dimension"),
-}
-TEXTS = {"name", "label", "negative", "positive"}
+TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "U": "TEXT"}  # of NumPy's kinds
 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     _check(tables)
     lanes = Lanes(tables.parts)
-    small = _small_tables(tables, lanes)
-    indexes = INDEXED
+    contents = _small_tables(tables, lanes)
     if tables.many is not None:
-        small |= _class_tables(tables, tables.many)
-        indexes = INDEXED | INDEXED_OF_CLASSES
-    views = views_of(tables, lanes)
+        contents |= _class_tables(tables, tables.many)
+    no_pairs = dict.fromkeys(("task", "part", "feature"), np.arange(0))
+    contents["romco_pair"] = no_pairs | dict.fromkeys(lanes.pairs, np.empty(0))
+    more = {"romco_pair": _pairs(tables.parts, lanes.pairs)}  # rows
     written = []
     definitions = [f"DROP VIEW IF EXISTS {name};" for name in VIEWS]
-    for name, columns in small.items():
+    for name, columns in contents.items():
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
-        durable.replace(written[-1], _csv([columns]))
-    written.append(folder / "romco_pair.csv")
-    definitions.append(_definition("romco_pair", ("task", "part", "feature", *lanes.pairs)))
-    durable.replace(written[-1], _csv(_pairs(tables.parts, lanes.pairs)))
+        durable.replace(written[-1], _csv(chain([columns], more.get(name, ()))))
     definitions.append(_event_table(tables))
-    names = [path.stem for path in written]
+    views = views_of(tables, lanes)
     for engine, loading in LOADING.items():
-        loads = [loading.format(table=name) for name in names]
-        indexed = {} if engine == "duckdb" else indexes
-        for name, keys in indexed.items():
-            loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
+        loads = [loading.format(table=name) for name in contents]
+        for name, keys in INDEXED.items():
+            if name in contents and engine != "duckdb":
+                loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
         script = "\n".join([*definitions, *loads, "", *views])
         written.append(folder / f"{engine}.sql")
         durable.replace(written[-1], [script.encode()])
@@ -123,14 +115,15 @@ def _check(tables: ModelTables) -> None:
 
 def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
     """Return the columns of all tables but that of pairs."""
-    number: dict[str, Any] = {
-        "new_task": len(tables.task_names),
-        "constant": len(tables.feature_names),
-    }
-    if len(tables.classes) == 2:
-        number |= dict(zip(("negative", "positive"), _texts(tables.classes), strict=True))
     found: dict[str, Columns] = {
-        "romco_number": {name: [value] for name, value in number.items()},
+        "romco_number": {
+            "new_task": [len(tables.task_names)],
+            "constant": [len(tables.feature_names)],
+        },
+        "romco_class": {
+            "class": np.arange(len(tables.classes)),
+            "label": np.array(_texts(tables.classes), dtype=str),
+        },
         "romco_quantile": {
             "step": np.arange(SCORE_STEPS),
             "score": NORMAL_QUANTILES[:-1],
@@ -149,7 +142,7 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
     for name in parts[0]:
         values = [own[name] for own in parts]
-        columns[name] = _texts(chain(*values)) if name in TEXTS else np.concatenate(values)
+        columns[name] = _texts(chain(*values)) if name == "name" else np.concatenate(values)
     return columns
 
 
@@ -221,7 +214,7 @@ def _function_tables(part: PartTables) -> dict[str, Columns]:
         rotation = np.tril(functions.rotation)
         shift = -rotation @ functions.centre
     target, source = np.nonzero(rotation)
-    first_function = part.n_features + 1
+    first_function = len(part.units) + 1
     return {
         "romco_wave": {
             "place": places,
@@ -252,24 +245,24 @@ def _function_tables(part: PartTables) -> dict[str, Columns]:
 def _covariances(part: PartTables, lanes: Lanes) -> Columns:
     """Return pairs of features, and what they add to the variance of each input."""
     entries = part.covariance_entries()
-    pairs, row = np.unique(entries.at[:, 1:], axis=0, return_inverse=True)
+    pairs, row = np.unique(entries[:, 1:3].astype(np.int64), axis=0, return_inverse=True)
     values = np.zeros((len(pairs), lanes.n_inputs))
-    values[row.ravel(), entries.at[:, 0]] = entries.values
+    values[row.ravel(), entries[:, 0].astype(np.int64)] = entries[:, 3]
     columns: Columns = {"first": pairs[:, 0], "second": pairs[:, 1]}
     for k in lanes.covariances:
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
 
-def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
+def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
     """Return the columns of the tables of more than two classes."""
     K = len(tables.classes)
-    n_pairs = len(many.pairs)
+    shared = many.classes
+    n_pairs = len(shared.pairs)
     high, low = np.tril_indices(K, -1)  # parts are in this order
     classes = np.concatenate([high[:n_pairs], low[:n_pairs]])
     others = np.concatenate([low[:n_pairs], high[:n_pairs]])
     found: dict[str, Columns] = {
-        "romco_class": {"class": np.arange(K), "label": _texts(tables.classes)},
         "romco_class_pair": {
             "part": np.tile(np.arange(n_pairs), 2),
             "class": classes,
@@ -277,44 +270,34 @@ def _class_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns
             "sign": np.repeat([1.0, -1.0], n_pairs),
         },
         "romco_coupling": {
-            "power": [many.power],
-            "share": [many.share],
-            "weight_of_pairs": many.weights[:1],
-            "weight_of_softmax": many.weights[1:],
+            "power": [shared.power],
+            "share": [shared.share],
+            "weight_of_pairs": shared.weights[:1],
+            "weight_of_softmax": shared.weights[1:],
         },
     }
     return found | _discriminant_tables(tables, many)
 
 
-def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, Columns]:
-    """Return the columns of the tables of the softmax, all empty if there is none."""
-    K, n = len(tables.classes), 0
-    lines: Any = np.empty(0, dtype=np.int64)
-    matrices, densities = np.empty((0, 0, 0)), np.empty((0, 2))
-    tasks = classes = lines
-    values = np.empty((0, 2))
-    weights = np.zeros(2)
-    if many.softmax is not None and tables.groups is not None:
-        lines, weights = many.softmax.lines, many.softmax.weights
-        n = len(lines)
-        common = np.repeat(many.softmax.matrices[:1], K, axis=0)
-        matrices = np.concatenate([common, many.softmax.matrices[1:]])
-        common = np.repeat(many.softmax.densities[:1], K, axis=0)
-        densities = np.concatenate([common, many.softmax.densities[1:]])
-        tasks, classes = tables.groups.tasks, tables.groups.keys
-        values = np.concatenate(list(tables.groups.values()))
-    kind, at_class = np.divmod(np.arange(len(densities)), K)
-    at, dimension, line = np.nonzero(matrices)
+def _discriminant_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
+    """Return the columns of the tables of the softmax."""
+    _, softmax, groups = many
+    K, n = len(tables.classes), len(softmax.lines)
+    kind, at_class = np.divmod(np.arange(2 * K), K)
+    of = kind * (1 + at_class)  # 0 is the one of all classes
+    densities = softmax.densities[of]
+    values = np.concatenate(list(groups.values()))
+    at, dimension, line = np.nonzero(softmax.matrices[of])
     return {
         "romco_line": {
             "line": np.arange(n),
             "part": np.full(n, len(tables.parts) - 1),
-            "feature": len(tables.feature_names) + 1 + lines,
+            "feature": len(tables.feature_names) + 1 + softmax.lines,
         },
         "romco_discriminant": {
             "discriminant": kind,
             "class": at_class,
-            "weight": weights[kind],
+            "weight": softmax.weights[kind],
             "events": densities[:, 0],
             "size": np.full(len(kind), float(n)),
             "constant_term": densities[:, 1],
@@ -324,18 +307,18 @@ def _discriminant_tables(tables: ModelTables, many: FrozenClasses) -> dict[str, 
             "class": at_class[at],
             "dimension": dimension,
             "line": line,
-            "value": matrices[at, dimension, line],
+            "value": softmax.matrices[of[at], dimension, line],
         },
         "romco_group": {
-            "task": tasks,
-            "class": classes,
+            "task": groups.tasks,
+            "class": groups.keys,
             "level": values[:, 0],
             "spread": values[:, 1],
         },
         "romco_mean": {
-            "task": np.repeat(tasks, n),
-            "class": np.repeat(classes, n),
-            "line": np.tile(np.arange(n), len(tasks)),
+            "task": np.repeat(groups.tasks, n),
+            "class": np.repeat(groups.keys, n),
+            "line": np.tile(np.arange(n), len(groups)),
             "mean": values[:, 2:].ravel(),
         },
     }
@@ -352,8 +335,7 @@ def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
 
 
 def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
-    """Yield the columns of the table of pairs, some rows at a time; at first none."""
-    yield dict.fromkeys(("task", "part", "feature", *names), np.empty(0))
+    """Yield the columns of the table of pairs, some rows at a time."""
     for k, part in enumerate(parts):
         begin = 0
         for values in part.pairs.values():
@@ -381,16 +363,12 @@ def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _definition(table: str, columns: Iterable[str]) -> str:
+def _definition(table: str, columns: Columns) -> str:
     """Return the statements that make a table."""
     lines = []
-    for name in columns:
-        kind = "DOUBLE PRECISION NOT NULL"
-        if name in WHOLE_NUMBERS:
-            kind = "BIGINT NOT NULL"
-        elif name in TEXTS:
-            kind = "TEXT"  # the new task has none, and neither have functions
-        lines.append(f'    "{name}" {kind}')
+    for name, values in columns.items():
+        kind = np.asarray(values[:1]).dtype.kind
+        lines.append(f'    "{name}" {TYPES[kind]}')
     inner = ",\n".join(lines)
     return f"DROP TABLE IF EXISTS {table};\nCREATE TABLE {table} (\n{inner}\n);"
 

@@ -214,12 +214,11 @@ CONSTANT_STEP = """
     FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
 """
 LABELS = f"""SELECT x.id, x.margin,
-       1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability,
-       CASE WHEN x.margin >= 0.0 THEN x.positive ELSE x.negative END AS label
+       1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability, c.label
 FROM (
-    SELECT m.id, m.margin, m.margin * p.calibration AS z, n.positive, n.negative
-    FROM margins m JOIN romco_part p ON p.part = m.part CROSS JOIN romco_number n
-) x"""
+    SELECT m.id, m.margin, m.margin * p.calibration AS z
+    FROM margins m JOIN romco_part p ON p.part = m.part
+) x JOIN romco_class c ON c.class = CASE WHEN x.margin >= 0.0 THEN 1 ELSE 0 END"""
 
 
 def _function_steps() -> dict[str, str]:

@@ -32,13 +32,6 @@ Whole = NDArray[np.int64]
 CHUNK_ROWS = 2**18  # rows of pairs of task and feature that are in memory at a time
 
 
-class CovarianceEntries(NamedTuple):
-    """Entries of symmetric matrices; each pair of two features once, with twice its value."""
-
-    at: Whole  # (n, 3) input and two features; d is the constant, functions follow
-    values: Floats  # (n,)
-
-
 class TaskRows:
     """Rows of numbers by task and key, both rising, which are read when they are written.
 
@@ -79,7 +72,6 @@ class PartTables:
     """
 
     predictor: FrozenPredictor
-    n_features: int  # d
     units: Floats  # (d, 9), or (d, 15) of a pair of classes
     features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
     functions: FrozenFunctions
@@ -90,15 +82,24 @@ class PartTables:
     variances: Floats  # (K,) that those of inputs begin with
     calibration: float  # factor of a margin that makes it a log-odds
 
-    def covariance_entries(self) -> CovarianceEntries:
-        """Return all entries of the inputs' covariances."""
-        at, values = [np.empty((0, 3), dtype=np.int64)], [np.empty(0)]
+    def covariance_entries(self) -> Floats:
+        """Return input, two features and twice their covariance (n, 4); once of each two."""
+        entries = [np.empty((0, 4))]
         for one in self.covariances:
             first, second = np.triu_indices(len(one.features))
+            values = one.values[first, second] * np.where(first == second, 1.0, 2.0)
             inputs = np.full(len(first), one.input)
-            at.append(np.column_stack([inputs, one.features[first], one.features[second]]))
-            values.append(one.values[first, second] * np.where(first == second, 1.0, 2.0))
-        return CovarianceEntries(np.concatenate(at), np.concatenate(values))
+            features = one.features[first], one.features[second]
+            entries.append(np.column_stack([inputs, *features, values]))
+        return np.concatenate(entries)
+
+
+class ManyTables(NamedTuple):
+    """Numbers of three classes or more."""
+
+    classes: FrozenClasses
+    softmax: FrozenSoftmax
+    groups: TaskRows  # of task and class
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class ModelTables:
     """A model by name; only use it while the model is at rest.
 
     A model of two classes or numbers has one part. One of more classes has a part for each pair of
-    classes, or none, and one of the softmax, if it has one, which is the last.
+    classes, or none, and one of the softmax, which is the last.
     """
 
     feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
@@ -115,8 +116,7 @@ class ModelTables:
     columns: dict[str, str]  # kind of each column, see `romco.io.schema`
     is_matrix: bool  # rows are arrays: columns have no names
     parts: list[PartTables]
-    many: FrozenClasses | None = None  # numbers of more than two classes
-    groups: TaskRows | None = None  # of task and class, of the softmax
+    many: ManyTables | None = None
 
 
 def read_tables(model: Model) -> ModelTables:
@@ -131,14 +131,14 @@ def read_tables(model: Model) -> ModelTables:
     task_order = np.array(list(known.values()), dtype=np.int64)[places]
     is_matrix = isinstance(features, Columns) and features.names is None
     order = _Order(engine.learner, feature_order, task_order, is_matrix)
-    parts, many, groups = [], None, None
+    parts, many = [], None
     if isinstance(engine.learner, Classes):
-        many = engine.learner.frozen_classes()
-        for predictor, factor in zip(many.pairs, many.factors.tolist(), strict=True):
+        classes = engine.learner.frozen_classes()
+        for predictor, factor in zip(classes.pairs, classes.factors.tolist(), strict=True):
             parts.append(order.part(predictor, new_weights, calibration=factor))
-        if many.softmax is not None:
-            parts.append(order.part(many.softmax.predictor, new_weights))
-            groups = order.groups(many.softmax)
+        if classes.softmax is not None:
+            parts.append(order.part(classes.softmax.predictor, new_weights))
+            many = ManyTables(classes, classes.softmax, order.groups(classes.softmax))
     else:
         predictor = engine.learner.frozen_predictor()
         scale = float(np.exp(engine.scale.log_a))
@@ -150,8 +150,7 @@ def read_tables(model: Model) -> ModelTables:
         columns=_columns(model, given_names),
         is_matrix=is_matrix,
         parts=parts,
-        many=many if len(model.classes) > 2 else None,
-        groups=groups,
+        many=many,
     )
 
 
@@ -190,7 +189,6 @@ class _Order:
         variances = predictor.variances
         return PartTables(
             predictor=predictor,
-            n_features=len(self._features),
             units=predictor.units.table[self._features],
             features=np.vstack([own_weights, constant, functions.weights]),
             functions=functions._replace(features=places, kinds=kinds),
@@ -229,6 +227,8 @@ def _check(model: Model) -> None:
         raise ValueError("the model does not know two classes yet: learn events of both first")
     if not model.events:
         raise ValueError("the model has learned nothing yet: learn events first")
+    if not model.features.width:
+        raise ValueError("the model knows no feature yet: learn events with features first")
     if engine.history is not None:
         raise ValueError("a model with history= cannot be exported: each event changes it")
     if engine.with_offset:

@@ -18,7 +18,7 @@ from romco.kernels.io.lexicon import Lexicon
 
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
 # Of which a model warns when it learns a column in Python.
-MEANINGS_WARNED_OF = ("id-like", "decimal comma", "number or category", "numbers as text")
+MEANINGS_WARNED_OF = ("id-like", "comma or sign", "number or category", "numbers as text")
 
 
 def encode_rows(

@@ -19,7 +19,16 @@ MIN_TEXT_WORDS = 4  # of a cell, from which on a column is text
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_REPORTED_COLUMNS = 20  # unknown or missing ones that a model warns of
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
+_SIGN = "[$€£¥%]?"
+_OTHER_NUMBER = re.compile(  # 1,5 and 1.234,5 and 1,234.5 and $1.5 and 15 %
+    rf"{_SIGN} ?[+-]?(?:\d+|\d{{1,3}}(?:[.,' ]\d{{3}})+)(?:[.,]\d+)? ?{_SIGN}"
+)
+_OTHER_DATE = re.compile(  # 31.1.2024, 1/31/24, 2024/01/31, 20240131, 31 Jan 2024, Jan 31 2024
+    r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:\D.*)?|\d{4}([./])\d{1,2}\2\d{1,2}(?:\D.*)?"
+    r"|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+    r"|\d{1,2}\.? [A-Z][a-z]{2,8}\.? \d{4}.*|[A-Z][a-z]{2,8}\.? \d{1,2},? \d{4}.*"
+)
+_CODE = re.compile(r"0\d{4,}")  # a ZIP code: zeros in front would be lost by a number
 _ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
 
 
@@ -57,16 +66,27 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     for value, number in zip(present, spelled, strict=True):
         if number is not None and not (typed and isinstance(value, str)):
             numbers.append(number)
-    if len(numbers) == len(present):
-        return _infer_number(name, numbers)
     texts = [str(value).strip() for value in present]
-    commas = list(filter(_DECIMAL_COMMA.fullmatch, texts))
-    if 2 * len(commas) > len(texts):  # no numbers to us: each would be a category
+    if len(texts) >= MIN_ROWS_CONSTANT and all(map(_OTHER_DATE.fullmatch, texts)):
         warning = (
-            f"column {name!r} has numbers with a decimal comma, as {commas[0]!r}, and is ignored: "
-            f"write them with a point; --categorical {name} takes each as a category"
+            f"column {name!r} seems to hold dates, as {texts[0]!r}, which are not read as such: "
+            f"write them as 2024-01-31 or 2024-01-31 13:05; --ignore {name} leaves them out"
         )
-        return Column("ignored", "decimal comma", f"such as {commas[0]}: ignored", warning)
+        column = _infer_text(name, texts, [])
+        if len(numbers) == len(present):
+            column = _infer_number(name, numbers)
+        return column._replace(warning=warning)
+    if len(numbers) == len(present):
+        if any(map(_CODE.fullmatch, texts)):
+            return _infer_text(name, texts, [])
+        return _infer_number(name, numbers)
+    odd = list(filter(is_other_number, texts))
+    if 2 * len(odd) > len(texts):  # no numbers to us: each would be a category
+        warning = (
+            f"column {name!r} has numbers with a comma or a sign, as {odd[0]!r}, and is ignored: "
+            f"write them as 1234.5; --categorical {name} takes each as a category"
+        )
+        return Column("ignored", "comma or sign", f"such as {odd[0]}: ignored", warning)
     dates = list(filter(None, map(parse_date, texts)))
     if len(dates) >= 0.9 * len(texts):
         parts = "month, weekday"
@@ -80,6 +100,15 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
         )
         return Column("category", "numbers as text", f"such as {texts[0]!r}", warning)
     return _infer_text(name, texts, numbers)
+
+
+def is_other_number(text: str) -> bool:
+    """Return whether a text is a number to people, but not to programs.
+
+    >>> [is_other_number(text) for text in ("12,5", "1,234.50", "$3", "71 %", "3.5", "1.2.3")]
+    [True, True, True, True, False, False]
+    """
+    return number_of(text) is None and _OTHER_NUMBER.fullmatch(text) is not None
 
 
 def _has_hours(values: Iterable[Any]) -> bool:

@@ -1,12 +1,10 @@
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _Numbers = NDArray[np.float64]
-Row = tuple[bytes, bytes]
-_Moments = tuple[_Numbers, _Numbers]
 
 OPTIMISM: float
 LEVEL_CURIOSITY: float
@@ -19,6 +17,8 @@ MAX_COLUMNS: int
 MAX_ACTION_NAMES: int
 MAX_ACTION_COLUMNS: int
 MAX_CROSSES: int
+MAX_ACTIONS: int
+COLUMN_FIELDS: tuple[str, ...]
 
 class FeatureTable:
     number: dict[str, int]
@@ -26,37 +26,32 @@ class FeatureTable:
     max_columns: int
     width: int
     rows: float
-    mean: _Numbers
-    deviations: _Numbers
-    nonzero: _Numbers
-    origin: _Numbers
-    unit: _Numbers
+    columns: _Numbers
     def __init__(self, max_names: int, max_columns: int) -> None: ...
-    def read(self, row: Any, new: dict[str, int], skip: str | None = None) -> Row: ...
+    def read(self, row: Any, new: dict[str, int], skip: str | None = None) -> bytes: ...
     def adopt(self, new: dict[str, int]) -> None: ...
-    def set_units(self, origin: _Numbers, unit: _Numbers) -> None: ...
 
 class Posterior:
+    mean: _Numbers
+    covariance: _Numbers
+    slopes: _Numbers
     width: int
     pairs: int
-    @property
-    def mean(self) -> _Numbers: ...
-    @property
-    def covariance(self) -> _Numbers: ...
-    @property
-    def slopes(self) -> _Numbers: ...
-    def replace(
-        self, mean: _Numbers, covariance: _Numbers, slopes: _Numbers | None = None
-    ) -> None: ...
+    def __init__(self, mean: _Numbers, covariance: _Numbers, slopes: _Numbers) -> None: ...
 
 class Offer:
-    context: Row
-    actions: list[tuple[int, Row | None]]
+    context: bytes
     names: list[Any]
     numbers: list[int]
+    rows: list[bytes | None]
     new_actions: dict[Any, int]
     new_context: dict[str, int]
     new_features: dict[str, int]
+
+class Person:
+    levels: dict[int, tuple[float, float]]
+    evidence: float
+    def __init__(self, levels: dict[int, tuple[float, float]], evidence: float) -> None: ...
 
 class ChooserKernel:
     numeric: bool
@@ -75,58 +70,39 @@ class ChooserKernel:
     shared_weights: float
     levels: float
     trust: float
-    pairs: list[tuple[int, int]]
-    free: list[int]
-    slots: int
     def __init__(self, numeric: bool, identity: Callable[[str, Any], Any]) -> None: ...
     @property
     def deviation(self) -> float: ...
     @property
-    def level_means(self) -> _Numbers: ...
-    @property
-    def level_variances(self) -> _Numbers: ...
-    def set_levels(self, means: _Numbers, variances: _Numbers, free: list[int]) -> None: ...
-    def free_levels(self, levels: dict[int, int]) -> None: ...
-    def adopt(
-        self, actions: Mapping[Any, int], context: dict[str, int], features: dict[str, int]
-    ) -> None: ...
+    def pairs(self) -> list[tuple[int, int]]: ...
     def restore_pairs(self, pairs: Iterable[Sequence[int]]) -> None: ...
-    def standardise(self, row: Row) -> _Numbers: ...
+    def adopt(
+        self, actions: dict[Any, int], context: dict[str, int], features: dict[str, int]
+    ) -> None: ...
+    def standardise(self, row: bytes) -> _Numbers: ...
     def replace(
         self,
-        own: Sequence[tuple[_Numbers, _Numbers, _Numbers] | None],
-        shared: _Moments,
-        levels: _Moments,
-        context: _Moments,
-        features: _Moments,
+        own: Iterable[Posterior | None],
+        shared: Posterior,
+        context: tuple[_Numbers, _Numbers],
+        features: tuple[_Numbers, _Numbers],
         priors: tuple[float, float, float, float],
         centre: float,
     ) -> None: ...
-    def read(self, x: Any, actions: Iterable[Any], max_actions: int) -> Offer: ...
-    def moments(
-        self,
-        row: Row,
-        actions: list[tuple[int, Row | None]],
-        levels: dict[int, int] | None,
-    ) -> _Moments: ...
+    def read(self, x: Any, actions: Iterable[Any]) -> Offer: ...
+    def observe(self, offer: Offer) -> None: ...
+    def moments(self, offer: Offer, person: Person | None) -> tuple[_Numbers, _Numbers]: ...
     def draw(
-        self,
-        row: Row,
-        actions: list[tuple[int, Row | None]],
-        levels: dict[int, int] | None,
-        floor: float,
-        uniform: float,
-        observe: bool,
+        self, offer: Offer, person: Person | None, floor: float, uniform: float
     ) -> tuple[int, list[float]]: ...
     def learn(
         self,
-        row: Row,
+        row: bytes,
         number: int,
-        action: Row | None,
-        levels: dict[int, int] | None,
+        action: bytes | None,
+        person: Person | None,
         reward: float,
-        evidence: float,
         choices: Any,
         id: Any,
         stored: Any,
-    ) -> float: ...
+    ) -> None: ...

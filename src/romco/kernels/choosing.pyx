@@ -17,8 +17,6 @@ from libc.string cimport memset
 
 from romco.kernels.core.events import LARGEST_FEATURE
 
-Row = tuple[bytes, bytes]
-
 OPTIMISM = 1.5  # standard deviations that an index lies above the mean
 LEVEL_CURIOSITY = 0.3  # part of a level's variance that counts as curiosity
 GREED = 500.0  # times the root of the number of rewards: how fast choices become greedy
@@ -30,6 +28,8 @@ MAX_COLUMNS = 512
 MAX_ACTION_NAMES = 48
 MAX_ACTION_COLUMNS = 64
 MAX_CROSSES = 192  # columns of z ⊗ x with both parts not 1
+MAX_ACTIONS = 10_000  # of one choice
+COLUMN_FIELDS = "mean", "deviations", "nonzero", "origin", "unit"
 
 cdef double CURIOUS = OPTIMISM, LEVEL_PART = LEVEL_CURIOSITY, GREEDY = GREED
 cdef double CLIP = LARGEST_UNITS, LARGEST = LARGEST_FEATURE
@@ -54,24 +54,30 @@ cdef inline double logistic(double t) noexcept nogil:
     return exp(t) / (1.0 + exp(t))
 
 
-cdef struct NodeValues:  # of a score at the nodes of quadrature
-    double spread  # root of twice its variance
-    double likely[NODES]  # probability of the reward
+cdef struct Cell:  # of a row; columns that it lacks are 0
+    int column
+    double value
+
+
+cdef struct Column:  # with COLUMN_FIELDS
+    double mean
+    double deviations  # sum of squares, from the mean
+    double nonzero  # rows that are not 0
+    double origin, unit
 
 
 cdef class FeatureTable:
     """Columns of named features with their running statistics and units.
 
-    A row is two ``bytes``: columns (int32) and values (float64); other columns are 0.
+    A row is the ``bytes`` of its cells.
     """
 
     cdef readonly dict number  # column of each name, from 1
     cdef readonly Py_ssize_t max_names, max_columns
-    cdef public Py_ssize_t width  # columns in use, with column 0
+    cdef readonly Py_ssize_t width  # columns in use, with column 0
     cdef public double rows  # observed
-    # Per column: running mean, sum of squared deviations, rows that are not 0; origin and unit.
-    cdef readonly object mean, deviations, nonzero, origin, unit
-    cdef double[::1] _mean, _deviations, _nonzero, _origin, _unit
+    cdef readonly object columns  # COLUMN_FIELDS of each column
+    cdef Column* column  # the same numbers
     cdef double raw[MAX_WIDTH]
 
     def __init__(self, max_names, max_columns):
@@ -79,11 +85,10 @@ cdef class FeatureTable:
         self.max_names = max_names
         self.max_columns = max_columns
         self.width = 1
-        self.mean = self._mean = np.zeros(max_columns + 1)
-        self.deviations = self._deviations = np.zeros(max_columns + 1)
-        self.nonzero = self._nonzero = np.zeros(max_columns + 1)
-        self.origin = self._origin = np.zeros(max_columns + 1)
-        self.unit = self._unit = np.ones(max_columns + 1)
+        cdef double[:, ::1] columns = np.zeros((max_columns + 1, len(COLUMN_FIELDS)))
+        self.columns = np.asarray(columns)
+        self.columns[:, COLUMN_FIELDS.index("unit")] = 1.0
+        self.column = <Column*> &columns[0, 0]
 
     def read(self, row, dict new, skip=None):
         """Return the row of a mapping; names not known get columns in ``new``.
@@ -91,18 +96,16 @@ cdef class FeatureTable:
         ``skip`` is a name that is no feature. Changes nothing here.
         """
         cdef double value
-        cdef int column
-        cdef int columns[MAX_WIDTH]
-        cdef double values[MAX_WIDTH]
+        cdef Cell cells[MAX_WIDTH]
         cdef Py_ssize_t n = 0
-        cdef dict cells
+        cdef dict given
         if type(row) is dict:
-            cells = row
+            given = row
         elif hasattr(row, "items"):
-            cells = dict(row.items())
+            given = dict(row.items())
         else:
             raise ValueError(f"expected a mapping of names to values; got {row!r:.60}")
-        for name, cell in cells.items():
+        for name, cell in given.items():
             if cell is None or (skip is not None and name == skip):
                 continue
             if type(name) is not str and not isinstance(name, str):
@@ -124,14 +127,10 @@ cdef class FeatureTable:
             found = self.number.get(name)
             if found is None:
                 found = self.column_of_new(name, new)
-            column = found
-            columns[n] = column
-            values[n] = value
+            cells[n].column = found
+            cells[n].value = value
             n += 1
-        return (
-            PyBytes_FromStringAndSize(<char*> columns, n * sizeof(int)),
-            PyBytes_FromStringAndSize(<char*> values, n * sizeof(double)),
-        )
+        return PyBytes_FromStringAndSize(<char*> cells, n * sizeof(Cell))
 
     cdef column_of_new(self, name, dict new):
         column = new.get(name)
@@ -151,40 +150,40 @@ cdef class FeatureTable:
         if len(self.number) == self.max_names:
             self.width = self.max_columns + 1
 
-    def set_units(self, origin, unit):
-        """Set origins and units of the columns in use."""
-        self.origin[: self.width] = origin
-        self.unit[: self.width] = unit
-
-    cdef void spread(self, tuple row) noexcept:
+    cdef void spread(self, bytes row) noexcept:
         """Write a row to ``raw``, with zeros in columns that it lacks."""
-        cdef const int* columns = <const int*> PyBytes_AS_STRING(<bytes> row[0])
-        cdef const double* values = <const double*> PyBytes_AS_STRING(<bytes> row[1])
-        cdef Py_ssize_t k, n = PyBytes_GET_SIZE(<bytes> row[0]) // sizeof(int)
+        cdef const Cell* cells = <const Cell*> PyBytes_AS_STRING(row)
+        cdef Py_ssize_t k, n = PyBytes_GET_SIZE(row) // sizeof(Cell)
         memset(self.raw, 0, self.width * sizeof(double))
         for k in range(n):
-            self.raw[columns[k]] += values[k]
+            self.raw[cells[k].column] += cells[k].value
 
-    cdef void observe(self) noexcept:
-        """Add ``raw`` to the statistics; the first value of a column is its unit for now."""
+    cdef void observe(self, bytes row) noexcept:
+        """Add a row to the statistics; the first value of a column is its unit for now."""
         cdef Py_ssize_t j
+        cdef Column* column
         cdef double step
+        self.spread(row)
         self.rows += 1.0
         for j in range(1, self.width):
-            step = self.raw[j] - self._mean[j]
-            self._mean[j] += step / self.rows
-            self._deviations[j] += step * (self.raw[j] - self._mean[j])
+            column = &self.column[j]
+            step = self.raw[j] - column.mean
+            column.mean += step / self.rows
+            column.deviations += step * (self.raw[j] - column.mean)
             if self.raw[j] != 0.0:
-                if self._nonzero[j] == 0.0:
-                    self._unit[j] = fabs(self.raw[j])
-                self._nonzero[j] += 1.0
+                if column.nonzero == 0.0:
+                    column.unit = fabs(self.raw[j])
+                column.nonzero += 1.0
 
-    cdef void standardise(self, double* x) noexcept:
+    cdef void standardise(self, bytes row, double* x) noexcept:
         cdef Py_ssize_t j
+        cdef const Column* column
         cdef double value
+        self.spread(row)
         x[0] = 1.0
         for j in range(1, self.width):
-            value = (self.raw[j] - self._origin[j]) / self._unit[j]
+            column = &self.column[j]
+            value = (self.raw[j] - column.origin) / column.unit
             x[j] = min(max(value, -CLIP), CLIP)
 
 
@@ -205,69 +204,30 @@ cdef class Posterior:
     That of an action's own weights v is given u, the shared ones: v has mean ``mean - slopes @ u``.
     """
 
+    cdef readonly object mean, covariance, slopes  # (width,), (width, width), (width, pairs)
     cdef readonly Py_ssize_t width
     cdef readonly Py_ssize_t pairs  # columns of u on which it depends, 0 without features
-    cdef Py_ssize_t room, pair_room
     cdef double[::1] _mean
     cdef double[:, ::1] _covariance
     cdef double[:, ::1] _slopes
 
-    def __init__(self):
-        self._resize(8)
+    def __init__(self, mean, covariance, slopes):
+        self.mean = self._mean = np.ascontiguousarray(mean)
+        self.covariance = self._covariance = np.ascontiguousarray(covariance)
+        self.slopes = self._slopes = np.ascontiguousarray(slopes)
+        self.width, self.pairs = self.slopes.shape
 
-    @property
-    def mean(self):
-        """Mean (width,), a view."""
-        return np.asarray(self._mean)[: self.width]
-
-    @property
-    def covariance(self):
-        """Covariance (width, width), a view."""
-        return np.asarray(self._covariance)[: self.width, : self.width]
-
-    @property
-    def slopes(self):
-        """Slopes (width, pairs), a view."""
-        if not self.pairs:
-            return np.zeros((self.width, 0))
-        return np.asarray(self._slopes)[: self.width, : self.pairs]
-
-    def replace(self, mean, covariance, slopes=None):
-        """Set mean and covariance, and slopes where they depend on shared weights."""
-        width = len(mean)
-        if width > self.room:
-            self._resize(width)
-        self.width = width
-        self.mean[:] = mean
-        self.covariance[:] = covariance
-        if slopes is not None and slopes.shape[1]:
-            self.grow_pairs(slopes.shape[1])
-            self.slopes[:] = slopes
-
-    cdef _resize(self, Py_ssize_t room):
-        mean = np.zeros(room)
-        covariance = np.zeros((room, room))
-        if self.width:
-            mean[: self.width] = self.mean
-            covariance[: self.width, : self.width] = self.covariance
-        if self.pairs:
-            slopes = np.zeros((room, self.pair_room))
-            slopes[: self.width, : self.pairs] = self.slopes
-            self._slopes = slopes
-        self._mean = mean
-        self._covariance = covariance
-        self.room = room
-
-    cdef int grow_pairs(self, Py_ssize_t pairs) except -1:
-        """Depend on more shared weights, for now with slopes of 0."""
-        if pairs > self.pair_room:
-            room = max(pairs, min(2 * self.pair_room, <Py_ssize_t> MAX_PAIRS))
-            slopes = np.zeros((self.room, room))
-            slopes[: self.width, : self.pairs] = self.slopes
-            self._slopes = slopes
-            self.pair_room = room
-        self.pairs = pairs
-        return 0
+    cdef Posterior grown(self, Py_ssize_t width, Py_ssize_t pairs, double variance):
+        """Return it with more columns at their prior variance, dependent on more shared weights."""
+        if width == self.width and pairs <= self.pairs:
+            return self
+        mean = np.zeros(width)
+        mean[: self.width] = self.mean
+        covariance = variance * np.eye(width)
+        covariance[: self.width, : self.width] = self.covariance
+        slopes = np.zeros((width, max(pairs, self.pairs)))
+        slopes[: self.width, : self.pairs] = self.slopes
+        return Posterior(mean, covariance, slopes)
 
     cdef void subtract_slopes(self, const double* x, double* zx) noexcept:
         """Take from z ⊗ x what the action's own part says of u already: slopes' x."""
@@ -280,30 +240,6 @@ cdef class Posterior:
                 row = &self._slopes[i, 0]
                 for c in range(self.pairs):
                     zx[c] -= weight * row[c]
-
-    cdef void learn_slopes(
-        self, const double* product, const double* zx, double shrinkage
-    ) noexcept:
-        """Learn how the mean depends on u, where zx is what was left of z ⊗ x."""
-        cdef Py_ssize_t i, c
-        cdef double* row
-        cdef double weight
-        for i in range(self.width):
-            weight = shrinkage * product[i]
-            if weight != 0.0:
-                row = &self._slopes[i, 0]
-                for c in range(self.pairs):
-                    row[c] += weight * zx[c]
-
-    cdef int grow(self, Py_ssize_t width, double variance) except -1:
-        """Add columns at their prior variance."""
-        cdef Py_ssize_t j
-        if width > self.room:
-            self._resize(max(width, min(2 * self.room, <Py_ssize_t> MAX_WIDTH)))
-        for j in range(self.width, width):
-            self._covariance[j, j] = variance
-        self.width = width
-        return 0
 
     cdef double mean_of(self, const double* x) noexcept:
         cdef Py_ssize_t j
@@ -328,8 +264,13 @@ cdef class Posterior:
             total += product[j] * x[j]
         return max(total, 0.0)
 
-    cdef void learn(self, const double* product, double step, double shrinkage) noexcept:
-        """Move the mean by step S x, and shrink the covariance along S x."""
+    cdef void learn(
+        self, const double* product, double step, double shrinkage, const double* zx
+    ) noexcept:
+        """Move the mean by step S x, and shrink the covariance along S x.
+
+        ``zx`` is what was left of z ⊗ x, on which the mean depends more from now on.
+        """
         cdef Py_ssize_t i, j, d = self.width
         cdef double* row
         cdef double weight
@@ -338,9 +279,14 @@ cdef class Posterior:
             if weight == 0.0:
                 continue
             self._mean[i] += step * weight
+            weight *= shrinkage
             row = &self._covariance[i, 0]
             for j in range(d):
-                row[j] -= shrinkage * (weight * product[j])
+                row[j] -= weight * product[j]
+            if self.pairs:
+                row = &self._slopes[i, 0]
+                for j in range(self.pairs):
+                    row[j] += weight * zx[j]
 
 
 cdef double squares(const double* x, Py_ssize_t begin, Py_ssize_t end) noexcept:
@@ -354,24 +300,36 @@ cdef double squares(const double* x, Py_ssize_t begin, Py_ssize_t end) noexcept:
 cdef class Offer:
     """A context and actions as they were read, with the names that are new."""
 
-    cdef readonly tuple context
-    cdef public list actions  # pairs of a number and a row, None without features
+    cdef readonly bytes context
     cdef readonly list names, numbers
+    cdef readonly list rows  # features of each action, None without
     cdef readonly dict new_actions, new_context, new_features
 
-    cdef check(self, Py_ssize_t max_actions):
+    cdef check(self):
         """Raise ValueError unless there are actions, not too many, each once."""
         cdef Py_ssize_t n = len(self.names)
         if n == 0:
             raise ValueError("there are no actions to choose from: give at least one")
-        if n > max_actions:
+        if n > MAX_ACTIONS:
             raise ValueError(
-                f"a choice is among at most {max_actions:,} actions: leave out those that cannot "
+                f"a choice is among at most {MAX_ACTIONS:,} actions: leave out those that cannot "
                 "be best"
             )
         if len(set(self.names)) < n:
             name = next(one for one in self.names if self.names.count(one) > 1)
             raise ValueError(f"action {name!r:.60} is offered twice: offer each action once")
+
+
+cdef class Person:
+    """What is learned of one person."""
+
+    # Information and precision of the rewards of each action, by number: without the prior.
+    cdef readonly dict levels
+    cdef public double evidence  # that the person reports no opposites, log-odds
+
+    def __init__(self, dict levels, double evidence):
+        self.levels = levels
+        self.evidence = evidence
 
 
 cdef class ChooserKernel:
@@ -386,7 +344,7 @@ cdef class ChooserKernel:
     cdef readonly dict actions  # number of each
     cdef readonly list names
     cdef readonly list own  # Posterior of each action; None before its first reward
-    cdef readonly Posterior shared
+    cdef public Posterior shared
     cdef public long long rewards  # learned
     cdef public double centre  # of numeric rewards, taken off before they are learned
     cdef public double reward_mean, noise  # mean of numeric rewards; sum of squared errors
@@ -394,14 +352,9 @@ cdef class ChooserKernel:
     cdef public double own_level, own_weights, shared_weights, levels
     cdef public double trust  # log-odds that a person of whom nothing is known reports no opposites
     # Columns of z ⊗ x: pairs of columns.
-    cdef readonly list pairs
     cdef int pair_z[MAX_PAIRS]
     cdef int pair_x[MAX_PAIRS]
     cdef Py_ssize_t n_pairs, crosses, paired_z, paired_x
-    # Levels of persons and actions, by slot.
-    cdef readonly list free
-    cdef readonly Py_ssize_t slots
-    cdef double[::1] level_mean, level_variance
     cdef double[:, ::1] m, v  # of the actions that were scored last
     cdef double[::1] p
     cdef double x[MAX_WIDTH]
@@ -420,68 +373,38 @@ cdef class ChooserKernel:
         self.actions = {}
         self.names = []
         self.own = []
-        self.shared = Posterior()
-        self.pairs = []
-        self.free = []
-        self.level_mean = np.zeros(8)
-        self.level_variance = np.zeros(8)
-        self.m = np.empty((8, 3))
-        self.v = np.empty((8, 3))
-        self.p = np.empty(8)
+        self.shared = Posterior(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
+        self.m = np.empty((MAX_ACTIONS, 3))
+        self.v = np.empty((MAX_ACTIONS, 3))
+        self.p = np.empty(MAX_ACTIONS)
         self._pair(0, 0)
         self.paired_z = 1
         self.paired_x = 1
 
     @property
-    def level_means(self):
-        """Means of the levels by slot, a view."""
-        return np.asarray(self.level_mean)[: self.slots]
+    def pairs(self):
+        """Columns of z and x of which each column of z ⊗ x is the product."""
+        return [(self.pair_z[c], self.pair_x[c]) for c in range(self.n_pairs)]
 
-    @property
-    def level_variances(self):
-        """Variances of the levels by slot, a view."""
-        return np.asarray(self.level_variance)[: self.slots]
-
-    def set_levels(self, means, variances, list free):
-        """Use as many slots as there are means, of which some are free."""
-        self.free = free
-        self.slots = len(means)
-        self.level_mean = np.concatenate([means, np.zeros(8)])
-        self.level_variance = np.concatenate([variances, np.zeros(8)])
-
-    def free_levels(self, dict levels):
-        """Free the slots of a person."""
-        for slot in levels.values():
-            self.level_mean[<Py_ssize_t> slot] = 0.0
-            self.level_variance[<Py_ssize_t> slot] = self.levels
-        self.free.extend(levels.values())
-        levels.clear()
-
-    def standardise(self, tuple row):
+    def standardise(self, bytes row):
         """Return the standardised context (width,) of a row."""
-        self.context.spread(row)
-        self.context.standardise(self.x)
+        self.context.standardise(row, self.x)
         return np.array(<double[: self.context.width]> self.x)
 
-    def replace(self, own, shared, levels, context, features, priors, double centre):
+    def replace(self, own, Posterior shared, context, features, priors, double centre):
         """Set all that a change of units changes, at once.
 
-        ``own`` are mean, covariance and slopes of each action, or None; ``shared`` mean and
-        covariance, ``levels`` means and variances, ``context`` and ``features`` origins and units;
-        ``priors`` the variances of an action's own level, its weights, shared weights, and levels
-        of people.
+        ``context`` and ``features`` are origins and units of columns (2, width); ``priors`` the
+        prior variances of an action's own level, its weights, shared weights, and levels of people.
         """
-        for posterior, moments in zip(self.own, own):
-            if posterior is not None:
-                posterior.replace(*moments)
-        self.shared.replace(*shared)
-        self.context.set_units(*context)
-        self.features.set_units(*features)
-        self.level_means[:], self.level_variances[:] = levels
+        self.own[:] = own
+        self.shared = shared
+        self.context.columns[: self.context.width, -2:] = np.transpose(context)
+        self.features.columns[: self.features.width, -2:] = np.transpose(features)
         self.own_level, self.own_weights, self.shared_weights, self.levels = priors
         self.centre = centre
 
-    def read(self, x, actions, Py_ssize_t max_actions):
+    def read(self, x, actions):
         """Return the offer of these actions in a context; names not known get the next numbers."""
         cdef Offer offer = Offer.__new__(Offer)
         offer.new_actions = {}
@@ -489,7 +412,7 @@ cdef class ChooserKernel:
         offer.new_features = {}
         offer.names = []
         offer.numbers = []
-        offer.actions = []
+        offer.rows = []
         offer.context = self.context.read(x, offer.new_context)
         for action in actions:
             row = None
@@ -509,30 +432,42 @@ cdef class ChooserKernel:
                 )
             offer.names.append(name)
             offer.numbers.append(number)
-            offer.actions.append((number, row))
-            if len(offer.names) > max_actions:
+            offer.rows.append(row)
+            if len(offer.names) > MAX_ACTIONS:
                 break
-        offer.check(max_actions)
+        offer.check()
         return offer
 
-    cdef _pair(self, int z, int x):
+    def observe(self, Offer offer):
+        """Take up the new names of an offer, and add its rows to the statistics."""
+        if offer.new_actions or offer.new_context or offer.new_features:
+            self.adopt(offer.new_actions, offer.new_context, offer.new_features)
+        self.context.observe(offer.context)
+        for row in offer.rows:
+            if row is not None:
+                self.features.observe(row)
+
+    cdef void _pair(self, int z, int x) noexcept:
+        """Add a column of z ⊗ x; a product of two columns only while there is room."""
+        if z > 0 and x > 0:
+            if self.crosses == CROSSES:
+                return
+            self.crosses += 1
         self.pair_z[self.n_pairs] = z
         self.pair_x[self.n_pairs] = x
         self.n_pairs += 1
-        self.pairs.append((z, x))
 
     def adopt(self, dict actions, dict context, dict features):
         """Take up actions and features not known before."""
-        for name in actions:
-            self.own.append(None)
-            self.names.append(name)
+        self.names.extend(actions)
+        self.own.extend([None] * len(actions))
         self.actions.update(actions)
         self.context.adopt(context)
         self.features.adopt(features)
         self._add_pairs()
 
-    cdef _add_pairs(self):
-        """Add columns of z ⊗ x for columns that are new; crosses only while there is room."""
+    cdef void _add_pairs(self) noexcept:
+        """Add columns of z ⊗ x for columns that are new."""
         cdef int j, k
         if self.paired_z == self.features.width and self.paired_x == self.context.width:
             return
@@ -543,8 +478,7 @@ cdef class ChooserKernel:
                 self._pair(0, k)
             for j in range(1, self.features.width):
                 for k in range(1, self.context.width):
-                    if (j >= self.paired_z or k >= self.paired_x) and self.crosses < CROSSES:
-                        self.crosses += 1
+                    if j >= self.paired_z or k >= self.paired_x:
                         self._pair(j, k)
             self.paired_x = self.context.width
         self.paired_z = self.features.width
@@ -552,13 +486,11 @@ cdef class ChooserKernel:
     def restore_pairs(self, pairs):
         """Set the columns of z ⊗ x."""
         self.n_pairs = self.crosses = 0
-        self.pairs = []
         for z, x in pairs:
             if not (0 <= z < self.features.width and 0 <= x < self.context.width):
                 raise ValueError("a product of features that are not there")
             if self.n_pairs == MAX_PAIRS:
                 raise ValueError("too many products of features")
-            self.crosses += z > 0 and x > 0
             self._pair(z, x)
         self.paired_z = self.features.width
         self.paired_x = self.context.width if self.features.width > 1 else 1
@@ -572,8 +504,7 @@ cdef class ChooserKernel:
         cdef bint depends = own is not None and (<Posterior> own).pairs > 0
         self.direct = 0.0
         if row is not None:
-            self.features.spread(<tuple> row)
-            self.features.standardise(self.z)
+            self.features.standardise(<bytes> row, self.z)
             for c in range(self.n_pairs):
                 self.zx[c] = self.z[self.pair_z[c]] * self.x[self.pair_x[c]]
             self.direct = self.shared.mean_of(self.zx)
@@ -594,75 +525,65 @@ cdef class ChooserKernel:
         """Return the variance of an action's own part before anything is learned of it."""
         return self.own_level + self.own_weights * squares(self.x, 1, self.context.width)
 
-    cdef int score(self, tuple row, list actions, dict levels, bint observe) except -1:
+    cdef int score(self, Offer offer, Person person) except -1:
         """Write means and variances of the parts of each action's score to ``m`` and ``v``.
 
-        Parts: shared, own, person's. ``actions`` are pairs of a number, -1 if not known, and a
-        row, None without features; ``levels`` are the person's slots by action, None where there
-        is no person.
+        Parts: shared, own, person's, which is 0 without a person.
         """
-        cdef Py_ssize_t k, number, n = len(actions), width = self.context.width
+        cdef Py_ssize_t k, number, n = len(offer.numbers), width = self.context.width
         cdef Posterior own
-        cdef tuple action
-        if self.m.shape[0] < n:
-            self.m = np.empty((2 * n, 3))
-            self.v = np.empty((2 * n, 3))
-            self.p = np.empty(2 * n)
         cdef double* m = &self.m[0, 0]
         cdef double* v = &self.v[0, 0]
         memset(m, 0, 3 * n * sizeof(double))
         memset(v, 0, 3 * n * sizeof(double))
-        self.context.spread(row)
-        if observe:
-            self.context.observe()
-            for action in actions:
-                if action[1] is not None:
-                    self.features.spread(<tuple> action[1])
-                    self.features.observe()
-        self.context.standardise(self.x)
+        self.context.standardise(offer.context, self.x)
         for k in range(n):
-            action = <tuple> actions[k]
-            number = action[0]
-            one = self.own[number] if number >= 0 else None
-            if one is None:
+            number = offer.numbers[k]
+            own = self.own[number] if number < len(self.own) else None
+            if own is None:
                 v[1] = self.prior_variance()
             else:
-                own = <Posterior> one
                 m[1] = own.mean_of(self.x)
                 v[1] = own.variance_of(self.x, self.product)
                 v[1] += self.own_weights * squares(self.x, own.width, width)
-            if self.cross(action[1], one):
+            if self.cross(offer.rows[k], own):
                 m[0] = self.direct
                 m[1] += self.shared.mean_of(self.zx) - self.direct
                 v[0] = self.shared.variance_of(self.zx, self.product)
                 v[0] += self.shared_weights * squares(self.zx, self.shared.width, self.n_pairs)
-            if levels is not None:
-                slot = levels.get(action[0])
-                if slot is None:
-                    v[2] = self.levels
-                else:
-                    m[2] = self.level_mean[<Py_ssize_t> slot]
-                    v[2] = self.level_variance[<Py_ssize_t> slot]
+            if person is not None:
+                self.level(person, number, &m[2], &v[2])
             m += 3
             v += 3
         return 0
 
-    def moments(self, tuple row, list actions, dict levels):
+    cdef int level(self, Person person, number, double* mean, double* variance) except -1:
+        """Write mean and variance of a person's level of an action."""
+        cdef double information, precision
+        cdef tuple known = person.levels.get(number)
+        if known is None:
+            mean[0] = 0.0
+            variance[0] = self.levels
+            return 0
+        information, precision = known
+        variance[0] = 1.0 / (1.0 / self.levels + precision)
+        mean[0] = information * variance[0]
+        return 0
+
+    def moments(self, Offer offer, Person person):
         """Return means and variances (K, 3) of the parts of each action's score, as ``score``."""
-        n = len(actions)
-        self.score(row, actions, levels, False)
+        n = len(offer.numbers)
+        self.score(offer, person)
         return np.array(self.m[:n]), np.array(self.v[:n])
 
-    def draw(
-        self, tuple row, list actions, dict levels, double floor, double uniform, bint observe
-    ):
+    def draw(self, Offer offer, Person person, double floor, double uniform):
         """Return the place of the action drawn, and the probabilities of all.
 
         Inverse gap weighting around the optimistic index: p = 1 / (K + γ gap); the best action, or
-        those that tie for it, share the rest. ``observe`` adds the rows to the statistics.
+        those that tie for it, share the rest.
         """
-        cdef Py_ssize_t k, best = 0, ties = 0, n = len(actions)
-        self.score(row, actions, levels, observe)
+        cdef Py_ssize_t k, best = 0, ties = 0, n = len(offer.numbers)
+        self.score(offer, person)
         cdef double* p = &self.p[0]
         cdef const double* m = &self.m[0, 0]
         cdef const double* v = &self.v[0, 0]
@@ -697,56 +618,39 @@ cdef class ChooserKernel:
         return best, [p[k] for k in range(n)]
 
     def learn(
-        self,
-        tuple row,
-        Py_ssize_t number,
-        action,
-        dict levels,
-        double reward,
-        double evidence,
-        choices,
-        id,
-        stored,
+        self, bytes row, Py_ssize_t number, action, Person person, double reward, choices, id, stored
     ):
-        """Learn the reward of an action in a context; ``levels`` gets the slot of a new pair.
+        """Learn the reward of an action in a context; ``action`` are its features or None.
 
-        ``evidence`` are log-odds that earlier rewards of a person add to ``trust``. All that is
-        shared learns from a mixture: yes and no as they are, or, where this is less likely than
-        not, nothing. The person's level learns yes and no as they are. Returns the evidence after
-        this reward.
+        All that is shared learns from a mixture: yes and no as they are, or, where this is less
+        likely than not, nothing. The person's level learns yes and no as they are.
 
         Puts ``stored`` in ``choices``, so that nothing can come between.
         """
-        cdef double mean, variance, step, shrinkage, error, level = 0.0, expected = 0.0
+        cdef double mean, variance, step, shrinkage, error, evidence = 0.0, expected = 0.0
+        cdef double level_mean = 0.0, level = 0.0, level_step, level_shrinkage
         cdef double shared_mean = 0.0, shared_variance = 0.0, rest, honest = 1.0
-        cdef double level_step, level_shrinkage
-        cdef NodeValues values
+        cdef double[3] sums
         cdef bint is_shared
-        cdef Py_ssize_t slot = -1, width = self.context.width
-        cdef Posterior own
-        self.context.spread(row)
-        self.context.standardise(self.x)
-        own = self.own[number]
+        cdef Py_ssize_t pairs = 0 if action is None else self.n_pairs
+        cdef Posterior own = self.own[number]
         if own is None:
-            own = Posterior()
-            own.grow(1, self.own_level)
-        own.grow(width, self.own_weights)
+            own = Posterior(np.zeros(1), np.full((1, 1), self.own_level), np.zeros((1, 0)))
+        own = own.grown(self.context.width, pairs, self.own_weights)
+        self.context.standardise(row, self.x)
         mean = own.mean_of(self.x)
         variance = own.variance_of(self.x, self.product)
-        if action is not None:
-            own.grow_pairs(self.n_pairs)
         is_shared = self.cross(action, own)
         if is_shared:
-            self.shared.grow(self.n_pairs, self.shared_weights)
+            self.shared = self.shared.grown(self.n_pairs, 0, self.shared_weights)
             shared_mean = self.shared.mean_of(self.zx)
             shared_variance = self.shared.variance_of(self.zx, self.shared_product)
             mean += shared_mean
             variance += shared_variance
-        if levels is not None:
+        if person is not None:
             expected = mean / sqrt(1.0 + 0.125 * M_PI * (variance + self.levels))
-            slot = self._slot(levels, number)
-            mean += self.level_mean[slot]
-            level = self.level_variance[slot]
+            self.level(person, number, &level_mean, &level)
+            mean += level_mean
             variance += level
         if self.numeric:
             error = reward - self.centre - mean
@@ -757,73 +661,51 @@ cdef class ChooserKernel:
             level_step = step
             level_shrinkage = shrinkage
         else:
-            if levels is not None:
-                honest = max(logistic(self.trust + evidence), 0.5)
-                evidence += (2.0 * reward - 1.0) * expected
-                evidence = min(max(evidence, -LARGEST_EVIDENCE), LARGEST_EVIDENCE)
-            evaluate_nodes(mean, variance, reward, &values)
-            match_moments(&values, honest, &step, &shrinkage)
-            match_moments(&values, 1.0, &level_step, &level_shrinkage)
+            if person is not None:
+                honest = max(logistic(self.trust + person.evidence), 0.5)
+                evidence = person.evidence + (2.0 * reward - 1.0) * expected
+            integrate(mean, variance, reward, sums)
+            match_moments(variance, sums, honest, &step, &shrinkage)
+            match_moments(variance, sums, 1.0, &level_step, &level_shrinkage)
         choices[id] = stored
         self.own[number] = own
+        rest = 1.0 - shrinkage * shared_variance  # given u there is less doubt
+        own.learn(self.product, (step + shrinkage * shared_mean) / rest, shrinkage / rest, self.zx)
         if is_shared:
-            self.shared.learn(self.shared_product, step, shrinkage)
-            rest = 1.0 - shrinkage * shared_variance  # given u there is less doubt
-            own.learn_slopes(self.product, self.zx, shrinkage / rest)
-            own.learn(self.product, (step + shrinkage * shared_mean) / rest, shrinkage / rest)
-        else:
-            own.learn(self.product, step, shrinkage)
-        if slot >= 0:
-            self.level_mean[slot] += level_step * level
-            self.level_variance[slot] -= level_shrinkage * level * level
+            self.shared.learn(self.shared_product, step, shrinkage, NULL)
+        if person is not None:
+            person.evidence = min(max(evidence, -LARGEST_EVIDENCE), LARGEST_EVIDENCE)
+            rest = level * (1.0 - level_shrinkage * level)  # variance of the level from now on
+            level_mean += level_step * level
+            person.levels[number] = level_mean / rest, max(1.0 / rest - 1.0 / self.levels, 0.0)
         self.rewards += 1
-        return evidence
-
-    cdef Py_ssize_t _slot(self, dict levels, number) except -1:
-        """Return the slot of a person's action; a new one is at its prior."""
-        found = levels.get(number)
-        if found is not None:
-            return found
-        if self.free:
-            slot = self.free.pop()
-        else:
-            slot = self.slots
-            if slot == self.level_mean.shape[0]:
-                self.level_mean = np.concatenate([self.level_mean, np.zeros(slot)])
-                self.level_variance = np.concatenate([self.level_variance, np.zeros(slot)])
-            self.slots += 1
-        self.level_mean[<Py_ssize_t> slot] = 0.0
-        self.level_variance[<Py_ssize_t> slot] = self.levels
-        levels[number] = slot
-        return slot
 
 
-cdef void evaluate_nodes(
-    double mean, double variance, double reward, NodeValues* values
-) noexcept nogil:
-    cdef double sign = 2.0 * reward - 1.0
+cdef void integrate(double mean, double variance, double reward, double* sums) noexcept nogil:
+    """Write moments 0 to 2 of the nodes, weighted by the probability of the reward there."""
+    cdef double sign = 2.0 * reward - 1.0, spread = sqrt(2.0 * max(variance, SMALLEST_VARIANCE))
+    cdef double density
     cdef int k
-    values.spread = sqrt(2.0 * max(variance, SMALLEST_VARIANCE))
+    memset(sums, 0, 3 * sizeof(double))
     for k in range(NODES):
-        values.likely[k] = logistic(sign * (mean + values.spread * NODE[k]))
+        density = NODE_WEIGHT[k] * logistic(sign * (mean + spread * NODE[k]))
+        sums[0] += density
+        sums[1] += density * NODE[k]
+        sums[2] += density * NODE[k] * NODE[k]
 
 
 cdef void match_moments(
-    const NodeValues* values, double honest, double* step, double* shrinkage
+    double variance, const double* sums, double honest, double* step, double* shrinkage
 ) noexcept nogil:
     """Write how a reward of 0 or 1, reported as it is with probability ``honest``, changes a score.
 
     Its mean rises by step * variance, its variance falls by shrinkage * variance^2: to those of the
     exact posterior, by quadrature.
     """
-    cdef double total = 0.0, first = 0.0, second = 0.0, density
-    cdef int k
-    for k in range(NODES):
-        density = NODE_WEIGHT[k] * (1.0 - honest + (2.0 * honest - 1.0) * values.likely[k])
-        total += density
-        first += density * NODE[k]
-        second += density * NODE[k] * NODE[k]
-    first /= total
-    second = second / total - first * first
-    step[0] = first * 2.0 / values.spread
-    shrinkage[0] = max(1.0 - 2.0 * second, 0.0) * 2.0 / (values.spread * values.spread)
+    cdef double rest = (1.0 - honest) * sqrt(M_PI), weight = 2.0 * honest - 1.0
+    cdef double total = rest + weight * sums[0]
+    cdef double first = weight * sums[1] / total
+    cdef double second = (0.5 * rest + weight * sums[2]) / total - first * first
+    variance = max(variance, SMALLEST_VARIANCE)
+    step[0] = first * sqrt(2.0 / variance)
+    shrinkage[0] = max(1.0 - 2.0 * second, 0.0) / variance

@@ -1,7 +1,7 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -190,6 +190,16 @@ class SubspaceRows(NamedTuple):
     pairs: int = 0  # of task and feature that they are computed from
 
 
+def moments(arrays: Mapping[str, Any]) -> tuple[Numbers, Numbers]:
+    """Return mean and standard deviation (d,) of each feature, from the sums of its units."""
+    rows = max(float(arrays["typical"][0]), 1.0)
+    count, total, squares, centre = arrays["units"][:, :4].T
+    absent = np.maximum(0.0, rows - count)
+    mean = (total + absent * centre) / rows
+    square = (squares + absent * centre**2) / rows
+    return mean, np.sqrt(np.maximum(0.0, square - mean * mean))
+
+
 class BaseAuto(PairLearner):
     """``romco-auto`` for two classes or numbers, which differ in the loss (abstract)."""
 
@@ -325,15 +335,15 @@ class BaseAuto(PairLearner):
         values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
-    def unvaried(self) -> Any:
-        """Return which features had one value in all events of a task that have them (d, m)."""
+    def values_met(self) -> Any:
+        """Return how many values of a feature events of a task had (d, m): 1, or 2 for several."""
         from scipy.sparse import csc_array
 
         task, feature, pair = self._pairs()
-        same = (pair["slope_precision"] > 0.0) & (pair["value_hash"] <= MAX_HASH)
-        places = feature[same], task[same]
+        met = pair["slope_precision"] > 0.0
+        values = 1 + (pair["value_hash"][met] > MAX_HASH)
         shape = (self.n_features, self.n_tasks)
-        return csc_array((np.ones(len(places[0]), dtype=bool), places), shape=shape)
+        return csc_array((values, (feature[met], task[met])), shape=shape)
 
     def own_shares(self) -> Numbers:
         """Return each task's weight (m, 1) of its own vector."""
@@ -394,6 +404,11 @@ class BaseAuto(PairLearner):
             prior *= self.prior
         variance = prior * (1.0 - spent / self.prior)
         return Posterior(units * mean, variance, prior, 0.0, self.information_share)
+
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        events = self.events_of(round)
+        mean = self.kernel.predict(events, frozen=frozen)
+        return mean, self.kernel.spreads(events, frozen, False)
 
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
@@ -768,12 +783,7 @@ class BaseAuto(PairLearner):
         return self._arrays["factor"][:, RANK * self._side() :][:, :RANK]
 
     def feature_moments(self) -> tuple[Numbers, Numbers]:
-        rows = max(float(self._arrays["typical"][0]), 1.0)
-        count, total, squares, centre = self._arrays["units"][:, :4].T
-        absent = np.maximum(0.0, rows - count)
-        mean = (total + absent * centre) / rows
-        square = (squares + absent * centre**2) / rows
-        return mean, np.sqrt(np.maximum(0.0, square - mean * mean))
+        return moments(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
         if isinstance(arrays.get("personal"), Pairs):  # arrays of the same shape go with it
@@ -843,6 +853,11 @@ class Auto(BaseAuto):
     stacking_variance = constants.STACKING_VARIANCE
     prior = constants.GLOBAL_PRIOR
     start = constants.LEVEL_START
+
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        margin, deviation = super().posterior(round, frozen)
+        known = 0.0 if round.offset is None else round.offset
+        return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
 
     def _weights_of(self, *names: str) -> list[Numbers]:
         """Return the weights of inputs, each as one of all tasks (m, 1)."""

@@ -238,3 +238,14 @@ class GivesIntervals(Protocol):
 
         ``frozen``: of predictions after which no answers come.
         """
+
+
+@runtime_checkable
+class GivesPosteriors(Protocol):
+    """Knows how much is not known of each score."""
+
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        """Means and standard deviations (n,) of log-odds or numbers, without the answers' noise.
+
+        ``frozen``: of predictions after which no answers come.
+        """

@@ -418,11 +418,11 @@ class Classes(CompiledLearner):
 
     def frozen_classes(self) -> FrozenClasses:
         """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
-        two_at_once = self.answers == 2 and not self._members
-        if self._inner != "romco-auto" or self.form == "rest" or two_at_once:
+        has_softmax = self._many is not None
+        if self._inner != "romco-auto" or has_softmax != (self.answers > 2):
             raise ValueError(
                 f"{self._inner} for {self.answers} classes {FORM_TEXTS[self.form]} cannot be "
-                "exported yet: only romco-auto by pairs, or for three and more at once"
+                "exported yet: only romco-auto without form="
             )
         pairs = []
         for (low, high), member in zip(self.pairs(), self._members, strict=True):

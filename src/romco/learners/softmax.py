@@ -25,7 +25,7 @@ from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
-from romco.learners.auto import UNITS
+from romco.learners.auto import UNITS, moments
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.frozen import (
     FIRST_FUNCTION,
@@ -154,6 +154,9 @@ class AutoSoftmax(CompiledLearner):
                 each = each.reshape(*each.shape[:-1], lanes, self._room)[..., :K]
                 arrays[name] = each.reshape(*each.shape[:-2], lanes * K)
         return arrays
+
+    def feature_moments(self) -> tuple[Numbers, Numbers]:
+        return moments(self._arrays)
 
     @property
     def class_events(self) -> Numbers:

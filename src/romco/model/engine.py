@@ -14,7 +14,13 @@ from romco.kernels.core.counts import NOBODY, SEVERAL, EventCounts, Scale
 from romco.kernels.step import Step, retry_idempotent
 from romco.learners import Learner, known, number_learner, restore
 from romco.learners.base import CompiledLearner, add_prefix, take_prefix
-from romco.learners.capabilities import AddsClasses, GivesIntervals, LearnsDelayed, StartsTasks
+from romco.learners.capabilities import (
+    AddsClasses,
+    GivesIntervals,
+    GivesPosteriors,
+    LearnsDelayed,
+    StartsTasks,
+)
 from romco.model.body import NO_NUMBERS, Body, as_round, predict
 from romco.model.features import (
     Features,
@@ -189,6 +195,19 @@ class Engine(Step):
             learner = self.learner  # perhaps a larger one
             assert isinstance(learner, GivesIntervals)
             return learner.intervals(round, level, frozen=not self.live)
+
+    def posterior(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return means and standard deviations of rows; see :meth:`romco.Model.margins`."""
+        with Hold(self.locks.step):
+            round = self._round_with_room(read_unlabelled(self, rows))
+            learner = self.learner
+            if not isinstance(learner, GivesPosteriors):
+                raise ValueError(
+                    f"{learner.name} has no standard deviations: romco-auto has them, of two "
+                    "classes and of numbers"
+                )
+            mean, deviation = learner.posterior(round, frozen=not self.live)
+            return self.target.sign * mean, deviation
 
     def probabilities(self, rows: Rows) -> Floats:
         """Return P(positive) (n,) of rows, of many classes (n, K); ValueError for numbers."""

@@ -287,13 +287,28 @@ class Model:
         both[:, 0], both[:, 1] = 1.0 - probabilities, probabilities
         return both
 
-    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
+    def margins(
+        self, x: Any, task: Iterable[Any], *, offset: Any = None, return_std: bool = False
+    ) -> Any:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
-        many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
+        many classes; predicted numbers (n,). With ``return_std`` means and standard deviations
+        (n,) of the posterior of these log-odds or numbers; a margin is nearer to 0 than the mean,
+        the less is known. Raises ValueError where a row cannot be read, or the learner has no
+        posterior.
+
+        >>> model = Model()
+        >>> for k in range(200):
+        ...     _ = model.learn_one({"price": k % 7}, k % 7 > 3, task="ann")
+        >>> mean, deviation = model.margins([{"price": 1}] * 2, ["ann", "bob"], return_std=True)
+        >>> bool(mean[0] < 0.0 < deviation[0] < deviation[1])
+        True
         """
-        return self.engine.margins(self._unlabelled(x, task, offset))
+        rows = self._unlabelled(x, task, offset)
+        if return_std:
+            return self.engine.posterior(rows)
+        return self.engine.margins(rows)
 
     def intervals(
         self, x: Any, task: Iterable[Any], level: float = 0.9, *, offset: Any = None

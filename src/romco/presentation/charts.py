@@ -6,11 +6,12 @@ from html import escape
 from itertools import chain, starmap
 from math import ceil, floor, log2, log10
 
+from romco.presentation.screen import spell_number
+
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
 MAP_LEFT = 96  # room for the values of the rows of a map
 MAX_LABELS = 5  # of an axis of a map
-AXIS_NUMBER, AXIS_PERCENT = ".3g", ".0%"
 Position = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
 CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
 
@@ -142,21 +143,21 @@ def bars(
 ) -> str:
     """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips."""
     top = top or max((value for _, value in values), default=0.0) or 1.0
-    form, axis_form = ".4g", AXIS_NUMBER
+    spell = spell_number
     if percent:
-        form, axis_form = ".1%", AXIS_PERCENT
+        spell = "{:.0%}".format
     width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))
     across = max(width * len(values), 60.0)
     drawn = ""
     for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0)):
         drawn += f'<line class="grid" x1="0" x2="{across:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        drawn += _text(-6, y + 4, f"{value:{axis_form}}", "end")
+        drawn += _text(-6, y + 4, spell(value), "end")
     for k, (name, value) in enumerate(values):
         size = height * value / top
         drawn += (
             f'<rect class="shared" x="{width * k:.1f}" y="{height - size:.1f}" '
             f'width="{0.8 * width:.1f}" height="{size:.1f}">'
-            f"<title>{escape(name)}: {value:{form}}</title></rect>"
+            f"<title>{escape(name)}: {spell(value)}</title></rect>"
         )
     box = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {height + 22}"'
     style = "chart"
@@ -185,7 +186,7 @@ def _y_axis(low: float, high: float, step: float, position: Position) -> list[st
     for k in range(round((high - low) / step) + 1):
         _, y = position(1.0, low + k * step)
         line = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
-        text = _text(LEFT - 8, y + 4, f"{low + k * step:.4g}", "end")
+        text = _text(LEFT - 8, y + 4, spell_number(low + k * step), "end")
         parts.append(f'<line class="grid" {line}/>{text}')
     return parts
 
@@ -211,7 +212,7 @@ def _value_axis(left: float, right: float, position: Position) -> list[str]:
     bottom = HEIGHT - BOTTOM
     for k in range(ceil(left / step), floor(right / step * (1.0 + 1e-12)) + 1):
         x, _ = position(k * step, 0.0)
-        parts.append(_text(x, bottom + 20, f"{k * step:{AXIS_NUMBER}}", "middle"))
+        parts.append(_text(x, bottom + 20, spell_number(k * step), "middle"))
     return parts
 
 

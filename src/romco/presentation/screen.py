@@ -23,6 +23,17 @@ def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
     return "".join(c if c.isprintable() else spell(c)[1:-1] for c in text)
 
 
+def spell_number(number: float) -> str:
+    """Return a number with at most four digits that matter, without an exponent if it can be.
+
+    >>> [spell_number(number) for number in (0.0012345, 2.5, 12345.6)]
+    ['0.001234', '2.5', '12,346']
+    """
+    if 1e4 <= abs(number) < 1e12:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
 def show(console: "Console", table: "Table") -> None:
     """Print a table; the best of each column bold and starred."""
     from rich import box

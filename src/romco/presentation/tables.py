@@ -1,4 +1,4 @@
-"""Tables once, printed three ways: Markdown, HTML, terminal."""
+"""Tables once, printed four ways: Markdown, HTML, plain text, terminal."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -84,6 +84,16 @@ def _bold(cell: Cell) -> str:
     if cell.best:
         return f"**{cell.text}**"
     return cell.text
+
+
+def as_text(table: Table) -> str:
+    """Return the table as plain text with columns of equal width; notes below."""
+    rows = [list(table.head)]
+    for row in table.rows:
+        rows.append([cell.text for cell in row])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join([table.title, *lines, *(f"- {note}" for note in table.notes)])
 
 
 def as_html(table: Table) -> str:

@@ -17,6 +17,7 @@ from romco.kernels.io.encoded import Encoded
 from romco.model import Model
 from romco.model.features import Sparse, as_matrix
 from romco.model.fitting import fit
+from romco.model.names import canonical_name
 from romco.runs.predict import as_rows, known_rows, usable_blocks
 from romco.runs.resume import SourceRecord
 from romco.typing import Floats
@@ -76,7 +77,11 @@ class FitRun:
             self.skipped += reader.skipped
         if not sum(map(len, parts)):
             raise ValueError(f"{self.source.path} has no events to fit")
-        return join(parts)
+        rows = join(parts)
+        labels = set(map(canonical_name, rows.labels))
+        if len(labels) == 1 and model.engine.target.kind != "number":
+            raise ValueError(f"all rows have the label {rows.labels[0]!r}: add rows of another one")
+        return rows
 
     def hold_out(self, rows: Block) -> Iterator[HeldOut]:
         """Yield scores on the last fifth of the rows, and on a fifth that is drawn at random."""

@@ -8,11 +8,10 @@ source has grown; the result does not depend on how often that happened.
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.io.cells import is_missing, read_name
 from romco.io.formats import BadFile, BadRow, OpenFile
+from romco.io.inference import is_other_number
 from romco.io.modelfile import save_state
 from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
 from romco.io.schema import Schema
@@ -29,7 +29,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import LabelBudget
-from romco.runs.predict import Learns, as_rows, intervals_of, predicted_labels, prediction_rows
+from romco.runs.predict import Learns, as_rows, intervals_of, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -45,46 +45,6 @@ SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as savin
 FIRST_SAVE_SECONDS = 5.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
-MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
-
-
-@dataclass
-class TaskErrors:
-    """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
-
-    counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
-
-    def count(self, block: Block, predicted: Sequence[Any]) -> None:
-        """Count the predicted labels of a block."""
-        if self.counts is None:
-            return
-        pairs = list(zip(block.labels, predicted, strict=True))
-        differ = {both for both in set(pairs) if len(set(map(canonical_name, both))) > 1}
-        wrong = Counter(compress(block.tasks, map(differ.__contains__, pairs)))
-        for task, events in Counter(block.tasks).items():
-            seen = self.counts.setdefault(task, [0, 0])
-            seen[0] += events
-            seen[1] += wrong[task]
-        if len(self.counts) > MAX_SCORED_TASKS:
-            self.counts = None
-
-    def error(self) -> float | None:
-        """Return the mean over tasks of their error."""
-        if not self.counts:
-            return None
-        return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
-
-    @classmethod
-    def from_json(cls, stored: Any) -> "TaskErrors":
-        """Return what was stored, if anything was."""
-        if stored is None or stored is False:
-            if stored is None:
-                return cls()
-            return cls(None)
-        counts = {str(task): [int(events), int(wrong)] for task, (events, wrong) in stored.items()}
-        if any(events < 1 or not 0 <= wrong <= events for events, wrong in counts.values()):
-            raise ValueError("errors of tasks must be counts")
-        return cls(counts)
 
 
 @dataclass(frozen=True)
@@ -98,14 +58,8 @@ class Progress:
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
-    tasks: TaskErrors = field(default_factory=TaskErrors)
     budget: LabelBudget | None = None
     late: LateLabels | None = None  # where labels do not come at once
-
-    @property
-    def error_by_tasks(self) -> float | None:
-        """Mean over tasks of their error; None for numbers."""
-        return self.tasks.error()
 
 
 class OtherTasks:
@@ -194,12 +148,11 @@ def learn_into(
             score = Score.of(model, record.score)
             if score.target != model.engine.target.kind:  # of a model since widened
                 score = Score.of(model)
-            tasks = TaskErrors.from_json(record.task_errors)
         with (
             source.open(record.events, file=file) as reader,
             PredictionLog(predictions, record.written) as log,
         ):
-            run = Run(model, source, reader, path, score, tasks, log, record, budget)
+            run = Run(model, source, reader, path, score, log, record, budget)
             run.set_arrival(arrival)
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
@@ -216,7 +169,6 @@ class Run:
     reader: Reader
     path: Path
     score: Score
-    tasks: TaskErrors
     log: PredictionLog
     record: SourceRecord
     budget: LabelBudget | None = None
@@ -321,8 +273,6 @@ class Run:
         """Score and log what was predicted."""
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers, bounds)
-        if self.score.target != "number":
-            self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
             for row in prediction_rows(self.model, block, answers, bounds):
                 self.log.write(row)
@@ -330,7 +280,7 @@ class Run:
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks, self.budget, self.late
+        place = self.reader.progress(), self.budget, self.late
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
@@ -338,8 +288,6 @@ class Run:
         if self.late is not None:
             self.late.drain()
         now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
-        if self.tasks.counts is None or self.tasks.counts:
-            now["task_errors"] = self.tasks.counts or False
         now |= {"open": not finished, "written": self.log.sync()}
         self.record.store(self.model.session, self.source.path, **now)
         if isinstance(self.model, Model):
@@ -364,8 +312,16 @@ class Run:
 
 
 def infer_target(source: Source) -> Literal["classes", "number"] | None:
-    """Return what the labels of the first rows are; None for two classes, or if there is no row."""
+    """Return what the labels of the first rows are; None for two classes, or if there is no row.
+
+    Raises ValueError where they are numbers with a comma or a sign.
+    """
     labels = _sample_labels(source)
+    if labels and all(map(is_other_number, labels.values())):
+        raise ValueError(
+            f"{source.path}: labels are numbers with a comma or a sign, as "
+            f"{next(iter(labels.values()))!r}: write them as 1234.5, or say --target classes"
+        )
     if len(labels) <= 2:
         return None
     try:

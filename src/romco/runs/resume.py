@@ -60,7 +60,6 @@ class SourceRecord:
     written: int = 0  # bytes of predictions that belong to the events read before
     content: dict[str, Any] | None = None  # of the source, when it was opened
     score: Any = None  # of the events before, as it was stored
-    task_errors: Any = None  # of the events before
 
     @classmethod
     def of(cls, session: Mapping[str, Any], path: str, file: BinaryIO | None = None) -> Self:
@@ -84,7 +83,6 @@ class SourceRecord:
                 written=written,
                 content=digest(content),
                 score=seen.get("score"),
-                task_errors=seen.get("task_errors"),
             )
 
     def store(self, session: dict[str, Any], path: str, **more: Any) -> None:

@@ -10,21 +10,18 @@ import socket
 import sys
 import threading
 import time
-from bisect import bisect_left
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from itertools import accumulate
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
-from prometheus_client import Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Histogram, Metric, generate_latest
+from prometheus_client import Counter as Count
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from romco.model import Columns, Model
 from romco.server import routes
 from romco.server.connection import (
     JSON_HEADERS,
@@ -42,9 +39,8 @@ from romco.server.writer import Service
 from romco.streams.brokers import EventSource
 
 LOG = logging.getLogger("romco.server")
-LIVE_SECONDS = 1.0  # between messages to the page
 MAX_BODY_BYTES = 8 << 20
-MAX_STREAMS = {"model": 4, "choices": 4, "live": 100}  # responses under way at the same time
+MAX_DOWNLOADS = 4  # under way at the same time
 KEEP_ALIVE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
 OPEN_FILES = 4 * MAX_CONNECTIONS  # that the process may have
@@ -71,16 +67,6 @@ class Response(NamedTuple):
     headers: Headers = JSON_HEADERS
 
 
-@dataclass
-class Snapshot:
-    """Model file that downloads at the same change share; closed by the last of them."""
-
-    served: ServedModel
-    sequence: int
-    file: IO[bytes]
-    readers: int = 0
-
-
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
@@ -89,16 +75,11 @@ class Application:
     def __init__(self, service: Service, access: Access, stopping: Callable[[], bool]) -> None:
         self.metrics = self._new_metrics(service)
         self._service, self._access, self._stopping = service, access, stopping
-        self._streams: Counter[str] = Counter()  # responses under way that take long
-        self._snapshot: Snapshot | None = None
-        self._snapshot_lock = asyncio.Lock()
-        served, width = service.served.model, None
-        if isinstance(served, Model) and isinstance(served.features, Columns):
-            width = served.features.width
+        self._downloads = 0  # under way
         self._constant = {  # responses, by the name of the route
             "page": Response(200, *load_page()),
             "healthz": Response(200, b'{"status":"alive"}'),
-            "openapi": Response(200, encode(routes.describe_routes(width))),
+            "openapi": Response(200, encode(routes.describe_routes())),
         }
         self._handlers: dict[str, Any] = {}
         for route in routes.ROUTES:
@@ -207,7 +188,7 @@ class Application:
         return {"sequence": await asyncio.wrap_future(self._service.checkpoint())}
 
     async def _model(self, given: str) -> Response:
-        parts = self._download()
+        parts = self._read_model()
         sequence, size = await anext(parts)
         headers = [
             (b"content-disposition", b'attachment; filename="model-%d.romco"' % sequence),
@@ -216,65 +197,40 @@ class Application:
         ]
         return Response(200, parts, media_headers("model", *headers))
 
-    async def _download(self) -> AsyncGenerator[Any, None]:
-        """Yield sequence and size of the model file, then its parts."""
-        with self._stream("model"):
-            async with self._snapshot_lock:
-                snapshot = self._snapshot
-                served = self._served
-                now = served, served.sequence
-                if snapshot is None or (snapshot.served, snapshot.sequence) != now:
-                    copying = self._service.call_in_writer(lambda served: (served, *served.copy()))
-                    served, sequence, state, _ = await asyncio.wrap_future(copying)
-                    file = await asyncio.to_thread(self._service.store.open_copy, state)
-                    snapshot = self._snapshot = Snapshot(served, sequence, file)
-                snapshot.readers += 1
-            number, at = snapshot.file.fileno(), 0
-            try:
-                yield snapshot.sequence, os.fstat(number).st_size
-                while part := await asyncio.to_thread(os.pread, number, DOWNLOAD_BYTES, at):
-                    at += len(part)
+    async def _read_model(self) -> AsyncGenerator[Any, None]:
+        """Yield sequence and size of a new checkpoint's model file, then its parts."""
+        with self._download():
+            await asyncio.wrap_future(self._service.checkpoint())
+            opening = self._service.call_in_writer(lambda _: self._service.store.open_model())
+            sequence, file = await asyncio.wrap_future(opening)
+            with file:
+                yield sequence, os.fstat(file.fileno()).st_size
+                while part := await asyncio.to_thread(file.read, DOWNLOAD_BYTES):
                     yield part
-            finally:
-                snapshot.readers -= 1
-                if not snapshot.readers:
-                    snapshot.file.close()
-                    self._snapshot = None if self._snapshot is snapshot else self._snapshot
-
-    async def _live(self, given: str) -> Response:
-        messages = self._messages()
-        await anext(messages)
-        return Response(200, messages, media_headers("live"))
-
-    async def _messages(self) -> AsyncGenerator[bytes, None]:
-        """Yield nothing, then the state of the service every second."""
-        with self._stream("live"):
-            yield b""
-            while not self._stopping():
-                status = await asyncio.to_thread(self.metrics.status)
-                yield b"data: " + encode(status) + b"\n\n"
-                await asyncio.sleep(LIVE_SECONDS)
 
     @contextmanager
-    def _stream(self, name: str) -> Iterator[None]:
-        """Count a response that takes long; BusyError if there are too many of its kind."""
-        if self._streams[name] >= MAX_STREAMS[name]:
-            raise BusyError(f"{MAX_STREAMS[name]} such responses are under way: try again later")
-        self._streams[name] += 1
+    def _download(self) -> Iterator[None]:
+        """Count a download; BusyError if too many are under way."""
+        if self._downloads >= MAX_DOWNLOADS:
+            raise BusyError(f"{MAX_DOWNLOADS} downloads are under way: try again later")
+        self._downloads += 1
         try:
             yield
         finally:
-            self._streams[name] -= 1
+            self._downloads -= 1
+
+    async def _status(self, given: str) -> Any:
+        return await asyncio.to_thread(self.metrics.status)
 
     async def _metrics(self, given: str) -> Response:
-        text = await asyncio.to_thread(generate_latest, self.metrics)
+        text = await asyncio.to_thread(generate_latest, self.metrics.registry)
         return Response(200, text, media_headers("metrics"))
 
     async def _readyz(self, given: str) -> Any:
         self._check_started()
         if self._stopping():
             raise BusyError("the service is stopping: see the log of the service")
-        if self._service.failing or self._service.broken:
+        if not self._service.learns:
             raise BusyError("learning has stopped: see the log of the service")
         return {"status": "ready", "sequence": self._served.sequence}
 
@@ -284,14 +240,13 @@ def refusal(error: Exception, with_index: bool) -> Response:
 
     ``with_index``: with the position of the bad event, where they came as a list.
     """
-    status, reason = getattr(error, "status", 500), "the service has failed; see its log"
-    if status != 500:
-        reason = getattr(error, "reason", None) or str(error)
-    elif isinstance(error, OSError):
+    status, reason = getattr(error, "status", 500), getattr(error, "reason", None) or str(error)
+    if isinstance(error, OSError):
         status = 507 if error.errno in NO_ROOM else 503
-        reason = f"it could not be written ({error.strerror}): nothing was changed"
-    else:
+        reason = f"nothing was changed: {error.strerror}; predictions go on"
+    elif status == 500:
         LOG.error("a request failed", exc_info=error)
+        reason = "the service has failed; see its log"
     index = getattr(error, "index", None) if with_index else None
     headers = [*JSON_HEADERS, *getattr(error, "headers", ())]
     headers += [(b"retry-after", b"1")] if status == 503 else []
@@ -326,7 +281,11 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
 async def _send_response(response: Response, scope: Scope, send: Send) -> None:
     status, body, headers = response
     if isinstance(body, bytes):
-        await scope["write"](status, headers, body)
+        headers = [*headers, (b"content-length", b"%d" % len(body))]
+        if status == 413:  # the rest of the body is not read
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
         return
     async with aclosing(body) as parts:
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -364,20 +323,19 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.predictions, self._service = 0, service
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._buckets: dict[str, list[int]] = {}
-        self._seconds: dict[str, float] = {}
-        self._recent: dict[str, deque[float]] = {}
-        for path in (*(route.path for route in routes.ROUTES), OTHER_PATH):
-            self._buckets[path] = [0] * (len(BUCKETS) + 1)
-            self._seconds[path] = 0.0
-            self._recent[path] = deque(maxlen=RECENT_REQUESTS)
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        text, to = "Time from request to response", self.registry
+        self._seconds = Histogram(
+            "romco_request_seconds", text, ["path"], buckets=BUCKETS, registry=to
+        )
+        self._requests = Count("romco_requests", "Requests", ["path", "status"], registry=to)
+        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT_REQUESTS))
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
-        self._requests[path, status] += 1
-        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
-        self._seconds[path] += seconds
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
         self._recent[path].append(seconds)
 
     def latency(self, path: str) -> dict[str, float] | None:
@@ -401,7 +359,7 @@ class Metrics:
             "durability": service.settings.durability,
             "dropped": counts["dropped"],
             "expired": counts["never answered"],
-            "trouble": service.trouble and "learning is in trouble: see the log of the service",
+            "trouble": service.unsaved or not service.learns,
             "judged": scores.total.events,
             "curve": scores.total.points(),
             "calibration": scores.score.calibration_bins(),
@@ -416,24 +374,14 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield metrics that are read when Prometheus asks."""
         counts = self._service.counts
-        counters: list[tuple[str, str, list[str], dict[Any, int]]] = [
-            ("predictions", "Predictions made", [], {(): self.predictions}),
-            ("requests", "Requests", ["path", "status"], dict(self._requests)),
-            ("events", "Events by outcome", ["outcome"], {(o,): counts[o] for o in OUTCOMES}),
-            ("pending_dropped", "Pending events without room", [], {(): counts["dropped"]}),
-            ("pending_expired", "Those never answered", [], {(): counts["never answered"]}),
-        ]
-        for name, text, labels, values in counters:
-            counter = CounterMetricFamily(f"romco_{name}", text, labels=labels)
-            for key, count in values.items():
-                counter.add_metric(list(map(str, key)), count)
-            yield counter
-        text = "Time from request to response"
-        seconds = HistogramMetricFamily("romco_request_seconds", text, labels=["path"])
-        for path, events in self._buckets.items():
-            sums = list(zip([*map(str, BUCKETS), "+Inf"], accumulate(events), strict=True))
-            seconds.add_metric([path], sums, self._seconds[path])
-        yield seconds
+        dropped, expired = "Pending events without room", "Those never answered"
+        yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
+        yield CounterMetricFamily("romco_pending_dropped", dropped, counts["dropped"])
+        yield CounterMetricFamily("romco_pending_expired", expired, counts["never answered"])
+        events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
+        for outcome in OUTCOMES:
+            events.add_metric([outcome], counts[outcome])
+        yield events
         for name, text, value in self._gauges():
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
@@ -455,7 +403,7 @@ class Metrics:
         yield "sync_seconds", "Time of the last commit", service.commit_seconds
         share = None if service.exact is None else service.exact.share
         yield "forgetting", "Share of the log replayed to forget tasks exactly", share
-        yield "broken", "1 while nothing can be learned", service.failing or service.broken
+        yield "broken", "1 while nothing can be learned", not service.learns
         recent = score.recent() if score.events else {}
         error, loss = recent.get("error", recent.get("absolute")), "error" in recent
         yield "error", "Mean error of the predictions", total.mean
@@ -465,6 +413,29 @@ class Metrics:
 
 
 # The server
+
+
+class OncePerSecond(logging.Filter):
+    """Lets one record of a message through each second, with the number of those held back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held_back: dict[str, tuple[float, int]] = {}  # since when, how many
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        message = str(record.msg)
+        begin, count = self._held_back.get(message, (0.0, 0))
+        if begin <= record.created < begin + 1.0:
+            self._held_back[message] = begin, count + 1
+            return False
+        self._held_back[message] = record.created, 0
+        if count:
+            record.msg = f"{message} (and {count:,} times before)"
+        return True
+
+
+FLOODS = OncePerSecond()  # of what clients can make the service log
 
 
 def _allow_files() -> None:
@@ -516,6 +487,8 @@ class Server:
     def run(self, source: EventSource | None = None) -> bool:
         """Serve; False if the stop took too long to write a checkpoint, which loses nothing."""
         readers: list[SourceReader] = []
+        for logger in (LOG, logging.getLogger("uvicorn.error")):
+            logger.addFilter(FLOODS)
         sys.setswitchinterval(SWITCH_SECONDS)
         _allow_files()
 

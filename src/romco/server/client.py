@@ -73,7 +73,9 @@ class Client(durable.Closing):
             raise_on_status=False,
             respect_retry_after_header=False,
         )
-        self._pool = PoolManager(maxsize=MAX_CONNECTIONS, timeout=timeout, retries=again)
+        self._pool = PoolManager(
+            maxsize=MAX_CONNECTIONS, timeout=timeout, retries=again, headers=self._headers
+        )
 
     def predict(self, events: Events) -> Any:
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
@@ -196,14 +198,13 @@ class Client(durable.Closing):
         self, name: str, body: Any = None, task: str | int = "", query: Any = None, **options: Any
     ) -> BaseHTTPResponse:
         """Send a request, again if there was no response; OSError if there was none at all."""
-        route, data, headers = BY_NAME[name], None, self._headers
+        route = BY_NAME[name]
         level = quote(str(task), safe="").replace(".", "%2E")  # else ".." would lead elsewhere
         url = self._url + route.path.replace("{task}", level)
         if body is not None:
-            data = json.dumps(body, allow_nan=False).encode()
-            headers = {**headers, "Content-Type": "application/json"}
-        arguments = {"body": data, "fields": query, "headers": headers, "redirect": False}
+            options |= {"headers": {**self._headers, "Content-Type": "application/json"}}
+            options["body"] = json.dumps(body, allow_nan=False).encode()
         try:
-            return self._pool.request(route.method, url, **arguments, **options)
+            return self._pool.request(route.method, url, fields=query, redirect=False, **options)
         except HTTPError as error:
             raise ConnectionError(str(error)) from error

@@ -14,14 +14,12 @@ import asyncio
 from asyncio import TimerHandle
 from collections import OrderedDict
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
-    RequestResponseCycle,
 )
 
 Headers = list[tuple[bytes, bytes]]
@@ -44,14 +42,6 @@ SECURITY_HEADERS: Headers = [  # of every response; a page has more
     (b"cache-control", b"no-store"),
 ]
 JSON_HEADERS: Headers = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
-
-
-def join_headers(headers: Headers) -> bytes:
-    """Return header lines as HTTP/1.1 has them."""
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
-
-
-JSON_LINES = join_headers(JSON_HEADERS)
 
 
 class PipelineFlow(FlowControl):
@@ -187,8 +177,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._refuse(400, "upgrades are not supported: send HTTP/1.1 without Upgrade")
         super().on_headers_complete()
-        more = {"write": partial(self._write, self.cycle), "is_closed": self.transport.is_closing}
-        self.scope.update(more)  # type: ignore[typeddict-item]
+        self.scope["is_closed"] = self.transport.is_closing  # type: ignore[typeddict-unknown-key]
         self._body_left = int(dict(self.headers).get(b"content-length", b"0"))
         self.headers = []  # takes the fields of a trailer, which nobody reads
         self._open += 1
@@ -218,33 +207,6 @@ class Connection(HttpToolsProtocol):
         self._be_active()
         self._parse()
 
-    async def _write(
-        self, cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes
-    ) -> None:
-        """Send a whole response at once, which costs half of what two ASGI messages do."""
-        if self.flow.write_paused and not cycle.disconnected:
-            await self.flow.drain()
-        if cycle.disconnected:
-            return
-        cycle.response_started = cycle.response_complete = True
-        del cycle.scope["write"]  # type: ignore[typeddict-item]  # else only the collector frees it
-        cycle.keep_alive = cycle.keep_alive and status != 413  # the rest of the body is not read
-        lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
-        head_only = cycle.scope["method"] == "HEAD"
-        self._put(status, lines, body, cycle.keep_alive, head_only)
-        cycle.message_event.set()
-        cycle.on_response()
-
-    def _put(
-        self, status: int, lines: bytes, body: bytes, keep_alive: bool, head_only: bool = False
-    ) -> None:
-        parts = [STATUS_LINE[status], join_headers(self.server_state.default_headers), lines]
-        parts.append(b"content-length: %d\r\n" % len(body))
-        parts.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
-        self.transport.write(b"".join(parts if head_only else [*parts, body]))
-        if not keep_alive:
-            self.transport.close()
-
     # Refusing
 
     def _refuse(self, status: int, reason: str) -> None:
@@ -270,7 +232,12 @@ class Connection(HttpToolsProtocol):
             self.transport.close()  # it was answered before its body came
         if not self.transport.is_closing():
             status, reason = self._reason
-            self._put(status, JSON_LINES, b'{"error":"%b"}' % reason.encode(), keep_alive=False)
+            body = b'{"error":"%b"}' % reason.encode()
+            more = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+            lines = [*self.server_state.default_headers, *JSON_HEADERS, *more]
+            head = b"".join([b"%b: %b\r\n" % line for line in lines])
+            self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[status], head, body))
+            self.transport.close()
 
     def _start_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._refuse_now, *TOO_SLOW)

@@ -93,19 +93,6 @@ class RequestError(ValueError):
 class StoreError(OSError):
     """The database could not be used; the next attempt may succeed."""
 
-    status = 503
-
-    @property
-    def reason(self) -> str:
-        """The cause, for a client."""
-        return f"nothing was learned: {self.strerror}; predictions go on"
-
-
-class FullError(StoreError):
-    """There is no room on the disk."""
-
-    status = 507
-
 
 class BusyError(RuntimeError):
     """More events wait than the service is set to hold, or it is starting or stopping."""
@@ -116,7 +103,7 @@ class BusyError(RuntimeError):
 class StoppedError(RuntimeError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
 
-    status, reason = 503, "learning has stopped; predictions go on"
+    status = 503
 
 
 # Requests and responses
@@ -260,15 +247,13 @@ def _invalid(message: str, body: bytes) -> RequestError:
     index = None if path[1] is None else int(path[1])
     place = path[2].strip(".")
     if place == "x[...]":
-        place, size = _bad_feature(body, index)
-        if size > MAX_TEXT_CHARS:
-            what = f"text of {size:,} characters, at most {MAX_TEXT_CHARS:,} are read"
+        place = _bad_feature(body, index)
     text = f"{place}: {what}" if place else what
     return RequestError(_shorten(text.replace("`", "")), index)
 
 
-def _bad_feature(body: bytes, index: int | None) -> tuple[str, int]:
-    """Return the feature whose value is not accepted, and the length of that value's text."""
+def _bad_feature(body: bytes, index: int | None) -> str:
+    """Return the path of the feature whose value is not accepted."""
     try:
         event = msgspec.json.decode(body)
         row = (event if index is None else event[index])["x"]
@@ -276,11 +261,10 @@ def _bad_feature(body: bytes, index: int | None) -> tuple[str, int]:
             try:
                 msgspec.convert(value, Cell)
             except msgspec.ValidationError:
-                size = len(value) if isinstance(value, str) else 0
-                return f"x[{_shorten(str(name), 60)!r}]", size
+                return f"x[{_shorten(str(name), 60)!r}]"
     except (ValueError, LookupError, TypeError, RecursionError):  # no JSON, no UTF-8, no event
         pass
-    return "x[...]", 0
+    return "x[...]"
 
 
 def _shorten(text: str, limit: int = MAX_REASON_CHARS) -> str:

@@ -85,13 +85,13 @@ SUMMARIES = {  # by the name of a route
     "forget": "Forget a task, durably: its personal part, or exactly, with a certificate",
     "model": "The model file; the header `x-romco-sequence` is the last change in it",
     "checkpoint": "Write a checkpoint",
-    "live": "State of the service every second (server-sent events)",
+    "status": "State of the service, as the page shows it",
     "metrics": "Metrics for Prometheus",
     "openapi": "Description of all routes (OpenAPI 3.1)",
 }
 ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 CHOICES = ChooseResponse | list[ChooseResponse]
-FILE, EVENTS, HTML = "application/octet-stream", "text/event-stream", "text/html; charset=utf-8"
+FILE, HTML = "application/octet-stream", "text/html; charset=utf-8"
 LINES = "application/x-ndjson"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ROUTES = (
@@ -110,7 +110,7 @@ ROUTES = (
     Route("forget", "DELETE", "/v1/tasks/{task}", "admin", query=ForgetQuery),
     Route("model", "GET", "/v1/model", "read", media=FILE),
     Route("checkpoint", "POST", "/v1/checkpoint", "admin"),
-    Route("live", "GET", "/v1/live", "read", media=EVENTS),
+    Route("status", "GET", "/v1/status", "read"),
     Route("metrics", "GET", "/metrics", "read", media=TEXT),
     Route("openapi", "GET", "/openapi.json", "read"),
 )
@@ -244,16 +244,12 @@ def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return headers
 
 
-def describe_routes(row_width: int | None = None) -> dict[str, Any]:
-    """Return the OpenAPI document; ``row_width`` is the number of columns of unnamed features."""
+def describe_routes() -> dict[str, Any]:
+    """Return the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe_operation(route, schemas)
-    for name in ("PredictRequest", "LearnRequest"):
-        _describe_row(schemas[name]["properties"]["x"], row_width)
-    answer = schemas["LearnRequest"]
-    answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
     text = "Predict, answer later, learn once. An object is one event, a list many"
     info = {"title": "romco", "version": __version__, "description": f"{text}; responses alike."}
     security = {"token": {"type": "http", "scheme": "bearer"}}
@@ -263,19 +259,6 @@ def describe_routes(row_width: int | None = None) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": security},
     }
-
-
-def _describe_row(row: dict[str, Any], width: int | None) -> None:
-    """Restrict the schema of a row to objects or, with ``width``, to arrays of so many numbers."""
-    kinds = []
-    for kind in row["anyOf"]:
-        if width is None and kind["type"] != "array":
-            kinds.append(kind)
-        elif width is not None and kind["type"] != "object":
-            if kind["type"] == "array":
-                kind = kind | {"minItems": width, "maxItems": width}
-            kinds.append(kind)
-    row["anyOf"] = kinds
 
 
 def _describe_operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -308,12 +291,3 @@ def _describe_operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]
         body = content("One event, or many", route.body.type)
         operation["requestBody"] = {"required": True} | body
     return operation
-
-
-def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the part of a schema that requires fields which are not null."""
-    properties = {}
-    for name in names:
-        kinds = schema["properties"][name]["anyOf"]
-        properties[name] = {"anyOf": [kind for kind in kinds if kind["type"] != "null"]}
-    return {"required": list(names), "properties": properties}

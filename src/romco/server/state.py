@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import chain, compress, count, groupby, pairwise, repeat, starmap
-from operator import add, attrgetter, ne
+from operator import attrgetter, ne
 from typing import Any
 
 import msgspec
@@ -37,35 +37,31 @@ NO_PREDICTION = Prediction(None, None, 0.0)
 NO_TASK = "no such task is known"
 PIECE_CELLS = 10_000  # of rows that are predicted at once, about 20 ms
 EVENT_CELLS = 100  # an event counts as these, for texts
-CURVE_POINTS = 48  # beyond, two neighbours are merged into one
+CURVE_POINTS = 48  # beyond, every other one goes
 
 
 class ErrorCount(msgspec.Struct, array_like=True):
-    """Mean error, share of wrong labels or mean absolute error of numbers, and its curve.
-
-    The curve has at most CURVE_POINTS points, each the sum of errors among as many events.
-    """
+    """Mean error, share of wrong labels or mean absolute error of numbers, and its curve."""
 
     events: int = 0
     errors: float = 0.0
-    curve: tuple[int, int, list[float]] = (1, 0, [])  # events per point, of the last one, sums
+    curve: list[tuple[int, float]] = []  # events and errors so far, as many events apart
 
     def __post_init__(self) -> None:
-        width, filled, sums = self.curve
-        if not 0 <= filled <= width or len(sums) > CURVE_POINTS:
-            raise ValueError(f"a curve of {len(sums)} points, {width} events each")
+        for (begin, _), (end, _) in pairwise([(0, 0.0), *self.curve]):
+            if end <= begin:
+                raise ValueError("points of a curve are not in order")
 
     def add(self, error: float) -> None:
         self.events += 1
         self.errors += error
-        width, filled, sums = self.curve
-        if not sums or filled == width:
-            if len(sums) == CURVE_POINTS:
-                sums = list(map(add, sums[::2], sums[1::2]))
-                width *= 2
-            filled, sums = 0, [*sums, 0.0]  # a new list: another thread may read the old one
-        sums[-1] += error
-        self.curve = width, filled + 1, sums
+        if len(self.curve) == CURVE_POINTS - 1:  # and the last, that is not whole
+            self.curve = self.curve[1::2]
+        width = 1
+        if self.curve:
+            width = self.curve[0][0]
+        if self.events % width == 0:  # a new list: another thread may read the old one
+            self.curve = [*self.curve, (self.events, self.errors)]
 
     @property
     def mean(self) -> float | None:
@@ -76,13 +72,12 @@ class ErrorCount(msgspec.Struct, array_like=True):
 
     def points(self) -> list[tuple[int, float]]:
         """Return events so far and the mean error since the point before, per point."""
-        width, filled, sums = self.curve
         points = []
-        events = 0
-        for size, total in zip([width] * (len(sums) - 1) + [filled], sums, strict=False):
-            if size:
-                events += size
-                points.append((events, total / size))
+        begin, before = 0, 0.0
+        for events, errors in [*self.curve, (self.events, self.errors)]:
+            if events > begin:
+                points.append((events, (errors - before) / (events - begin)))
+            begin, before = events, errors
         return points
 
 
@@ -199,7 +194,8 @@ class ServedModel:
         if number and self.model.events and isinstance(engine.learner, GivesIntervals):
             bounds = engine.intervals(rows, INTERVAL_LEVEL)
             for response, (low, high) in zip(responses, bounds.tolist(), strict=True):
-                response.low, response.high = low, high
+                if low < high:  # the spread of a single number is not known
+                    response.low, response.high = low, high
         return responses, late, False
 
     def with_task(self, event: Any, index: int) -> Any:

@@ -19,9 +19,7 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 import sqlite3
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -38,7 +36,6 @@ from romco.io.modelfile import ModelFileError, load, save_state
 from romco.model import Model
 from romco.server.protocol import (
     Answer,
-    FullError,
     Row,
     Settings,
     StoreError,
@@ -49,7 +46,7 @@ from romco.server.protocol import (
 
 DATABASE = "romco.sqlite"
 NEXT = "next"  # folder of a replay, see ``romco.forgetting``
-FORMAT = 3
+FORMAT = 4
 TRIM_ROWS = 200  # rows that one transaction removes at most
 MAX_CHECKPOINTS = 16  # of a log that is kept
 REPLAY_ROWS = 100
@@ -224,13 +221,10 @@ class Store(durable.Closing):
             yield
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-                raise FullError(errno.ENOSPC, "no room on the disk") from error
+                raise StoreError(errno.ENOSPC, "no room on the disk") from error
             raise StoreError(errno.EIO, f"the database cannot be used ({error})") from error
         except OSError as error:
-            if isinstance(error, StoreError):
-                raise
-            kind = FullError if error.errno in NO_ROOM else StoreError
-            raise kind(error.errno, str(error.strerror)) from error
+            raise StoreError(error.errno, str(error.strerror)) from error
 
     def _connect(self) -> None:
         path = self.folder / DATABASE
@@ -294,8 +288,7 @@ class Store(durable.Closing):
                     f"{_title(origin)}: give another folder by --data to begin with that file, "
                     f"or leave the file out to continue with {name}"
                 )
-            query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
-            row = self._db.execute(query).fetchone()
+            row = self.last_checkpoint()
             if row is None or list(map(type, row)) != [int, str, bytes]:
                 raise DamagedError(f"{self.folder.name} has no whole checkpoint: restore a backup")
         sequence, file, scores = row
@@ -309,7 +302,7 @@ class Store(durable.Closing):
             raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
         self.remove_models()  # left by a kill within a checkpoint
         for path in self.folder.glob(".model-*"):  # left by a kill while a model was written
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            path.unlink()
         return model, sequence, scores
 
     def changes_after(self, sequence: int, limit: int = REPLAY_ROWS) -> list[Change]:
@@ -493,12 +486,16 @@ class Store(durable.Closing):
         save_state(state, self.folder / name, self.file_kind)
         return name
 
-    def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
-        """Return the model file of a state, open; it has no name and goes when it is closed."""
-        with tempfile.TemporaryDirectory(prefix=".model-download-", dir=self.folder) as folder:
-            path = Path(folder) / "model.romco"
-            save_state(state, path, self.file_kind)
-            return path.open("rb")
+    def open_model(self) -> tuple[int, IO[bytes]]:
+        """Return sequence and model file of the last checkpoint, open."""
+        with self._database():
+            sequence, file, _ = self.last_checkpoint()
+            return sequence, (self.folder / file).open("rb")
+
+    def last_checkpoint(self) -> Any:
+        """Return sequence, file and scores of the checkpoint to start from; None without one."""
+        query = "SELECT * FROM checkpoint ORDER BY sequence DESC LIMIT 1"
+        return self._db.execute(query).fetchone()
 
     def put_checkpoint(self, sequence: int, file: str, scores: bytes) -> None:
         """Make a model file that was written the one to start from.

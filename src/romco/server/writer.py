@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from queue import Empty, Queue
@@ -26,7 +27,6 @@ from romco.model import Model
 from romco.server.protocol import (
     LEARN_BODY,
     BusyError,
-    FullError,
     LearnRequest,
     LearnResponse,
     RequestError,
@@ -122,12 +122,11 @@ class Service:
             self.store.close()
             raise
         self.counts: Counter[str] = Counter()  # outcomes
-        self.trouble: str | None = None  # why the last write or checkpoint failed
         self.started = False  # whether the log was replayed
         self.interrupted = False  # whether to stop before it is
         self.broken = False  # whether only a restart helps
         self.failing = False  # whether writes fail, so that nothing can be learned
-        self._unsure = False  # whether the log may hold more than the model
+        self.unsaved = False  # whether the last checkpoint failed
         self.checkpoint_sequence = sequence
         self.commit_seconds = 0.0  # that the last commit took
         self.positions = self.store.positions()
@@ -139,7 +138,7 @@ class Service:
         self._checkpoints: list[Future[int]] = []  # asked for
         self._forgettings: list[Future[Any]] = []  # that wait for a checkpoint,
         self._erasures: list[Future[Any]] = []  # and then until no file holds the task
-        self._checkpointing: Iterator[float] = iter(())  # see _checkpoint
+        self._checkpointing: Iterator[float] | None = None  # see _checkpoint
         self.exact: Any = None  # a romco.forgetting.ExactForgetting, set before the start
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
@@ -161,7 +160,6 @@ class Service:
         self._replay()
         if self.interrupted:
             return self
-        self.checkpoint_sequence = self.served.sequence
         self._thread.start()
         self.started = True
         return self
@@ -202,7 +200,10 @@ class Service:
         return self._put(_Order(Future(), pending=pending, predicted_by=predicted_by))
 
     def checkpoint(self) -> Future[int]:
-        """Write a checkpoint; the future holds its sequence number once the log is trimmed."""
+        """Write a checkpoint, unless the last one has all changes; the log is trimmed, too.
+
+        The future holds its sequence number.
+        """
         future: Future[int] = Future()
         self.call_in_writer(lambda served: self._checkpoints.append(future))
         return future
@@ -239,10 +240,10 @@ class Service:
                 self._maintain()
             except Exception as error:  # a fault of ours
                 self._break(error)
-        for wait in chain(self._checkpointing, self._checkpoint()):
+        for wait in chain(self._checkpointing or (), self._checkpoint()):
             with suppress(Empty):
                 self._queue.get(timeout=wait)
-        self._answer_erasures()
+        self._attempt(self._answer_erasures)
         for future in self._erasures:
             future.set_exception(StoppedError(STILL_READ))
         if self.exact is not None:
@@ -284,13 +285,12 @@ class Service:
             except Exception as error:
                 self._break(error)
                 raise StoppedError(STOPPED) from error
-        except (StoreError, StoppedError) as error:
+        except Exception as error:
             failure = error
             if isinstance(error, StoreError):
                 self._write_failed(error)
-        except Exception as error:  # nothing was logged
-            LOG.exception("requests could not be validated")
-            failure = error
+            elif not isinstance(error, StoppedError):  # nothing was logged
+                LOG.exception("requests could not be validated")
         for order in group:
             if order.function is not None:
                 try:
@@ -415,10 +415,7 @@ class Service:
         for order, change, reason in zip(changing, changes, reasons, strict=True):
             if reason is not None:
                 rejected.append(range(order.first, order.first + change.count))
-                try:
-                    self.store.unlearn(rejected[-1])
-                except StoreError as error:
-                    self._write_failed(error)
+                self._attempt(partial(self.store.unlearn, rejected[-1]))
                 self.counts["refused"] += 1
                 order.fail(RequestError(reason, 0))
         for order in group:
@@ -454,89 +451,105 @@ class Service:
 
     # Failures
 
+    def _attempt(self, step: Callable[[], object]) -> None:
+        """Take a step; learning pauses if nothing can be written."""
+        try:
+            step()
+        except StoreError as error:
+            self._write_failed(error)
+
     def _write_failed(self, error: StoreError) -> None:
         if not self.failing:
             LOG.error("learning pauses: %s", error)
-        self.failing, self.trouble = True, str(error)
-        self._unsure = self._unsure or not isinstance(error, FullError)
+        self.failing = True
 
     def _recover(self) -> None:
-        """Learn again if the disk is well; StoreError if it is not."""
-        if self._unsure:  # after an I/O error nobody knows what the connection and the log hold
-            self.store.reconnect()
-            try:
-                self._replay()
-            except DamagedError as error:
-                raise StoreError(errno.EIO, str(error)) from error
-            self._unsure = False
+        """Learn again if the disk is well; StoreError if it is not.
+
+        After a failure nobody knows what the connection and the log hold.
+        """
+        self.store.reconnect()
+        try:
+            self._replay()
+        except DamagedError as error:
+            raise StoreError(errno.EIO, str(error)) from error
         self.store.probe()
         LOG.warning("learning continues")
-        self.failing, self.trouble = False, None
+        self.failing = False
 
     def _break(self, error: Exception) -> None:
         """Stop learning after a fault of ours: the log and the model may differ from now on."""
         LOG.error("learning stops", exc_info=error)
-        self.broken, self.trouble = True, repr(error)
+        self.broken = True
+
+    @property
+    def learns(self) -> bool:
+        """Whether changes can be learned now."""
+        return not (self.failing or self.broken)
 
     # Housekeeping
 
     def _maintain(self) -> None:
-        """Sync, expire, trim, checkpoint when it is time; what fails is tried again later."""
+        """Do what is due; what fails is tried again later."""
+        self._wait = TICK_SECONDS
+        for step in (self._sync, self._go_on, self._answer_erasures, self._forget_exactly):
+            self._attempt(step)
+
+    def _sync(self) -> None:
+        """Sync, expire, or learn again."""
         now = time.monotonic()
-        try:
-            if now - self._last_sync > SYNC_SECONDS and not self.broken:
-                self._last_sync = now
-                if self.failing:
-                    self._recover()
-                elif self.settings.durability == "logged":
-                    self.store.sync()
-            if not self.failing and not self.broken:
-                self.counts["never answered"] += self.store.expire_pending()
-        except StoreError as error:
-            self._write_failed(error)
-        wait = next(self._checkpointing, None)
-        if wait is None:
-            settings, waited = self.settings, now - self._last_checkpoint
-            news = 0 if self.broken else self.served.sequence - self.checkpoint_sequence
-            due = news >= settings.checkpoint_events and waited > 1.0
-            due = due or (news > 0 and waited >= settings.checkpoint_seconds)
-            if due or self._checkpoints or self._forgettings:
+        if now - self._last_sync > SYNC_SECONDS and not self.broken:
+            self._last_sync = now
+            if self.failing:
+                self._recover()
+            elif self.settings.durability == "logged":
+                self.store.sync()
+        if self.learns:
+            self.counts["never answered"] += self.store.expire_pending()
+
+    def _go_on(self) -> None:
+        """Go on with a checkpoint, or begin one if it is due."""
+        settings, waited = self.settings, time.monotonic() - self._last_checkpoint
+        news = self.served.sequence - self.checkpoint_sequence
+        due = news >= settings.checkpoint_events and waited > 1.0
+        due = due or (news > 0 and waited >= settings.checkpoint_seconds)
+        if self._checkpointing is None:
+            while self._checkpoints and not news and not self.broken:
+                self._checkpoints.pop().set_result(self.checkpoint_sequence)
+            if (due and not self.broken) or self._checkpoints or self._forgettings:
                 self._checkpointing = self._checkpoint()
-                wait = next(self._checkpointing, None)
-        if not self.failing and not self.broken:
-            self._answer_erasures()
-        if wait is None and not self.failing and not self.broken:
-            wait = self._forget_exactly()
-        self._wait = TICK_SECONDS if wait is None else wait
+        if self._checkpointing is not None:
+            wait = next(self._checkpointing, None)
+            if wait is None:
+                self._checkpointing = None
+            else:
+                self._wait = wait
 
     def _answer_erasures(self) -> None:
         """Answer who forgot tasks, once no other process reads what was removed."""
-        try:
-            if not self._erasures or not self.store.empty_log():
-                return
-        except StoreError as error:
-            self._write_failed(error)
-            return
-        for future in self._erasures:
-            future.set_result(self.checkpoint_sequence)
-        self._erasures = []
+        if self._erasures and self.learns and self.store.empty_log():
+            for future in self._erasures:
+                future.set_result(self.checkpoint_sequence)
+            self._erasures = []
 
-    def _forget_exactly(self) -> float | None:
-        """Go on with exact forgetting, while no checkpoint is written; return seconds to wait."""
+    def _forget_exactly(self) -> None:
+        """Go on with exact forgetting, while no checkpoint is written."""
+        if self.exact is None or self._checkpointing is not None or not self.learns:
+            return
         try:
-            wait: float | None = None if self.exact is None else self.exact.advance()
-            return wait
-        except Exception as error:
+            wait = self.exact.advance()
+        except Exception:
             LOG.exception("exact forgetting has failed")
-            if isinstance(error, StoreError):
-                self._write_failed(error)
-            return None
+            raise
+        if wait is not None:
+            self._wait = wait
 
     def replace_model(self, served: ServedModel) -> None:
         """Serve another model: a replay of the log has replaced the database."""
         self.served = served
-        self.checkpoint_sequence = self.last_sequence = served.sequence
+        self.last_sequence = served.sequence
         self.store.reconnect()
+        self.checkpoint_sequence = self.store.last_checkpoint()[0]
 
     def _checkpoint(self) -> Iterator[float]:
         """Write a checkpoint step by step; yields the seconds to wait before the next step.
@@ -559,14 +572,14 @@ class Service:
             self.store.put_checkpoint(sequence, file, scores)
             LOG.info("checkpoint at change %d", sequence)
             self.checkpoint_sequence = sequence
-            self.trouble = self.trouble if self.failing else None
+            self.unsaved = False
             while self.store.trim_log():
                 yield 0.0
         except Exception as error:
+            LOG.error("no checkpoint: %s", error)
+            self.unsaved = True
             for future in (*asked, *forgettings):
                 future.set_exception(error)
-            LOG.error("no checkpoint: %s", error)
-            self.trouble = f"no checkpoint: {error}"
             if isinstance(error, StoreError):
                 self._write_failed(error)
         else:

@@ -1255,7 +1255,8 @@ cdef class AutoKernel(Kernel):
         self, long long task, double margin, double variance, double noise, const Outputs* o
     ) noexcept nogil:
         """Expected size of the error of a margin, whose variance is that of the stacking model."""
-        noise *= self.noise_factor(task, self.standing(margin, o))
+        if noise > 0.0:
+            noise *= self.noise_factor(task, self.standing(margin, o))
         return sqrt(o.V * (variance + o.mixed_variance + noise))
 
     cdef void learn_noise(
@@ -1282,28 +1283,27 @@ cdef class AutoKernel(Kernel):
         else:
             s.rise_below -= step * standing
 
-    def spreads(self, Events events not None, bint frozen):
-        """Expected size (n,) of the error of each event."""
+    def spreads(self, Events events not None, bint frozen, bint with_noise):
+        """Standard deviation (n,) of each margin; ``with_noise`` expected size of its error."""
         self.check_idle()
         self.drop_notes()
         cdef Outputs* o = &self.outputs
         cdef Py_ssize_t e
-        cdef double margin
+        cdef double margin, variance, noise
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
             self.read_event(events, e, o)
             if o.V == 0.0:
                 continue
             if frozen:
-                margin = self.frozen_margin(o.base, o.z, o)
-                spread[e] = self.spread(
-                    events.tasks[e], margin, o.frozen.variance / o.V, self.stream.frozen_noise, o
-                )
+                margin, noise = self.frozen_margin(o.base, o.z, o), self.stream.frozen_noise
+                variance = o.frozen.variance / o.V
             else:
                 self.stack(o)
-                spread[e] = self.spread(
-                    events.tasks[e], o.settled, o.variance, self.stream.live_noise, o
-                )
+                margin, noise, variance = o.settled, self.stream.live_noise, o.variance
+            spread[e] = self.spread(
+                events.tasks[e], margin, variance, noise if with_noise else 0.0, o
+            )
         return np.asarray(spread)
 
     # --- answers that come late ---------------------------------------------------------------

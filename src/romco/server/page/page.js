@@ -148,7 +148,6 @@ function tell(now) {
   numbers = now.target === "number";
   say("about", `${now.learner}, durability: ${now.durability}`);
   by("trouble").hidden = !now.trouble;
-  say("trouble", now.trouble || "");
   const first = choosing === null;
   choosing = Array.isArray(now.actions);
   if (choosing) return tellChoices(now);
@@ -220,23 +219,12 @@ function drawRates() {
 async function listen() {
   for (;;) {
     try {
-      const answer = await ask("/v1/live");
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let text = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        text += value;
-        const events = text.split("\n\n");
-        text = events.pop();
-        for (const event of events) tell(JSON.parse(event.replace(/^data: /, "")));
-      }
+      tell(await read("/v1/status"));
     } catch (error) {
-      if (by("door").hidden) say("trouble", "");
+      by("state").className = "lost";
+      by("state").textContent = "not connected";
     }
-    by("state").className = "lost";
-    by("state").textContent = "not connected";
-    await new Promise((done) => setTimeout(done, 2000));
+    await new Promise((done) => setTimeout(done, 1000));
   }
 }
 

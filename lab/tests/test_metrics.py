@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+import romco
 from romco import Round
-from romco.evaluation import Confusion, MeanLoss
+from romco_lab.metrics import Confusion, MeanLoss, Structure
 
 
 def test_zero_predicts_plus_one():
@@ -43,3 +44,11 @@ def test_mean_loss():
     loss = MeanLoss()
     loss.add(Round(np.array([0, 0]), np.zeros((2, 1)), np.array([1.0, -1.0])), np.array([0.5, 1.0]))
     assert loss.value() == pytest.approx((0.5 + 2.0) / 2)
+
+
+def test_structure_of_an_empty_model():
+    learner = romco.learner("romco-nucl", 10, 4)
+    value = Structure(learner).value()
+    assert value["rank"] == 0
+    assert value["shared_share"] == 0.0
+    assert np.sum(value["personal_norms"]) == 0.0

@@ -1,6 +1,6 @@
-"""Metrics of a stream, updated event by event; each has ``add`` and ``value``."""
+"""Metrics of the paper: errors and F1 by task, hinge loss, rank and sizes of U and V."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -8,33 +8,6 @@ from romco.learners.capabilities import Decomposed
 from romco.losses import Hinge
 from romco.rounds import Round
 from romco.typing import Floats
-
-
-class Metric(Protocol):
-    """A quantity updated along a stream.
-
-    A metric of your own, the number of events:
-
-    >>> class Events:
-    ...     def __init__(self):
-    ...         self.n = 0
-    ...
-    ...     def add(self, round, scores):
-    ...         self.n += len(scores)
-    ...
-    ...     def value(self):
-    ...         return self.n
-    >>> metric: Metric = Events()
-    >>> metric.add(Round(np.array([0]), np.eye(1), np.array([1.0])), np.array([0.5]))
-    >>> metric.value()
-    1
-    """
-
-    def add(self, round: Round, scores: Floats) -> None:
-        """Add a round and the learner's output (n,) or (n, K) from before it was learned."""
-
-    def value(self) -> Any:
-        """Current value, as JSON holds it."""
 
 
 class Confusion:
@@ -80,18 +53,7 @@ class Confusion:
         return figures
 
 
-class _Mean:
-    """Mean over events."""
-
-    def __init__(self) -> None:
-        self.total, self.n = 0.0, 0
-
-    def value(self) -> float:
-        """Mean so far; 0 before the first event."""
-        return self.total / max(self.n, 1)
-
-
-class MeanLoss(_Mean):
+class MeanLoss:
     """Mean hinge loss.
 
     >>> metric = MeanLoss()
@@ -101,52 +63,17 @@ class MeanLoss(_Mean):
     0.25
     """
 
+    def __init__(self) -> None:
+        self.total, self.n = 0.0, 0
+
     def add(self, round: Round, scores: Floats) -> None:
         """Add a round with y -1 or +1 and its margins (n,)."""
         self.total += float(Hinge().value(scores, round.y).sum())
         self.n += len(scores)
 
-
-class Brier(_Mean):
-    """Mean squared distance of class probabilities from the truth: 0 at best, 2 at worst.
-
-    >>> metric = Brier()
-    >>> round = Round(np.array([0, 0]), np.eye(2), np.array([0.0, 1.0]))
-    >>> metric.add(round, np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]))
-    >>> metric.value()
-    0.375
-    """
-
-    def add(self, round: Round, scores: Floats) -> None:
-        """Add a round whose y are class numbers, with log-probabilities (n, K)."""
-        distance = np.exp(scores)
-        distance[np.arange(len(round.y)), round.y.astype(np.intp)] -= 1.0
-        self.total += float(np.square(distance).sum())
-        self.n += len(distance)
-
-
-class Coverage:
-    """Share of numbers inside their predicted intervals, and the mean width of these.
-
-    >>> coverage = Coverage()
-    >>> coverage.add_bounds(np.array([1.0, 5.0]), np.array([[0.0, 2.0], [0.0, 2.0]]))
-    >>> coverage.value()
-    {'coverage': 0.5, 'width': 2.0}
-    """
-
-    def __init__(self) -> None:
-        self.n, self.inside, self.width = 0, 0, 0.0
-
-    def add_bounds(self, y: Floats, bounds: Floats) -> None:
-        """Count numbers (n,) and the bounds (n, 2) predicted before they were known."""
-        self.n += len(y)
-        self.inside += int(np.count_nonzero((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
-        self.width += float((bounds[:, 1] - bounds[:, 0]).sum())
-
-    def value(self) -> dict[str, float]:
-        """Coverage from 0 to 1, and mean width."""
-        n = max(self.n, 1)
-        return {"coverage": self.inside / n, "width": self.width / n}
+    def value(self) -> float:
+        """Mean so far; 0 before the first event."""
+        return self.total / max(self.n, 1)
 
 
 class Structure:
