@@ -78,6 +78,7 @@ cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
 cdef double MAX_RATIO = 3.0                    # of units of a feature beyond which its weights are forgotten
 cdef double MAX_SHIFT = 10.0                   # and sizes by which its centre moves
+cdef double NEARLY_ONE = 1.04                  # up to which four terms are a logarithm to rounding
 cdef double VARIED = 1e9                       # stands for a value that has varied within a task
 cdef unsigned long long HASH_FACTOR = 0x9E3779B97F4A7C15
 cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs that are searched for those of one feature
@@ -1593,8 +1594,18 @@ cdef inline void replace_evidence(
 
 
 cdef inline void finish_evidence(double* evidence, const double* products) noexcept nogil:
-    """Take the logarithms of products of relative precisions."""
+    """Take the logarithms of products of relative precisions, the last of which is the largest.
+
+    Near 1, as nearly always, log r is 2 artanh z with z = (r - 1) / (r + 1).
+    """
+    cdef double z, square
     cdef int c
+    if products[GRID - 1] < NEARLY_ONE:
+        for c in range(GRID):
+            z = (products[c] - 1.0) / (products[c] + 1.0)
+            square = z * z
+            evidence[c] -= z * (1.0 + square * (1.0 / 3.0 + square * (0.2 + square / 7.0)))
+        return
     for c in range(GRID):
         evidence[c] -= 0.5 * log(products[c])
 
