@@ -533,12 +533,13 @@ class AutoNumber(Auto):
 
     prior, level_start, slope_start = 1.0, 1.0, 0.3
     function_share, waves_always = 0.03, False
-
+    slope_grid = 0.03 * 10.0 ** np.arange(4)
     def __init__(self, d, m):
         super().__init__(d, m)
         self.scales, self.row_unit = SettledScales(d), 0.0
         self.origin = self.total = self.squares = 0.0  # of the answers
         self.own_levels = [Belief([1.0]) for _ in range(m)]
+        self.last = np.zeros((m, 2))  # residual, answer
         self.sums = np.zeros((d, 4))  # evidence of each feature's slopes,
         self.curve_sums = np.zeros((MOST, 4))  # and of each function's
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
@@ -549,7 +550,7 @@ class AutoNumber(Auto):
         self.errors = {name: 10 * np.diff(below) for name in ("live", "frozen")}
 
     def stacking(self):
-        model = Belief([1e-9, *[0.1] * 8])
+        model = Belief([1e-9, *[0.1] * 10])
         model.w[[1, 4]] = 0.2
         return model
 
@@ -575,7 +576,7 @@ class AutoNumber(Auto):
     def contrasts(self, known, own, mixed, personal, shared, low_rank):
         """Inputs of a stacking model: what others say less what the mixed learner says."""
         size = np.sqrt(self.variance())
-        return np.array([size, known * (own - mixed), personal, 0.0, shared - mixed, *low_rank])
+        return [size, known * (own - mixed), personal, 0.0, shared - mixed, *low_rank]
 
     def inputs(self, i, x):
         """What the mixed learner says, and the inputs of the live stacking model."""
@@ -583,7 +584,9 @@ class AutoNumber(Auto):
         personal = mixed - self.mixed.look(self.row(x))[0]
         low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
         known = 1 - self.own_levels[i].S[0, 0]
-        return mixed, self.contrasts(known, own, mixed, personal, shared, low_rank)
+        z = self.contrasts(known, own, mixed, personal, shared, low_rank)
+        residual, answer = self.last[i]
+        return mixed, np.array([*z, residual, answer - mixed if known > 0 else 0.0])
 
     def copied_inputs(self, i, x):
         old = self.by_copies(i, x)
@@ -591,7 +594,7 @@ class AutoNumber(Auto):
         own = old["own"] + self.copies.get("intercepts", np.zeros(2))[1] + own_level
         mixed = old["mixed"] + old["personal"]
         z = self.contrasts(known, own, mixed, old["personal"], old["shared"], old["low_rank"])
-        return mixed, z
+        return mixed, np.array([*z, 0.0, 0.0])
 
     def settled(self, i, x):
         """Mean and variance without the moment, and the inputs."""
@@ -601,6 +604,7 @@ class AutoNumber(Auto):
 
     def settled_frozen(self, i, x):
         mixed, z = self.inputs(i, x)
+        z[9:] = 0.0
         mean, variance = self.frozen.look(z)
         return mixed + mean, variance / self.variance()
 
@@ -713,7 +717,8 @@ class AutoNumber(Auto):
         step, self.noise["live"] = self.student("live", error - shift, variance, h)
         expected = self.expected_error("live", i, mean, unknown)
         self.remember("live", abs(error - shift) / expected, h)
-        self.live.step(z, *step / V, range(9))
+        self.last[i] = error, y
+        self.live.step(z, *step / V, range(11))
         if self.answers >= self.due:
             self.estimate()
 
@@ -740,7 +745,7 @@ class AutoNumber(Auto):
         error = y - mean
         self.learn_noise(i, x, error, mean, variance, h)
         step, self.noise["frozen"] = self.student("frozen", error, variance, h)
-        self.frozen.step(z, *step / V, range(9))
+        self.frozen.step(z, *step / V, range(11))
 
     def learn_noise(self, i, x, error, mean, variance, h):
         standing, prior = self.standing(mean), self.level_variance

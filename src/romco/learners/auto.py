@@ -216,6 +216,7 @@ class BaseAuto(PairLearner):
     kernel: AutoKernel
     scales: ClassVar[type[Scales]] = Scales
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
+    inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
     stacking_weights: ClassVar[dict[str, float]]  # prior means; of other inputs: 0
     stacking_variance: ClassVar[float]
     prior: ClassVar[float]  # variance of a shared weight
@@ -226,7 +227,7 @@ class BaseAuto(PairLearner):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         places = 1 + min(n_features, FREQUENT) + MOST_FUNCTIONS
-        weights = np.array([self.stacking_weights.get(name, 0.0) for name in INPUT_NAMES])
+        weights = np.array([self.stacking_weights.get(name, 0.0) for name in self.inputs])
         covariance = self.stacking_variance * np.eye(len(weights))
         arrays: Arrays = {
             "features": aligned_zeros(n_features, len(FEATURE_FIELDS)),
@@ -412,7 +413,7 @@ class BaseAuto(PairLearner):
 
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
-        return dict(zip(INPUT_NAMES, self._arrays["weight"].tolist(), strict=True))
+        return dict(zip(self.inputs, self._arrays["weight"].tolist(), strict=True))
 
     def difference(self) -> Numbers:
         """Return the evidence (m,) that each task differs from the others, as log-odds.

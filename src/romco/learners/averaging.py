@@ -41,6 +41,7 @@ AVERAGED = (
 )
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
+LAST_OF_TASKS = ("residual", "answer")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
@@ -113,6 +114,7 @@ def _move_origin(state: Arrays, origin: float) -> None:
     """Measure numbers from another origin; two classes have none."""
     shift = _of_stream(state, "origin") - origin
     state["intercept"][:, _matching(FEATURE_FIELDS, "(global|mixed)_(mean|copy)")] += shift
+    state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
 def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> None:
@@ -175,6 +177,8 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     first["stream"][last] = given["stream"][last]
     first["stream"][answers] = of_answers
     first["stream"][STREAM_FIELDS.index("functions_due")] = 0.0  # others may join from now on
+    last = _columns(TASK_FIELDS, LAST_OF_TASKS)
+    first["tasks"][:, last] = given["tasks"][:, last]
     first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
     first["units"][:, DUE] = first["units"][:, :1]
     first["typical"][0] *= 0.5

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto import constants
-from romco.kernels.auto.auto import INPUT_NAMES, STREAM_FIELDS
+from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
 from romco.kernels.auto.scales import SettledScales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, FrozenShares, lanes
@@ -35,7 +35,7 @@ class AutoNumber(BaseAuto):
     In place of logistic and hinge losses errors follow Student's t with eight degrees of freedom,
     so that an outlier moves little, and each learner tracks the size of its noise. There is no
     global hinge learner. The stacking model adds to the mixed learner's prediction what the others
-    say less that.
+    say less that, and, live, what the task's last answer tells.
 
     Features have units of their own and are centred: a column times a or plus b changes little.
     Answers are measured from the first one and in units of their own spread: predictions for
@@ -55,6 +55,7 @@ class AutoNumber(BaseAuto):
     """
 
     answers = 0
+    inputs: ClassVar = (*INPUT_NAMES, *RECENT_NAMES)
     scales: ClassVar = SettledScales
     described: ClassVar = "frozen_weight"
     stacking_weights: ClassVar = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
@@ -100,7 +101,7 @@ class AutoNumber(BaseAuto):
 
     def _contrasts(self, weights: Numbers, known: Numbers) -> dict[str, Numbers]:
         """Return the factors of the learners' predictions, given how much of each task is known."""
-        weight = dict(zip(INPUT_NAMES, weights.tolist(), strict=True))
+        weight = dict(zip(self.inputs, weights.tolist(), strict=True))
         own = weight["own hinge"] * known
         everybody = np.full_like(known, weight["global logistic"])
         mixed = 1.0 - own - everybody
@@ -166,7 +167,7 @@ class AutoNumber(BaseAuto):
         """Return the weights of the inputs of :meth:`frozen_predictor`."""
         V, origin = self._variance(), self._of_stream("origin")
         frozen = self._arrays["frozen_weight"]
-        weight = dict(zip(INPUT_NAMES, frozen.tolist(), strict=True))
+        weight = dict(zip(self.inputs, frozen.tolist(), strict=True))
         everybody = weight["global logistic"]
         constant = origin + weight["constant"] * sqrt(V)
         four = [weight["own hinge"], 1.0 - everybody, weight["mixed logistic"], everybody]

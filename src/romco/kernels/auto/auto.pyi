@@ -18,6 +18,7 @@ TASK_FIELDS: tuple[str, ...]
 PLACE_FIELDS: tuple[str, ...]
 STREAM_FIELDS: tuple[str, ...]
 INPUT_NAMES: tuple[str, ...]
+RECENT_NAMES: tuple[str, ...]
 
 class AutoKernel(Kernel):
     subspace: Subspace

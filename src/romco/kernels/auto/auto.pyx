@@ -52,8 +52,9 @@ cnp.import_array()
 
 cdef enum:
     CONSTANT, OWN, MIXED, HINGE, GLOBAL        # inputs of the stacking models,
-    DIRECTION                                  # then the directions of the low-rank part
-    INPUTS = DIRECTION + RANK
+    DIRECTION                                  # then the directions of the low-rank part,
+    RECENT = DIRECTION + RANK                  # and of numbers the task's last residual and answer
+    INPUTS = RECENT + 2
     CONTEXT = 3                                # numbers kept of a prediction
 
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
@@ -116,6 +117,7 @@ cdef struct TaskState:
     double evidence                # log-odds that the level and the slopes are not zero
     Weight own_level               # of numbers: intercept of the own learner,
     double own_level_spent_copy
+    double residual, answer        # the last ones,
     double log_noise, noise_events # and logarithm of its noise by that of all, from so many events
 
 
@@ -177,6 +179,7 @@ INPUT_NAMES = (
     *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
     *(f"direction {k}" for k in range(1, RANK + 1)),
 )
+RECENT_NAMES = ("last residual", "last answer")
 
 
 cdef struct Constants:             # see constants.py
@@ -291,6 +294,7 @@ cdef class AutoKernel(Kernel):
         if self.number:
             c.global_prior = constants.NUMBER_PRIOR
             self.level_grid.start = constants.NUMBER_LEVEL_START
+            self.slope_grid.least = constants.NUMBER_SLOPE_GRID
         self.curve_grid = self.slope_grid
         self.curve_grid.least = constants.SLOPE_GRID * c.global_prior
         self.curve_grid.start = constants.CURVE_START * c.global_prior
@@ -495,8 +499,12 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             self.pair[k] = self.personal.ask_pair(task, x.index[k])
 
-    cdef void stack(self, Outputs* o) noexcept nogil:
+    cdef void stack(self, long long task, Outputs* o) noexcept nogil:
         """The log-odds of a live prediction, without the moment and with what it adds."""
+        cdef const TaskState* t = self.task(task)
+        if self.number:
+            o.z[RECENT] = t.residual
+            o.z[RECENT + 1] = t.answer - o.base if t.own_level.spent > 0.0 else 0.0
         self.live.predict(o.base, o.z, &o.live)
         o.variance = o.live.variance / o.V
         o.settled = self.moderated(o.live.mean, o.variance) + o.offset
@@ -529,8 +537,10 @@ cdef class AutoKernel(Kernel):
         odds = w / (1.0 - w)
         return log_mixture(o.settled, odds, o.settled + o.moment)
 
-    cdef double frozen_margin(self, double base, const double* z, Outputs* o) noexcept nogil:
+    cdef double frozen_margin(self, double base, double* z, Outputs* o) noexcept nogil:
         """Margin by the stacking model of frozen predictions."""
+        if self.number:
+            z[RECENT] = z[RECENT + 1] = 0.0
         self.frozen.predict(base, z, &o.frozen)
         return self.moderated(o.frozen.mean, o.frozen.variance) + o.offset
 
@@ -547,7 +557,7 @@ cdef class AutoKernel(Kernel):
             elif self.frozen_predictions:
                 margins[e] = self.frozen_margin(o.base, o.z, o)
             else:
-                self.stack(o)
+                self.stack(events.tasks[e], o)
                 margins[e] = self.live_margin(o)
             if self.number:
                 margins[e] += self.stream.origin
@@ -647,7 +657,7 @@ cdef class AutoKernel(Kernel):
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
             self.read(x, row, task, offset, unit, o)
             if o.V > 0.0:
-                self.stack(o)
+                self.stack(task, o)
         if o.V > 0.0 and not (self.scales.held and unit == 0.0):  # two answers differ
             self.learn_event(
                 x, row, task, y - self.stream.origin if self.number else y, h, unit, o, then
@@ -1018,6 +1028,7 @@ cdef class AutoKernel(Kernel):
         if self.number:
             spread = self.spread(task, o.settled, o.variance, self.stream.live_noise, o)
             remember(self.errors, fabs(y - o.settled - shift) / spread, h, self.c.error_memory)
+            self.task(task).residual, self.task(task).answer = y - o.settled, y - o.offset
         self.live.update(step, &o.live)
 
     cdef void estimate_variances(self) noexcept nogil:
@@ -1300,7 +1311,7 @@ cdef class AutoKernel(Kernel):
                 margin, noise = self.frozen_margin(o.base, o.z, o), self.stream.frozen_noise
                 variance = o.frozen.variance / o.V
             else:
-                self.stack(o)
+                self.stack(events.tasks[e], o)
                 margin, noise, variance = o.settled, self.stream.live_noise, o.variance
             spread[e] = self.spread(
                 events.tasks[e], margin, variance, noise if with_noise else 0.0, o
@@ -1329,7 +1340,7 @@ cdef class AutoKernel(Kernel):
             self.read_event(events, e, o)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
-                self.stack(o)
+                self.stack(events.tasks[e], o)
             context[e, 0], context[e, 1], context[e, 2] = self.stream.answers, o.settled, o.moment
         return np.asarray(context)
 

@@ -31,6 +31,7 @@ NOISE_EVENTS = 10.0  # events by which a task's noise is shrunk to that of all
 NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event
+NUMBER_SLOPE_GRID = 0.03  # smallest variance of tasks' slopes that is considered
 ERROR_MEMORY = 0.993  # of the histogram of live errors, per event
 NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products are smaller
 
