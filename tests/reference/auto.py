@@ -534,6 +534,7 @@ class AutoNumber(Auto):
     prior, level_start, slope_start = 1.0, 1.0, 0.3
     function_share, waves_always = 0.03, False
     slope_grid = 0.03 * 10.0 ** np.arange(4)
+
     def __init__(self, d, m):
         super().__init__(d, m)
         self.scales, self.row_unit = SettledScales(d), 0.0
