@@ -85,8 +85,9 @@ def test_commands(tmp_path, typed):
     assert "who predicts best" in outputs["compare"][0]
     explained = "".join(told)
     assert "Kinds of tasks: " in explained
-    assert "user 7, " in explained  # its story
+    assert "different (user 7)" in explained
     assert "margin for spam" in explained
-    assert explained.split("its own\n")[1].startswith("user 7")
+    for rows in explained.split("its own\n")[1:]:  # of all users, and of this one
+        assert rows.startswith("user 7 ")
     assert (tmp_path / "users.html").stat().st_size > 2000
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000

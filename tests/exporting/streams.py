@@ -130,7 +130,13 @@ def with_functions(model, monkeypatch):
         root = 0.3 * rng.normal(size=(n + g, 2))
         features = np.concatenate([one.features[kept], -2 - np.arange(g)])
         covariances.append(one._replace(features=features, values=values + root @ root.T))
-    new = replace(old, functions=functions, covariances=covariances)
+    kept = np.flatnonzero(old.pairs.feature > -2 - g)
+    pairs = old.pairs._replace(
+        task=old.pairs.task[kept],
+        feature=old.pairs.feature[kept],
+        read=lambda places: old.pairs.read(kept[places]),
+    )
+    new = replace(old, functions=functions, covariances=covariances, pairs=pairs)
     monkeypatch.setattr(learner, "frozen_predictor", lambda: new)
     return new
 

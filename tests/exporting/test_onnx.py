@@ -65,6 +65,19 @@ def test_classes_are_the_same(classes, tmp_path):
     assert label.tolist() == model.predict(rows, tasks).astype(str).tolist()
 
 
+def test_weights_that_are_nearly_one(tmp_path):
+    """onnxruntime leaves out a product with a single number that is 1 in single precision."""
+    model = romco.Model(target="classes")
+    model.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
+    weights = model.engine.learner.frozen_classes().weights
+    assert 0.0 < abs(weights[0] - 1.0) < 1e-7
+    rows, tasks = [{"a": 1.0}, {"a": None}], ["ann", "new"]
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    (probabilities,) = session.run(["probabilities"], feeds(session, rows, tasks))
+    assert_close(probabilities, model.predict_proba(rows, tasks), 1e-12)
+
+
 def test_names_of_very_many_classes(tmp_path):
     model = romco.Model(target="classes")
     labels = [f"class {k} {'x' * (k % 200)}" for k in range(150)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import romco
-from romco.io.modelfile import save
+from romco.files import save
 from romco_lab.fuzz.files import File, taken_apart
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -16,7 +16,6 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {},
         {"max_rank": 2, "lambda2": 0.001},
         {"coupling": 1.0},
-        {"coupling": "learned"},
         {"loss": "logistic"},
         {"always_prox": True, "step": "inverse-sqrt"},
     ],

@@ -57,6 +57,7 @@ def chooser_state(
     _put(arrays, "choice_probability", [one.probabilities for one in kept])
     arrays["choice_place"] = np.array([one.place for one in kept], dtype=np.int64)
     arrays["choice_pending"] = np.array([one.context is not None for one in kept], dtype=bool)
+    arrays["choice_featured"] = np.array([one.features is not None for one in kept], dtype=bool)
     _put_rows(arrays, "choice_context", [one.context for one in kept])
     _put_rows(arrays, "choice_features", [one.features for one in kept])
     for prefix, table in (("context", kernel.context), ("features", kernel.features)):
@@ -122,7 +123,8 @@ def restore_choices(
     offered = _parts(arrays, "choice_offered", n, 0, len(kernel.names) - 1)
     probabilities = _parts(arrays, "choice_probability", n, 0.0, 1.0)
     places = _checked(arrays["choice_place"], n, 0, np.inf).tolist()
-    pending = _checked(arrays["choice_pending"], n, 0, 1).tolist()
+    pending = _checked(arrays["choice_pending"], n, 0, 1)
+    featured = _checked(arrays["choice_featured"], n, 0, 1)
     contexts = _restore_rows(arrays, "choice_context", n, kernel.context.width)
     features = _restore_rows(arrays, "choice_features", n, kernel.features.width)
     choices: OrderedDict[Id, StoredChoice] = OrderedDict()
@@ -130,8 +132,9 @@ def restore_choices(
         if not place < len(offered[k]) == len(probabilities[k]):
             raise ValueError("a chosen action was not offered")
         context = contexts[k] if pending[k] else None
+        row = features[k] if featured[k] else None
         law = offered[k].tolist(), probabilities[k].tolist()
-        choices[id] = StoredChoice(*law, place, task, context, features[k] or None)
+        choices[id] = StoredChoice(*law, place, task, context, row)
     if len(choices) < n:
         raise ValueError("an id is there twice")
     return choices

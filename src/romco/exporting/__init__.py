@@ -1,19 +1,24 @@
 """Export: a model's frozen predictions for C, JavaScript, ONNX and SQL."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from romco.adapters.common import Estimator
 from romco.exporting.datafile import write_program
 from romco.exporting.onnx_graph import write_onnx
 from romco.exporting.sql import write_sql
-from romco.exporting.tables import read_tables
-from romco.io.modelfile import Estimator
+from romco.exporting.tables import ModelTables, read_tables
 from romco.model import Model
 
-if TYPE_CHECKING:
-    from romco.exporting.tables import ModelTables
-
 Format = Literal["c", "js", "onnx", "sql"]
+WRITERS: dict[Format, Callable[[ModelTables, Path], list[Path]]] = {
+    "c": partial(write_program, "c"),
+    "js": partial(write_program, "js"),
+    "onnx": write_onnx,
+    "sql": write_sql,
+}
 
 
 def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]:
@@ -28,6 +33,8 @@ def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]
     >>> [file.name for file in romco.export(model, "c", tempfile.mkdtemp())]
     ['model.romcoexp', 'romco.h']
     """
+    if to not in WRITERS:
+        raise ValueError(f"no format {to!r}: there are c, js, onnx and sql")
     inner = model.fitted_model() if isinstance(model, Estimator) else model
     if not isinstance(inner, Model):
         kind = type(model).__name__
@@ -35,14 +42,4 @@ def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with inner.engine.at_rest():
-        return _write(read_tables(inner), to, folder)
-
-
-def _write(tables: "ModelTables", to: Format, folder: Path) -> list[Path]:
-    if to in ("c", "js"):
-        return write_program(tables, to, folder)
-    if to == "onnx":
-        return write_onnx(tables, folder)
-    if to == "sql":
-        return write_sql(tables, folder)
-    raise ValueError(f"no format {to!r}: there are c, js, onnx and sql")
+        return WRITERS[to](read_tables(inner), folder)

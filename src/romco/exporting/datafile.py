@@ -29,7 +29,7 @@ class Table(NamedTuple):
     chunks: Iterable[Floats]
 
 
-def write_program(tables: ModelTables, to: str, folder: Path) -> list[Path]:
+def write_program(to: str, tables: ModelTables, folder: Path) -> list[Path]:
     """Write the data file, and the program that reads it, in C ("c") or JavaScript ("js")."""
     written = [folder / DATA_FILE]
     durable.replace(written[0], data_file(tables))
@@ -84,8 +84,7 @@ def _class_tables(many: ManyTables) -> Iterator[Table]:
     yield _column(softmax.lines)
     yield _table(softmax.matrices.reshape(len(softmax.matrices) * n, n))
     yield _table(softmax.densities)
-    yield _column(groups.starts())
-    yield Table((len(groups), 3 + n), _rows(groups))
+    yield Table((len(groups), 3 + n), _rows(groups, len(softmax.new_groups)))
 
 
 def _part_tables(part: PartTables) -> Iterator[Table]:
@@ -103,20 +102,19 @@ def _part_tables(part: PartTables) -> Iterator[Table]:
     yield _table(part.units)
     yield _table(np.vstack([_places(predictor.features.lanes, n_inputs), part.features]))
     yield _table(np.vstack([_places(predictor.tasks.lanes, n_inputs), part.tasks]))
-    yield _column(1 + part.pairs.starts())
-    places = np.array([[0, *_places(predictor.pairs.lanes, n_inputs)]])
+    places = np.array([[-1, *_places(predictor.pairs.lanes, n_inputs)]])
     shape = (1 + len(part.pairs), places.shape[1])
-    yield Table(shape, chain([places], _rows(part.pairs)))
+    yield Table(shape, chain([places], _rows(part.pairs, len(part.features))))
     yield _table(part.covariance_entries())
 
 
-def _rows(rows: TaskRows) -> Iterator[Floats]:
-    """Yield rows of tasks with their keys, some at a time."""
+def _rows(rows: TaskRows, n_keys: int) -> Iterator[Floats]:
+    """Yield rows after one key for the task and their own, some at a time."""
     begin = 0
     for values in rows.values():
-        keys = rows.keys[begin : begin + len(values)]
-        begin += len(values)
-        yield np.column_stack([keys, values])
+        chunk = slice(begin, begin + len(values))
+        begin = chunk.stop
+        yield np.column_stack([rows.tasks[chunk] * n_keys + rows.keys[chunk], values])
 
 
 def _places(lanes: Sequence[Lane], n_inputs: int) -> list[int]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
     KNOTS,
     MISSING_IF_ZERO,
     NORMAL_QUANTILES,
-    PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
     ZERO_IF_MISSING,
@@ -41,7 +40,6 @@ GRAPH_FILE, DATA_FILE = "model.onnx", "model.onnx.data"
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 TASK, MATRIX = "task", "x"  # inputs
 MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
-KINDS = ("number", "category")  # of columns that a graph can read
 
 # Limits of `romco.learners.frozen`
 MAX_LOG_ODDS, CLOSE_LOG_ODDS = 500.0, 4.0  # of pairs
@@ -55,6 +53,7 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
         import onnx
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'romco[export]'") from None
+    check_columns(tables, "ONNX")
     graph = _Graph()
     _add_prediction(graph, tables)
     operators = onnx.helper.make_opsetid("", OPSET)
@@ -289,14 +288,15 @@ def _add_classes(
     classes = many.classes
     *pairs, last = tables.parts
     z, functions = _inputs(graph, last, row, feature, x)
-    score = classes.weights[1] * _softmax(graph, last, many, row, z, functions)
+    weights = np.tile(classes.weights, (K, 1)).T  # onnxruntime leaves out a single 1 + 1e-8
+    score = _softmax(graph, last, many, row, z, functions) * weights[1]
     if pairs:
         margins = []
         for part in pairs:
             z, _ = _inputs(graph, part, row, feature, x)
             margins.append(_margin(graph, part, z).add_axis(1))
         odds = graph("Concat", *margins, axis=1) * classes.factors
-        score += classes.weights[0] * _couple(graph, classes, odds.within(MAX_LOG_ODDS), K)
+        score += _couple(graph, classes, odds.within(MAX_LOG_ODDS), K) * weights[0]
     chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
     graph.output("probabilities", chances, K)
@@ -336,7 +336,7 @@ def _softmax(
     K = len(softmax.new_groups)
     n = len(softmax.lines)
     weighted = z.within(MAX_SCORE) * part.weights
-    score = graph("Reshape", weighted, [0, 3, K]).sum(axis=1)
+    score = graph("Reshape", weighted, [0, 2, K]).sum(axis=1)
     every = np.arange(K)[None]
     shape = graph("Concat", graph("Shape", row), [K], axis=0)
     own, place = _find(graph, groups, row, graph("Expand", every, shape))
@@ -426,11 +426,6 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
     place = dict(zip(tables.feature_names, range(len(tables.feature_names)), strict=True))
     numbers, categories = [], []
     for name, kind in tables.columns.items():
-        if kind not in KINDS:
-            raise ValueError(
-                f"column {name!r} of kind {kind!r} cannot be exported to ONNX, whose operators "
-                "read numbers and whole categories only: leave it out, or export to JavaScript"
-            )
         if kind == "category":
             categories.append(name)
         elif name in place:
@@ -461,28 +456,21 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
 def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Value:
     """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
     units = part.predictor.units
-    names = (*UNIT_FIELDS, *(f"pair {name}" for name in PAIR_FIELDS))
-    is_pair = part.units.shape[1] == len(names)
     field = {}
-    for name, column in zip(names, part.units.T, strict=is_pair):
+    for name, column in zip(UNIT_FIELDS, part.units.T, strict=True):
         field[name] = graph.constant(column).take(feature)
     missing = graph("IsNaN", x)
     x = graph("Where", missing, 0.0, x)
     v = x.within(field["bound"])
 
-    def moments(of: str) -> tuple[_Value, _Value, _Value, _Value]:
-        """Return mean, mean square, whether values differ, and the centre."""
-        count = graph("Max", field[f"{of}count"], 1.0)
-        mean = (field[f"{of}total"] + v) / count
-        square = (field[f"{of}square"] + v * v) / count
-        spread = square - mean * mean
-        sure = (count - 1.0) * (mean * mean)
-        spreads = spread > 1e-9 * square
-        known = graph("Where", spreads, sure / (sure + spread), 1.0)
-        return mean, square, spreads, mean * field[f"{of}share"] * known
-
     measured = field["count"] > 0.0
-    mean, square, spreads, centre = moments("")
+    count = graph("Max", field["count"], 1.0)
+    mean = (field["total"] + v) / count
+    square = (field["square"] + v * v) / count
+    spread = square - mean * mean
+    sure = (count - 1.0) * (mean * mean)
+    known = graph("Where", spread > 1e-9 * square, sure / (sure + spread), 1.0)
+    centre = mean * field["share"] * known
     variance = square - 2.0 * (centre * mean) + centre * centre
     size = graph("Sqrt", graph("Where", variance > 1e-9 * square, variance, square))
     r = graph("Log", size) - units.common
@@ -491,16 +479,7 @@ def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Val
     factor = graph("Exp", -units.common - r * r4 / (r4 + 1.4**4))
     factor = graph("Where", measured, factor, field["factor"])
     reach = graph("Where", measured, 10.0 * size, field["reach"])
-    if is_pair:
-        centre = graph("Where", spreads, 0.0, centre)
     centre = graph("Where", measured, centre, field["centre"])
-    if is_pair:
-        by_both = (spreads | ~measured) & (field["pair count"] > 0.0)
-        *_, of_both = moments("pair ")
-        centre = graph("Where", by_both, of_both, centre)
-        has_size = by_both & (field["pair reach"] > 0.0)
-        reach = graph("Where", has_size, field["pair reach"], reach)
-        factor = graph("Where", has_size, field["pair factor"], factor)
     u = factor * (x - centre).within(reach)
     u = graph("Where", graph("Abs", x) < 1e-150, field["zero"], u)
     return graph("Where", missing, 0.0, u * units.row)

@@ -21,12 +21,12 @@
 typedef struct { const double *at; int64_t rows, columns; } romco_table;
 
 typedef struct {
-  romco_table number, stack, covariance, wave, function, rotation, unit, feature, task, pair_start, pair, entry;
+  romco_table number, stack, covariance, wave, function, rotation, unit, feature, task, pair, entry;
   double *u, *f, *z;                       /* of one event: units; functions; weight, variance, factor */
 } romco_part;
 
 typedef struct {
-  romco_table size, text, name, quantile, weight, line, matrix, density, group_start, group;
+  romco_table size, text, name, quantile, weight, line, matrix, density, group;
   int64_t features, tasks, classes, parts;
   char *data, *next;
   size_t left;                             /* bytes that are not read yet, from next on */
@@ -73,11 +73,10 @@ static inline int romco_read_part(romco_model *m, romco_part *p) {
   if (!((p->covariance.rows == 0 || (p->covariance.rows == inputs && p->covariance.columns == inputs)) && romco_column(&p->wave, 0, 0, d)
         && romco_column(&p->function, 0, -1, p->wave.rows) && romco_column(&p->function, 2, -1, p->wave.rows)
         && romco_next(m, &p->rotation, -1, 1 + g) && (p->rotation.rows == 0 || p->rotation.rows == g)
-        && romco_next(m, &p->unit, d, -1) && (p->unit.columns == 9 || p->unit.columns == 15)
+        && romco_next(m, &p->unit, d, 9)
         && romco_next(m, &p->feature, 2 + d + g, -1) && romco_places(&p->feature, 0, inputs)
         && romco_next(m, &p->task, 2 + m->tasks, -1) && romco_places(&p->task, 0, inputs)
-        && romco_next(m, &p->pair_start, 2 + m->tasks, 1) && romco_next(m, &p->pair, -1, -1)
-        && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs) && romco_column(&p->pair_start, 0, 1, p->pair.rows + 1)
+        && romco_next(m, &p->pair, -1, -1) && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs)
         && romco_next(m, &p->entry, -1, 4) && romco_column(&p->entry, 0, 0, inputs)
         && romco_column(&p->entry, 1, 0, d + 1 + g) && romco_column(&p->entry, 2, 0, d + 1 + g))) return 0;
   p->u = (double *)calloc((size_t)(d + 1 + 2 * g + 3 * inputs), sizeof(double));
@@ -90,11 +89,9 @@ static inline int romco_read_classes(romco_model *m) {          /* of three or m
   int64_t n, K = m->classes, functions = m->part[m->parts - 1].function.rows;
   if (!romco_next(m, &m->weight, 1, 6) || !romco_next(m, &m->line, -1, 1)) return 0;
   n = m->line.rows;
-  return m->part[m->parts - 1].stack.rows == 3 * K && romco_column(&m->line, 0, 0, functions)
+  return m->part[m->parts - 1].stack.rows == 2 * K && romco_column(&m->line, 0, 0, functions)
          && romco_next(m, &m->matrix, (1 + K) * n, n) && romco_next(m, &m->density, 1 + K, 2)
-         && romco_next(m, &m->group_start, 2 + m->tasks, 1) && romco_next(m, &m->group, -1, 3 + n)
-         && romco_column(&m->group_start, 0, 0, m->group.rows + 1)
-         && m->group_start.at[m->tasks + 1] - m->group_start.at[m->tasks] == (double)K;
+         && romco_next(m, &m->group, -1, 3 + n) && m->group.rows >= K;
 }
 
 static inline int romco_read(romco_model *m) {                  /* 0: damaged, or no memory */
@@ -182,13 +179,13 @@ static inline const char *romco_class(const romco_model *m, int64_t k) {
   return romco_name(m, m->features + m->tasks + k);
 }
 
-static inline const double *romco_row(const romco_table *start, const romco_table *t, int64_t task, int64_t key) {
-  int64_t low = (int64_t)start->at[task], end = (int64_t)start->at[task + 1], high = end;
-  while (low < high) {                     /* keys of a task rise */
+static inline const double *romco_row(const romco_table *t, int64_t key) {  /* after its key; keys rise */
+  int64_t low = 0, high = t->rows;
+  while (low < high) {
     int64_t middle = (low + high) / 2;
     if (t->at[middle * t->columns] < (double)key) low = middle + 1; else high = middle;
   }
-  return low < end && t->at[low * t->columns] == (double)key ? t->at + low * t->columns + 1 : NULL;
+  return low < t->rows && t->at[low * t->columns] == (double)key ? t->at + low * t->columns + 1 : NULL;
 }
 
 /* A part: units, functions, sums */
@@ -215,7 +212,6 @@ static inline romco_moments romco_measure(double count, double total, double squ
 static inline double romco_unit(const romco_part *p, const double *c, double x) {
   double centre = c[5], reach = c[6], factor = c[7], row = p->number.at[0], common = p->number.at[1];
   double v = romco_clip(x, c[3]);
-  int of_pair = p->unit.columns > 9, spreads = 1;
   if (fabs(x) < 1e-150) return row * c[8];
   if (c[0] > 0.0) {                        /* the feature is measured anew */
     romco_moments r = romco_measure(c[0], c[1], c[2], c[4], v);
@@ -223,12 +219,7 @@ static inline double romco_unit(const romco_part *p, const double *c, double x) 
     double size = sqrt(variance > 1e-9 * r.square ? variance : r.square), q = log(size) - common, q4 = q * q * q * q;
     factor = exp(-common - q * q4 / (q4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10.0 * size;
-    spreads = r.spreads;
-    centre = of_pair && spreads ? 0.0 : r.centre;
-  }
-  if (of_pair && spreads && c[9] > 0.0) {  /* centred by the two classes */
-    centre = romco_measure(c[9], c[10], c[11], c[12], v).centre;
-    if (c[13] > 0.0) { reach = c[13]; factor = c[14]; }
+    centre = r.centre;
   }
   return row * factor * romco_clip(x - centre, reach);
 }
@@ -264,7 +255,7 @@ static inline void romco_add(const romco_part *p, const double *place, int64_t n
 
 static inline void romco_add_feature(const romco_part *p, int64_t task, int64_t feature) {
   int64_t n = p->feature.columns;
-  const double *own = romco_row(&p->pair_start, &p->pair, task, feature);
+  const double *own = romco_row(&p->pair, task * (p->feature.rows - 1) + feature);
   romco_add(p, p->feature.at, n, p->feature.at + (1 + feature) * n, p->u[feature]);
   if (own) romco_add(p, p->pair.at + 1, p->pair.columns - 1, own, p->u[feature]);
 }
@@ -354,13 +345,13 @@ static inline void romco_couple(const romco_model *m, double *score) {  /* log-p
 }
 
 static inline void romco_discriminate(const romco_model *m, const romco_part *p, int64_t task, int kind, double *score) {
-  int64_t i, j, k, n = m->line.rows, K = m->classes, first = (int64_t)m->group_start.at[m->tasks];
+  int64_t i, j, k, n = m->line.rows, K = m->classes;
   double best = -INFINITY;
   for (k = 0; k < K; k++) {
-    const double *own = romco_row(&m->group_start, &m->group, task, k);
+    const double *own = romco_row(&m->group, task * K + k);
     const double *matrix = m->matrix.at + (kind ? 1 + k : 0) * n * n, *density = m->density.at + (kind ? 2 + 2 * k : 0);
     double events = density[0], far = 0.0, sum;
-    if (!own) own = m->group.at + (first + k) * m->group.columns + 1;
+    if (!own) own = m->group.at + (m->group.rows - K + k) * m->group.columns + 1;  /* of a new task */
     for (i = 0; i < n; i++) {
       for (sum = 0.0, j = 0; j <= i; j++) sum += matrix[i * n + j] * (p->f[(int64_t)m->line.at[j]] - own[2 + j]);
       far += sum * sum;
@@ -376,7 +367,7 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
   int64_t c, k, K = m->classes;
   double *part = score + K;
   memset(score, 0, (size_t)K * sizeof *score);
-  for (c = 0; c < 3 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
+  for (c = 0; c < 2 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
   for (c = 0; c < 2; c++) {
     romco_discriminate(m, p, task, (int)c, part);
     for (k = 0; k < K; k++) score[k] += m->weight.at[4 + c] * part[k];

@@ -42,11 +42,11 @@ export class Model {
     this.tasks = new Map(names(d, m).map((one, k) => [one, k]));
     this.classes = names(d + m, K);
     this.columns = new Map(Object.entries(JSON.parse(name(d + m + K)).columns));
-    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pairStart", "pair", "entry"];
+    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pair", "entry"];
     this.parts = Array.from({ length: parts }, () => ({ quantile: this.quantile.values, ...tables(...ofPart) }));
     if (K < 3) return;
     this.softmax = this.parts.pop(); // the others are of pairs of classes
-    Object.assign(this, tables("weight", "line", "matrix", "density", "groupStart", "group"));
+    Object.assign(this, tables("weight", "line", "matrix", "density", "group"));
     [this.power, this.share, ...this.weights] = this.weight.values;
   }
 
@@ -122,7 +122,7 @@ export class Model {
     add(z, part.task.row(0), part.task.row(1 + at), 1);
     for (const [j, value] of u) {
       add(z, part.feature.row(0), part.feature.row(1 + j), value);
-      const own = find(part.pairStart, part.pair, at, j);
+      const own = find(part.pair, at * (part.feature.rows - 1) + j);
       if (own) add(z, part.pair.row(0).subarray(1), own, value);
     }
     u.set(d, 1); // the constant
@@ -153,7 +153,7 @@ export class Model {
   #softmax({ z, functions }, at) {
     const K = this.classes.length, lines = Array.from(this.line.values, (f) => functions[f]), n = lines.length;
     const group = this.classes.map((_, k) =>
-      find(this.groupStart, this.group, at, k) ?? find(this.groupStart, this.group, this.tasks.size, k));
+      find(this.group, at * K + k) ?? find(this.group, this.tasks.size * K + k));
     const scores = group.map(([level], k) => {
       let sum = level;
       for (let e = k; e < z.length; e += K) sum += this.softmax.stack.row(e)[0] * clip(z[e], 50);
@@ -193,17 +193,16 @@ function checksum(bytes) {
   return b * 65536 + a;
 }
 
-/** Return the numbers of a task and a key, or undefined; keys of a task rise. */
-function find(start, table, task, key) {
-  let low = start.values[task], high = start.values[task + 1];
-  const end = high;
+/** Return the numbers after a key, or undefined; keys rise. */
+function find(table, key) {
+  let low = 0, high = table.rows;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (table.values[middle * table.columns] < key) low = middle + 1;
     else high = middle;
   }
   const row = table.row(low);
-  return low < end && row[0] === key ? row.subarray(1) : undefined;
+  return low < table.rows && row[0] === key ? row.subarray(1) : undefined;
 }
 
 const clip = (x, limit) => Math.max(-limit, Math.min(limit, x));
@@ -238,28 +237,17 @@ function margin(part, { z }) {
 
 function scaled(part, j, x) {
   const [count, total, squares, bound, share, ...kept] = part.unit.row(j), [row, common] = part.number.values;
-  let [centre, reach, factor, zero, ...ofPair] = kept;
+  let [centre, reach, factor, zero] = kept;
   if (Math.abs(x) < 1e-150) return row * zero;
-  const v = clip(x, bound);
-  const measured = (n, sum, sumOfSquares, centred) => {
-    const mean = (sum + v) / n, square = (sumOfSquares + v * v) / n;
-    const spread = square - mean * mean, sure = (n - 1) * mean * mean, spreads = spread > 1e-9 * square;
-    return { mean, square, spreads, middle: mean * centred * (spreads ? sure / (sure + spread) : 1) };
-  };
-  let ofBoth = ofPair[0] > 0; // it is centred by the two classes of a pair
   if (count > 0) { // the feature is measured anew
-    const { mean, square, spreads, middle } = measured(count, total, squares, share);
-    const variance = square - 2 * middle * mean + middle * middle;
+    const v = clip(x, bound), mean = (total + v) / count, square = (squares + v * v) / count;
+    const spread = square - mean * mean, sure = (count - 1) * mean * mean;
+    centre = mean * share * (spread > 1e-9 * square ? sure / (sure + spread) : 1);
+    const variance = square - 2 * centre * mean + centre * centre;
     const size = Math.sqrt(variance > 1e-9 * square ? variance : square);
     const r = Math.log(size) - common, r4 = r * r * r * r;
     factor = Math.exp(-common - (r * r4) / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10 * size;
-    centre = ofPair.length && spreads ? 0 : middle;
-    ofBoth &&= spreads;
-  }
-  if (ofBoth) {
-    centre = measured(...ofPair).middle;
-    if (ofPair[4] > 0) [reach, factor] = ofPair.slice(4);
   }
   return row * factor * clip(x - centre, reach);
 }

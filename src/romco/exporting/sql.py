@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
-from romco.exporting.tables import ManyTables, ModelTables, PartTables
+from romco.exporting.tables import ManyTables, ModelTables, PartTables, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
     INDICATOR,
     KNOTS,
     NORMAL_QUANTILES,
-    PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
     Lane,
@@ -54,6 +53,7 @@ TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "U": "TEXT"} 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
+    check_columns(tables, "SQL")
     _check(tables)
     lanes = Lanes(tables.parts)
     contents = _small_tables(tables, lanes)
@@ -93,17 +93,12 @@ def _check(tables: ModelTables) -> None:
             f"{MAX_COLUMNS}: export to ONNX, C or JavaScript"
         )
     lowered: dict[str, str] = {}
-    for name, kind in tables.columns.items():
+    for name in tables.columns:
         other = lowered.setdefault(name.lower(), name)
         if other != name:
             raise ValueError(f"columns {other!r} and {name!r} are one in SQL: rename one of them")
         if not name or "\0" in name:
             raise ValueError(f"column {name!r} cannot be a column in SQL: rename it")
-        if kind not in KINDS:
-            raise ValueError(
-                f"column {name!r} of kind {kind!r} cannot be exported to SQL, whose views read "
-                "numbers and whole categories only: leave it out, or export to JavaScript"
-            )
         if name.lower() in EVENT_COLUMNS:
             raise ValueError(f"column {name!r} has the name of a column of romco_event: rename it")
     if "" in tables.task_names:
@@ -156,18 +151,16 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
     predictor = part.predictor
     units, n_inputs = predictor.units, len(predictor.inputs)
     d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
-    fields = (*UNIT_FIELDS, *(f"pair_{name}" for name in PAIR_FIELDS))
-    unit = np.zeros((n, len(fields)))
-    unit[:d, : part.units.shape[1]] = part.units
+    unit = np.zeros((n, len(UNIT_FIELDS)))
+    unit[:d] = part.units
     number = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
         "calibration": part.calibration,
-        "of_two": float(part.units.shape[1] == len(fields)),
     }
     of_class = np.full(n_inputs, -1)
-    if not len(predictor.covariance):  # a softmax: three inputs for each class
+    if not len(predictor.covariance):  # a softmax: two inputs for each class
         of_class = np.arange(n_inputs) % len(tables.classes)
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
     listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
@@ -177,7 +170,7 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
         "romco_feature": {
             "feature": np.arange(n),
             "name": [*tables.feature_names, *[""] * (n - d)],
-            **dict(zip(fields, unit.T, strict=True)),
+            **dict(zip(UNIT_FIELDS, unit.T, strict=True)),
             **_columns(predictor.features.lanes, part.features, lanes.features),
         },
         **_function_tables(part),

@@ -72,7 +72,7 @@ class PartTables:
     """
 
     predictor: FrozenPredictor
-    units: Floats  # (d, 9), or (d, 15) of a pair of classes
+    units: Floats  # (d, 9)
     features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
     functions: FrozenFunctions
     tasks: Floats  # (m + 1, lanes)
@@ -235,6 +235,16 @@ def _check(model: Model) -> None:
         raise ValueError("a model learned with offsets cannot be exported yet")
     if not isinstance(model.features, Columns | Names):
         raise ValueError("hashed features cannot be exported yet: learn with features=Names()")
+
+
+def check_columns(tables: ModelTables, format: str) -> None:
+    """Raise ValueError for a column that cannot be read by a format of plain cells."""
+    for name, kind in tables.columns.items():
+        if kind not in ("number", "category"):
+            raise ValueError(
+                f"column {name!r} of kind {kind!r} cannot be exported to {format}, which reads "
+                "numbers and whole categories only: leave it out, or export to JavaScript"
+            )
 
 
 def text_of(what: str, name: Id) -> str:

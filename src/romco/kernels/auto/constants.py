@@ -37,8 +37,10 @@ NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products ar
 
 # Of many classes
 COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
-MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
-CLASS_PRIOR_EVENTS = 0.1  # and that to the origin
+MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class, at first
+GROUP_PRIOR_WEIGHT = 30.0  # weight of that in an estimate,
+MAX_MEAN_PRIOR = 100.0  # which is at most this
+CLASS_PRIOR_EVENTS = 0.1  # events by which a class mean is shrunk to the origin
 NORMAL = 0.9  # least normality (Shapiro-Francia) at which a number is no normal score
 NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
 SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts

@@ -20,7 +20,7 @@ cdef class StackingModel:
 
 
 cdef class ConditionalLogit:
-    cdef double renewal
+    cdef double forgetting
     cdef double[::1] weight, prior
     cdef double[:, ::1] covariance
 
@@ -30,4 +30,5 @@ cdef class ConditionalLogit:
     cdef void learn(
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil
+    cdef void forget(self, double h) noexcept nogil
     cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil

@@ -10,5 +10,5 @@ class ConditionalLogit:
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
         prior: NDArray[np.float64],
-        renewal: float,
+        forgetting: float,
     ) -> None: ...

@@ -14,7 +14,7 @@ whose curvature is that half-way to the answer: where the model was sure and wro
 zero at p, and a step by that would go much too far.
 """
 
-from libc.math cimport exp, log
+from libc.math cimport exp, log, sqrt
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.core.triangles cimport cholesky
 
@@ -59,14 +59,15 @@ cdef class StackingModel:
 cdef class ConditionalLogit:
     """Views of ``weight`` (n,) and ``covariance`` (n, n).
 
-    Each event adds ``renewal`` to a variance below its ``prior`` (n,): which input is best may change.
+    Each event lets the covariance grow by a share ``forgetting``, up to variances ``prior`` (n,): which
+    input is best changes as more is learned.
     """
 
-    def __init__(self, weight, covariance, prior, double renewal):
+    def __init__(self, weight, covariance, prior, double forgetting):
         if len(weight) > MAX_INPUTS:
             raise ValueError(f"at most {MAX_INPUTS} inputs; got {len(weight)}")
         self.weight, self.covariance = weight, covariance
-        self.prior, self.renewal = prior, renewal
+        self.prior, self.forgetting = prior, forgetting
 
     cdef void score(
         self, const double* z, Py_ssize_t classes, double* scores, const double* offset=NULL
@@ -117,9 +118,21 @@ cdef class ConditionalLogit:
         for i in range(n):
             for j in range(n):
                 self.weight[i] += h * self.covariance[i, j] * (z[j * classes + label] - mean[j])
+        self.forget(h)
+
+    cdef void forget(self, double h) noexcept nogil:
+        """Let the covariance grow as h events do; correlations stay."""
+        cdef double[MAX_INPUTS] roots
+        cdef double growth
+        cdef Py_ssize_t i, j, n = self.weight.shape[0]
         for i in range(n):
-            if self.covariance[i, i] < self.prior[i]:
-                self.covariance[i, i] = min(self.prior[i], self.covariance[i, i] + h * self.renewal)
+            growth = 1.0 + h * self.forgetting
+            if growth * self.covariance[i, i] > self.prior[i]:
+                growth = max(1.0, self.prior[i] / self.covariance[i, i])
+            roots[i] = sqrt(growth)
+        for i in range(n):
+            for j in range(n):
+                self.covariance[i, j] *= roots[i] * roots[j]
 
     cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil:
         """S <- (S^-1 + r r')^-1, for r that is 0 before its number ``first``."""
