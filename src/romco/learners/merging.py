@@ -492,12 +492,10 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     means, covariances = line.view(start)
     events = [one.events for one in active]
     parts = [line.view(one.values) for one in active]
-    renewals: Sequence[Floats | None] = [None] * len(means)
-    if isinstance(line.renewal, str):
-        renewals = list(arrays[line.renewal].reshape(means.shape))
-    elif line.renewal is not None:
-        renewals = [line.renewal * np.diagonal(one) for one in covariances]
-    for k, renewal in enumerate(renewals):
+    for k in range(len(means)):
+        renewal = None
+        if line.renewal is not None:
+            renewal = line.renewal * np.diagonal(covariances[k])
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]
         merged = merge_gaussians(*before, gaussians, events, renewal, line.ceiling)

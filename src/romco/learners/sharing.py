@@ -194,19 +194,13 @@ class Full(Line):
     """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
 
     The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is a share of each
-    variance, or the name of an array (k, n), ``ceiling`` one number or one of each (n,).
+    variance, ``ceiling`` one number or one of each (n,).
     """
 
     def __init__(
-        self, mean: str, covariance: str, renewal: str | float | None, ceiling: float | Floats
+        self, mean: str, covariance: str, renewal: float | None, ceiling: float | Floats
     ) -> None:
         self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
-
-    def of_member(self, prefix: str, counts: Counts | None = None) -> Self:
-        line = super().of_member(prefix, counts)
-        if isinstance(self.renewal, str):
-            line.renewal = prefix + self.renewal
-        return line
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
         """Live means (k, n) and covariances (k, n, n)."""

@@ -12,13 +12,11 @@ cdef struct StackedPrediction:
 
 
 cdef class StackingModel:
-    cdef double prior              # variance of a weight before any event
-    cdef double[::1] weight, renewal
+    cdef double[::1] weight
     cdef double[:, ::1] covariance
 
     cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil
     cdef void update(self, Step step, const StackedPrediction* out) noexcept nogil
-    cdef void renew(self, double h) noexcept nogil
 
 
 cdef class ConditionalLogit:

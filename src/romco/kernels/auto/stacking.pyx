@@ -20,14 +20,10 @@ from romco.kernels.core.triangles cimport cholesky
 
 
 cdef class StackingModel:
-    """Views of the ``weight`` (n,) and its ``covariance`` (n, n), which is symmetric.
+    """Views of the ``weight`` (n,) and its ``covariance`` (n, n), which is symmetric."""
 
-    ``renewal`` (n,), if given, is the variance that every event adds while there is less than
-    ``prior``, so that the model never stops learning: which learner is best may change.
-    """
-
-    def __init__(self, weight, covariance, double prior, renewal=None):
-        self.weight, self.covariance, self.prior, self.renewal = weight, covariance, prior, renewal
+    def __init__(self, weight, covariance):
+        self.weight, self.covariance = weight, covariance
 
     cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil:
         """Compute the mean offset + w . z, and its variance."""
@@ -58,13 +54,6 @@ cdef class StackingModel:
             for k in range(n):
                 row[k] -= change * out.Sz[k]
             row[c] = max(row[c], 0.0)
-
-    cdef void renew(self, double h) noexcept nogil:
-        """Add the variance of h events."""
-        cdef Py_ssize_t c
-        for c in range(self.weight.shape[0]):
-            if self.covariance[c, c] < self.prior:
-                self.covariance[c, c] += h * self.renewal[c]
 
 
 cdef class ConditionalLogit:
