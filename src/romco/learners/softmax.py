@@ -72,7 +72,6 @@ BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
 FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
 IS_SHARD = PROGRESS_FIELDS.index("is_shard")
-OF_GROUPS = (PROGRESS_FIELDS.index("group_products"), PROGRESS_FIELDS.index("group_weights"))
 
 
 class AutoSoftmax(CompiledLearner):
@@ -219,7 +218,7 @@ class AutoSoftmax(CompiledLearner):
             Whole("seen", Sum(tuple(range(self.answers)))),
             Whole("clock", Sum((0, 1))),
             Whole("columns", Latest(tuple(range(FIRST_OF_SKETCH))), sketches),
-            Whole("progress", Sum((0, *OF_GROUPS)), Latest(tuple(range(1, IS_SHARD)))),
+            Whole("progress", Sum((0, 1, 2)), Latest(tuple(range(3, IS_SHARD)))),
             Whole("sums", Sum(tuple(range(columns)))),
             Whole("scatter", Sum(tuple(range(columns)))),
             class_scatter,
@@ -610,8 +609,7 @@ class AutoSoftmax(CompiledLearner):
         return parts[0], parts[1]
 
     def _shrinkage_events(self) -> float:
-        products, weights = self._arrays["progress"][list(OF_GROUPS)]
-        return shrinkage_events(products, weights)
+        return shrinkage_events(*self._arrays["progress"][1:3])
 
     def _unit(self) -> float:
         """Return one over the size of events."""

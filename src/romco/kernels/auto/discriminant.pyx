@@ -65,8 +65,8 @@ cdef int STEPS = 64                    # of the table of normal quantiles
 
 COLUMN_FIELDS = ("feature", "order", "is_score", *SKETCH_FIELDS)
 PROGRESS_FIELDS = (
-    "events", "renewal", "solution", "closed", "log_det", "is_shard", "group_products",
-    "group_weights",
+    "events", "group_products", "group_weights", "renewal", "solution", "closed", "log_det",
+    "is_shard",
 )
 MOST_COLUMNS = COLUMNS
 WAVE_ORDERS = tuple(range(2, WAVES + 1))
