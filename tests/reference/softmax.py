@@ -287,5 +287,6 @@ class Softmax:
         H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
         self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
         self.weight = self.weight + h * self.S @ (z @ (true - p))
-        growth = np.sqrt(np.clip(VARIANCES / np.diag(self.S), 1, 1 + h * 1e-3))
+        share = 1e-4 * np.clip(self.K, 10, 100)
+        growth = np.sqrt(np.clip(VARIANCES / np.diag(self.S), 1, 1 + h * share))
         self.S = self.S * np.outer(growth, growth)

@@ -61,7 +61,8 @@ Numbers = NDArray[np.float64]
 # Prior weights of the inputs, in the order of the class, and their variances,
 TRUST = (1.0, 1.0, 0.3, 0.0, 0.3, 0.3)
 DOUBT = (1.0, 1.0, 0.1, 0.1, 1.0, 1.0)
-FORGETTING = 1e-3  # up to which each event lets them grow by this share
+FORGETTING = 1e-4  # up to which each event lets them grow by this share times the classes,
+FORGETTING_CLASSES = (10, 100)  # at least and at most so many
 LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is a discriminant
 GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
@@ -223,7 +224,7 @@ class AutoSoftmax(CompiledLearner):
             Whole("scatter", Sum(tuple(range(columns)))),
             class_scatter,
             Fixed("centre", "factor", "line_factor", "class_factor", "solved"),  # of barriers
-            Full("weight", "covariance", FORGETTING, np.array(DOUBT)),
+            Full("weight", "covariance", self._forgetting(), np.array(DOUBT)),
             *UNITS,
             PerPair("personal", "personal_keys"),
             PerPair("groups", "groups_keys"),
@@ -510,7 +511,9 @@ class AutoSoftmax(CompiledLearner):
             **{name: a[name] for name in ("level", "own_level", "counts", "seen", "clock")},
             scales=Scales(a["units"], a["typical"]),
             discriminant=self._discriminant,
-            stacking=ConditionalLogit(a["weight"], a["covariance"], np.array(DOUBT), FORGETTING),
+            stacking=ConditionalLogit(
+                a["weight"], a["covariance"], np.array(DOUBT), self._forgetting()
+            ),
         )
 
     def _with_lines(self, arrays: Arrays, lines: int) -> Arrays:
@@ -607,6 +610,10 @@ class AutoSoftmax(CompiledLearner):
                     slope = (events + n)[:, None] * pull / (spread * (events + far))[:, None]
                     total[at] -= sign * weight * share * (u[at] * slope).T
         return parts[0], parts[1]
+
+    def _forgetting(self) -> float:
+        low, high = FORGETTING_CLASSES
+        return FORGETTING * min(max(self.answers, low), high)
 
     def _shrinkage_events(self) -> float:
         return shrinkage_events(*self._arrays["progress"][1:3])
