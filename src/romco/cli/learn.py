@@ -189,10 +189,11 @@ def _learn_one(
 
 def new_model(source: Source, options: ModelOptions) -> tuple[Model, ModelOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
-    two = options.classes or options.positive
-    target = None
-    if not (two and options.target is None):
-        target = resolve_target(options.target, source)
+    target, kind = None, options.target
+    if kind is None and len(options.classes or ()) > 2:
+        kind = "classes"
+    if kind or not (options.classes or options.positive):
+        target = resolve_target(kind, source)
     if target is None:
         classes = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=classes)
