@@ -28,7 +28,7 @@ from romco.kernels.auto.functions import (
     SKETCH_FIELDS,
     merge_sketches,
 )
-from romco.kernels.auto.scales import Scales, Units, aligned_zeros
+from romco.kernels.auto.scales import Scales, aligned_zeros
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
@@ -260,14 +260,13 @@ class BaseAuto(PairLearner):
         arrays["stream"][stream["slope_variance"]] = constants.SLOPE_START
         self._keep(len(PAIR_FIELDS), self._with_more(arrays))
         self.stores["curves"] = Pairs(n_tasks, MOST_FUNCTIONS, len(CURVE_FIELDS), False)
-        self._lent: tuple[str, ...] = ()  # arrays that are another's
-        self._make_kernel(self.scales(arrays["units"], arrays["typical"]))
+        self._make_kernel()
 
     def _with_more(self, arrays: Arrays) -> Arrays:
         """Return the arrays, with those that the target needs besides."""
         return arrays
 
-    def _make_kernel(self, units: Units) -> None:
+    def _make_kernel(self) -> None:
         """Make the kernel of the arrays."""
         a = self._arrays
         names = ("weight", "covariance", "frozen_weight", "frozen_covariance", *SCALED)
@@ -275,7 +274,12 @@ class BaseAuto(PairLearner):
         live = StackingModel(a["weight"], a["covariance"])
         frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"])
         self.kernel = AutoKernel(
-            units, self.stores["personal"], self.stores["curves"], live, frozen, **others
+            self.scales(a["units"], a["typical"]),
+            self.stores["personal"],
+            self.stores["curves"],
+            live,
+            frozen,
+            **others,
         )
 
     # What is known
@@ -673,10 +677,6 @@ class BaseAuto(PairLearner):
 
     # In pairs of classes
 
-    def own_units(self) -> Arrays:
-        """Return the live arrays of feature scales."""
-        return {name: self._arrays[name] for name in SCALED}
-
     def drop_functions(self) -> None:
         """Keep no functions of columns: one of many learners would need too much memory."""
         places = 1 + min(self.n_features, FREQUENT)
@@ -684,14 +684,7 @@ class BaseAuto(PairLearner):
         a |= {name: a[name][:0] for name in ("functions", "definitions", "scores")}
         a |= {name: a[name][:places].copy() for name in ("places", "frequent", "mixed_frequent")}
         a |= {name: a[name][:places, :places].copy() for name in ("global_joint", "mixed_joint")}
-        self._make_kernel(self.scales(a["units"], a["typical"]))
-
-    def share_units(self, arrays: Arrays, units: Units) -> None:
-        """Measure features by units that somebody else finds, from arrays that may be another's."""
-        if arrays["units"] is not self._arrays["units"]:
-            self._lent = SCALED
-        self._arrays |= arrays
-        self._make_kernel(units)
+        self._make_kernel()
 
     # In shards
 
@@ -706,9 +699,8 @@ class BaseAuto(PairLearner):
             *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
             Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
         )
-        units = () if self._lent else UNITS
         functions = FUNCTIONS if len(self._arrays["functions"]) else (Fixed("scores", "functions"),)
-        return beliefs, *SHARING, *units, *functions, *blocks
+        return beliefs, *SHARING, *UNITS, *functions, *blocks
 
     def covariance_size(self) -> int:
         """Return the number of features and functions whose weights have covariances."""
@@ -790,7 +782,7 @@ class BaseAuto(PairLearner):
         if isinstance(arrays.get("personal"), Pairs):  # arrays of the same shape go with it
             own = self._arrays
             own |= {k: a for k, a in arrays.items() if k in own and a.shape == own[k].shape}
-            self.share_units(self.own_units(), self.scales(own["units"], own["typical"]))
+            self._make_kernel()
         if not len(self._arrays["functions"]) and len(arrays.get("functions", ())):
             arrays = _without_functions(arrays, len(self._arrays["frequent"]))
         self.kernel.others_change()
@@ -798,9 +790,6 @@ class BaseAuto(PairLearner):
         self.kernel.subspace.lose_track()
         if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
             self.kernel.restart_subspace()
-
-    def kept_arrays(self) -> Arrays:
-        return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
     # In several orders
 

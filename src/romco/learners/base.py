@@ -266,7 +266,7 @@ class CompiledLearner(Learner):
         )
 
     def arrays(self) -> Arrays:
-        arrays = self.kept_arrays()
+        arrays = dict(self._arrays)
         for name, store in self.stores.items():
             arrays |= store.arrays(name)
         return arrays
@@ -282,16 +282,12 @@ class CompiledLearner(Learner):
             keys = others.pop(f"{name}_keys", None)
             if not isinstance(held[name], Pairs):
                 store.check(keys, np.asarray(held[name]), name)
-        copy_arrays(self.kept_arrays(), others)
+        copy_arrays(self._arrays, others)
         for name, store in self.stores.items():
             if isinstance(held[name], Pairs):
                 store.take(held[name])
             else:
                 store.load(arrays, name)
-
-    def kept_arrays(self) -> Arrays:
-        """Return the live arrays by name, without those of the stores."""
-        return dict(self._arrays)
 
     def _unlabelled(self, round: Round) -> Events:
         return self.events_of(chosen(round, np.isnan(round.y)))
