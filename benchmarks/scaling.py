@@ -1,9 +1,9 @@
 """Error and speed of shards: ``python -m benchmarks.scaling PART...``.
 
-Parts are error, drift, learners; lock, speed, ceiling, merges, memory, reading, actors, recovery.
+Parts are error, drift, learners; lock, speed, merges, memory, reading, actors, recovery.
 Each stores its figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some
-streams of it. ``tables`` writes the stored figures into docs/scaling.md. ``demo`` kills a worker on
-a local Ray and compares the model with that of one process.
+streams of it. ``tables`` writes the stored figures into docs/scaling.md. ``demo`` kills workers
+on a local Ray and compares the models with those of one process.
 """
 
 from __future__ import annotations
@@ -233,7 +233,6 @@ PARTS = {
         learners,
         scaling_speed.lock,
         scaling_speed.speed,
-        scaling_speed.ceiling,
         scaling_speed.merges,
         scaling_speed.memory,
         scaling_speed.reading,
@@ -326,14 +325,6 @@ def lock_table(figures):
         yield f"| {name} | {cpu:.1f} | {locked:.2f} | {locked / cpu:.1%} |"
 
 
-def ceiling_table(figures):
-    yield "| shape, stream | one process, s | two at once, s | against one, as two threads above |"
-    yield "|---|--:|--:|--:|"
-    for name, run in figures.items():
-        ratio = 2.0 * run["alone"] / run["both"]
-        yield f"| {name} | {run['alone']:.2f} | {run['both']:.2f} | {ratio:.2f} |"
-
-
 def merges_table(figures):
     yield "| touched by each shard | in place, ms | of what was sent, ms |"
     yield "|---|--:|--:|"
@@ -393,7 +384,6 @@ TABLES = {
     "learners": learners_table,
     "lock": lock_table,
     "speed": speed_table,
-    "ceiling": ceiling_table,
     "merges": merges_table,
     "memory": memory_table,
     "reading": reading_table,

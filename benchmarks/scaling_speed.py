@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pkgutil
 import signal
@@ -129,29 +128,6 @@ def lock(*_, n=640_000):
             yield f"{name}, {n:,} events, {threads} threads", timed(threads, x, y, tasks)
 
 
-def ceiling(*_, n=160_000):
-    """Two processes that share nothing, each on one thread: what two cores here allow."""
-    for name, *_ in shapes(10):
-        x, y, tasks = next(given for kind, *given in shapes(n) if kind == name)
-        runs = [(apart(1, x, y, tasks), apart(2, x, y, tasks)) for _ in range(3)]
-        alone, both = (min(seconds) for seconds in zip(*runs, strict=True))
-        yield f"{name}, {n:,} events", {"alone": alone, "both": both}
-
-
-def apart(processes, x, y, tasks):
-    """Seconds by the clock until the last of some processes has learned the stream."""
-    _STREAM[:] = x, y, tasks
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
-        return max(pool.map(_timed_alone, range(processes), chunksize=1))
-
-
-_STREAM = []  # what processes inherit, so that it is not sent to them
-
-
-def _timed_alone(_):
-    return timed(1, *_STREAM)["wall"]
-
-
 def touching(rng, d, n_rows):
     """A period that touched so many rows."""
     counts = FeatureCounts(d)
@@ -227,10 +203,11 @@ def wide_files(folder, n, width=100):
     return given_files(folder)
 
 
-def given_files(folder, bits=10, classes=("no", "yes")):
+def given_files(folder, bits=10, classes=("no", "yes"), target="two classes"):
     """A folder of the demonstration's columns; without classes answers are numbers."""
     source = Source(str(folder), "user", "answer")
-    return EventFiles(list_files([source.path]), source, classes, romco.Hashed(2**bits).to_json())
+    hashed = romco.Hashed(2**bits).to_json()
+    return EventFiles(list_files([source.path]), source, classes, hashed, target)
 
 
 def reading(*_, n=20_000):
@@ -327,11 +304,13 @@ def recovery(*_, n_tasks=6000):
 # --- demonstration -----------------------------------------------------------------------------
 
 DEMO_EVENTS, DEMO_FEATURES, DEMO_FILES = 2, 30, 8  # per task; of all; to write
+KILLS = 5  # workers, one after the other
+LABELS = {"two classes": ("no", "yes"), "classes": ("low", "middle", "high"), "number": None}
 
 
-def write_stream(folder, n_tasks, seed=0, number=False):
-    """Write files of events in random order, answers yes and no or a number; return how many."""
-    rng = np.random.default_rng(seed)
+def write_stream(folder, n_tasks, target="two classes"):
+    """Write files of events in random order, with labels or numbers; return how many."""
+    rng = np.random.default_rng(0)
     shared = rng.normal(size=DEMO_FEATURES)
     tasks = rng.permutation(np.repeat(np.arange(n_tasks), DEMO_EVENTS))
     folder.mkdir()
@@ -339,8 +318,10 @@ def write_stream(folder, n_tasks, seed=0, number=False):
         own = np.stack([np.random.default_rng(int(t)).normal(size=DEMO_FEATURES) for t in part])
         x = np.round(rng.normal(size=own.shape), 3) * (rng.random(own.shape) < 0.2)
         y = np.round((x * (shared + 0.5 * own)).sum(axis=1), 3)
-        if not number:
+        if target == "two classes":
             y = np.where(y > 0.0, "yes", "no")
+        elif target == "classes":
+            y = np.array(LABELS[target])[np.digitize(y, (-1.0, 1.0))]
         lines = ["user,answer," + ",".join(f"x{j}" for j in range(DEMO_FEATURES))]
         for task, label, row in zip(part.tolist(), y.tolist(), x.tolist(), strict=True):
             cells = ",".join(f"{value:g}" if value else "" for value in row)
@@ -350,51 +331,45 @@ def write_stream(folder, n_tasks, seed=0, number=False):
 
 
 def demo(n_tasks=50_000, n=4):
-    """Learn files in shards here and on Ray, where a worker is killed; True if the bits agree."""
-    agree = [_demo(n_tasks, n, number) for number in (False, True)]
+    """Learn files here and on Ray, where workers are killed; True if the bits agree."""
+    agree = [_demo(n_tasks, n, target) for target in LABELS]
     return all(agree)
 
 
-def _demo(n_tasks, n, number):
+def _demo(n_tasks, n, target):
     with tempfile.TemporaryDirectory(prefix="romco-") as name:
         room = Path(name)
-        total = write_stream(room / "events", n_tasks, number=number)
-        target = "numbers" if number else "two classes"
+        total = write_stream(room / "events", n_tasks, target)
         print(
             f"{target}: {total:,} events of {n_tasks:,} tasks in {DEMO_FILES} files, {n} shards",
             flush=True,
         )
-        files = given_files(room / "events", classes=None if number else ("no", "yes"))
+        files = given_files(room / "events", classes=LABELS[target], target=target)
         digests = []
         for engine in ("serial", "ray"):
             began, path = time.perf_counter(), room / f"{engine}.romco"
-            last = _run(files, path, n, engine, total // 2 if engine == "ray" else None)
+            kills = np.linspace(0, total, KILLS + 2).astype(int).tolist()[1:-1]
+            last = _run(files, path, n, engine, kills if engine == "ray" else [])
             digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
             seconds = time.perf_counter() - began
             print(
-                f"{engine}: {last.events:,} events in {seconds:.1f} s, error {last.error:.4f}, "
-                f"{last.merging:.1f} s in merges, {last.lost} worker lost; "
+                f"{engine}: {last.events:,} events in {seconds:.1f} s, loss {last.error:.4f}, "
+                f"{last.merging:.1f} s in merges, {last.lost} workers lost; "
                 f"{path.stat().st_size:,} bytes, SHA-256 {digests[-1][:16]}...",
                 flush=True,
             )
     same = digests[0] == digests[1]
-    print("the model files are identical" if same else "the model files DIFFER")
+    print("the model files are identical" if same else "the model files DIFFER", flush=True)
     return same
 
 
-def _run(files, path, n, engine, kill_at):
-    """Learn the files; a worker is killed when so many rows were read."""
+def _run(files, path, n, engine, kills):
+    """Learn the files; a worker is killed when each of these numbers of rows was read."""
     last = None
     with start(files, path, n=n, engine=engine, checkpoint_every=25) as shards:
         for last in read(shards, files):
-            if kill_at is not None and last.rows >= kill_at:
-                _kill(shards, n // 2)
-                kill_at = None
+            if kills and last.rows >= kills[0]:
+                os.kill(worker_pids(shards)[len(kills) % n], signal.SIGKILL)
+                kills = kills[1:]
         shards.save(path)
     return last
-
-
-def _kill(shards, k):
-    pid = worker_pids(shards)[k]
-    os.kill(pid, signal.SIGKILL)
-    print(f"ray: killed process {pid}, the worker of shard {k}", flush=True)

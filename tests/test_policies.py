@@ -197,6 +197,52 @@ def test_logs_of_vowpal_wabbit_are_read(tmp_path):
         read_log(path)
 
 
+def dsjson(chosen, cost, **more):
+    return {
+        "_label_cost": cost,
+        "_label_Action": chosen,
+        "a": [2, 1],
+        "p": [0.75, 0.25],
+        "c": {
+            "User": {"age": 3, "likes": ["a", 2.5], "_odd": 1},
+            "_multi": [{"_tag": "news"}, {"Item": {"topic": "sport", "size": 2}}],
+        },
+        **more,
+    }
+
+
+def test_json_logs_of_vowpal_wabbit_are_read(tmp_path):
+    path = tmp_path / "log.dsjson"
+    rows = [dsjson(1, -2.0), {"RewardValue": 1.0, "EventId": "late"}, dsjson(2, 0.5)]
+    path.write_text("\n\n".join(map(json.dumps, rows)))
+    first, second = read_log(path)
+    context = {"User^age": 3, "User^likes^0": "a", "User^likes^1": 2.5}
+    law = {"news": 0.25, "Item^topic=sport Item^size=2": 0.75}
+    assert first == LoggedChoice(context, "news", 2.0, 0.25, law)
+    assert (second.action, second.reward, second.probability) == (list(law)[1], -0.5, 0.75)
+    log = read_log(path, format="dsjson") * 20
+    with pytest.warns(UserWarning, match="count for this"):
+        assert evaluate(log, "always news").estimates["SNIPS"].value == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        dsjson(0, 1.0),
+        dsjson(3, 1.0),
+        dsjson(1, None),
+        dsjson(1, 1.0, p=[1.0]),
+        dsjson(1, 1.0, pdrop=0.5),
+        3,
+    ],
+)
+def test_bad_json_logs_are_refused(tmp_path, row):
+    path = tmp_path / "log.dsjson"
+    path.write_text(json.dumps(row))
+    with pytest.raises(ValueError, match=r"line 1: .*(dsjson|pdrop)"):
+        read_log(path)
+
+
 @pytest.mark.filterwarnings("ignore:the log has only")
 def test_a_policy_has_only_the_actions_of_a_block_of_vowpal_wabbit(tmp_path):
     path = tmp_path / "log.vw"

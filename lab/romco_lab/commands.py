@@ -15,6 +15,7 @@ from romco.cli.options import (
     check_known,
     typed_command,
 )
+from romco.cli.output import progress as progress_bar
 from romco.streams import ORDERS
 
 console = Console()
@@ -48,7 +49,6 @@ def paper(
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
     from romco.compare.run import chosen_learners
-    from romco.presentation import screen
     from romco_lab.paper.experiment import Experiment, sources_for
     from romco_lab.paper.measure import measure
     from romco_lab.paper.readings import Study, study
@@ -68,7 +68,7 @@ def paper(
         run_on=0.4 if quick else 1.0,
         data_dir=data_dir,
     )
-    progress = partial(screen.progress, console)
+    progress = partial(progress_bar, console)
     if choices:
         page = study(Study(experiment), out, jobs, typed_command(), progress)
     else:
@@ -84,12 +84,11 @@ def beyond(
     docs: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs"),
 ) -> None:
     """Compare romco-auto with all learners tuned in hindsight; real data only."""
-    from romco.presentation import screen
     from romco_lab.beyond import report
     from romco_lab.beyond.contest import Contest, run_all
 
     contest = Contest(out / "runs", data_dir)
-    run_all(contest, jobs, partial(screen.progress, console))
+    run_all(contest, jobs, partial(progress_bar, console))
     page = report.write(contest, docs, typed_command())
     console.print(f"page: {page}", soft_wrap=True)
 
@@ -113,7 +112,7 @@ def label_study(
     out: ResultsFolder = Path("results/labels"),
 ) -> None:
     """Compare label policies: error against the share of labels, on one or more data sets."""
-    from romco.presentation import screen
+    from romco.presentation.tables import as_text
     from romco_lab import label_study as study_of
     from romco_lab.learner_runs import perform
 
@@ -127,14 +126,14 @@ def label_study(
     studies = {name: study_of.LabelStudy(name, *given) for name in datasets.split(",")}
     for dataset, study in studies.items():
         runs = [run for some in study.runs().values() for run in some]
-        with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        with progress_bar(console, f"{dataset}: runs", len(runs)) as done:
             perform(runs, out / "runs", data_dir, jobs, done)
         table, page = study_of.report(study, out / "runs", out / dataset, typed_command())
-        screen.show(console, table)
+        print(as_text(table))
         console.print(f"page: {page}", soft_wrap=True)
     if len(studies) > 1 and "random" in names:
         for table in study_of.report_sets(studies, out / "runs", out / "all"):
-            screen.show(console, table)
+            print(as_text(table))
 
 
 def kt(

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.io.modelfile import load
+from romco.files import load
 from romco.model import Model
 from romco.server.client import Client
 

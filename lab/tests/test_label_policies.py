@@ -69,6 +69,6 @@ def test_what_peers_say_is_learned_where_they_are_sure():
         learner = made()
         policy = LABEL_POLICIES["peers"](0.1, seed=1, teach=teach)
         list(evaluate(learner, ROUNDS, {}, 7, policy, delay=0))
-        return learner.field("tasks", "precision").sum()
+        return learner.field("tasks", "level_precision").sum()
 
     assert run(teach=True) > run(teach=False) > 0.0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from romco.evaluation import prequential
     from romco.explanations import effects, explain, reasons
     from romco.exporting import export
-    from romco.io.modelfile import load, peek, save
+    from romco.files import load, save
+    from romco.io.modelfile import peek
     from romco.io.schema import Schema
     from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
     from romco.model import Columns, Hashed, Model, Names
@@ -68,12 +69,13 @@ _MODULES = {
     **dict.fromkeys(("Columns", "Hashed", "Model", "Names"), "model"),
     **dict.fromkeys(("Round", "Rounds"), "rounds"),
     **dict.fromkeys(("effects", "explain", "reasons"), "explanations"),
-    **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
+    **dict.fromkeys(("load", "save"), "files"),
     "Chooser": "choosing",
     "PersonalLayer": "adapters.personal",
     "ROMCOClassifier": "adapters.sklearn",
     "ROMCORegressor": "adapters.sklearn",
     "Schema": "io.schema",
+    "peek": "io.modelfile",
     "Shards": "shards",
     "export": "exporting",
     "prequential": "evaluation",

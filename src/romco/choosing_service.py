@@ -137,10 +137,10 @@ class ChoiceStore(Store):
         rows = self._in("SELECT id, number, body FROM choice WHERE id IN", ids)
         return {id: (number, decode_choice(body)) for id, number, body in rows}
 
-    def rewards(self, ids: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Return sequence number and reward of those ids that had one."""
-        query = "SELECT id, sequence, reward FROM choice WHERE reward NOT NULL AND id IN"
-        return {id: (sequence, reward) for id, sequence, reward in self._in(query, ids)}
+    def rewards(self, ids: Sequence[str]) -> dict[str, tuple[int, int | None, float | None]]:
+        """Return the numbers of those ids that are known, and sequence and reward, if any."""
+        rows = self._in("SELECT id, number, sequence, reward FROM choice WHERE id IN", ids)
+        return {id: tuple(known) for id, *known in rows}
 
     def rewarded_after(self, number: int) -> list[tuple[int, bytes, float]]:
         """Return number, body and reward of the next choices that had one."""
@@ -247,10 +247,7 @@ class GroupDraws:
 
     def __init__(self, served: ServedChooser, settings: Settings) -> None:
         self._served, self._settings = served, settings
-        self.drawn: dict[str, tuple[int, LoggedChoice]] = {}
-        self.rewarded: dict[str, tuple[int, float]] = {}
         self._actions: set[str] = set()  # new ones
-        self._tasks: set[str] = set()  # new ones
 
     def knows(self, task: Task) -> bool:
         """Return True if a person is known."""
@@ -259,16 +256,15 @@ class GroupDraws:
     def draw(self, request: ChooseRequest, actions: list[Action], place: int) -> LoggedChoice:
         """Draw a choice; RequestError names the place of a bad request."""
         task = None if request.task is None else name_key(request.task)
-        model = self._served.model
         try:
-            choice = model.draw(request.x, actions=actions, id=request.id, task=task)
+            choice = self._served.model.draw(request.x, actions=actions, id=request.id, task=task)
         except ValueError as error:
             raise RequestError(str(error), place) from None
         probabilities = _named(choice)
         self._actions |= probabilities.keys() - self._served.scores.actions.keys()
-        if len(self._actions) + len(self._served.scores.actions) > self._settings.model_actions:
-            most = f"{self._settings.model_actions:,} actions"
-            raise RequestError(f"the chooser has room for {most}", place)
+        most = self._settings.model_actions
+        if len(self._actions) + len(self._served.scores.actions) > most:
+            raise RequestError(f"the chooser has room for {most:,} actions", place)
         return LoggedChoice(
             request.id, task, dict(request.x), actions, str(choice.action), probabilities
         )
@@ -311,7 +307,7 @@ class ChoosingService(Service):
             drawn, order.outcomes = self._choose(order.requests, validator, sequence)
             order.change = Choose(drawn) if drawn else None
         else:
-            learned, order.outcomes = self._reward(order.requests, validator, sequence)
+            learned, order.outcomes = self._reward(order.requests, sequence)
             if learned or order.position is not None:
                 order.change = Reward(learned, order.source, order.position)
 
@@ -319,12 +315,12 @@ class ChoosingService(Service):
         self, requests: Sequence[ChooseRequest], group: GroupDraws, sequence: int
     ) -> tuple[list[LoggedChoice], list[ChooseResponse]]:
         """Return choices to keep, and the response to each request."""
-        known = self.store.choices([request.id for request in requests]) | group.drawn
-        drawn: dict[str, tuple[int, LoggedChoice]] = {}
+        known = self.store.choices([request.id for request in requests])
+        drawn: list[LoggedChoice] = []
         responses: list[ChooseResponse] = []
         for place, request in enumerate(requests):
             actions = self._actions(request, place)
-            before = known.get(request.id) or drawn.get(request.id) or self._kept(request.id)
+            before = known.get(request.id) or self._kept(request.id)
             if before is not None:
                 number, choice = before
                 _check_repeated(choice, actions, place)
@@ -332,10 +328,10 @@ class ChoosingService(Service):
                 continue
             number = sequence + len(drawn)
             choice = group.draw(request, actions, place)
-            drawn[request.id] = number, choice
+            known[request.id] = number, choice
+            drawn.append(choice)
             responses.append(choice.respond("applied", number))
-        group.drawn |= drawn
-        return [choice for _, choice in drawn.values()], responses
+        return drawn, responses
 
     def _kept(self, id: str) -> tuple[None, LoggedChoice] | None:
         """Return a choice that the chooser had when the folder began."""
@@ -355,29 +351,30 @@ class ChoosingService(Service):
         return actions
 
     def _reward(
-        self, requests: Sequence[RewardRequest], group: GroupDraws, sequence: int
+        self, requests: Sequence[RewardRequest], first: int
     ) -> tuple[list[tuple[str, float]], list[LearnResponse]]:
         """Return rewards to learn, and the outcome of each request."""
-        known = self.store.rewards([request.id for request in requests]) | group.rewarded
-        learned: dict[str, tuple[int, float]] = {}
+        known = self.store.rewards([request.id for request in requests])
+        model = self.served.model
+        learned: list[tuple[str, float]] = []
         responses: list[LearnResponse] = []
         for place, request in enumerate(requests):
             try:
-                reward = self.served.model.check_reward(request.reward)
+                reward = model.check_reward(request.reward)
             except ValueError as error:
                 raise RequestError(str(error), place) from None
-            before = known.get(request.id) or learned.get(request.id)
+            number, sequence, before = known.get(request.id, (0, None, None))
             if before is not None:
-                responses.append(LearnResponse("duplicate", before[0], before[1] != reward))
-            elif request.id in group.drawn or self.served.model.is_pending(request.id):
-                number = sequence + len(learned)
-                learned[request.id] = number, reward
-                responses.append(LearnResponse("applied", number))
+                responses.append(LearnResponse("duplicate", sequence, before != reward))
+            elif number > self.served.sequence or model.is_pending(request.id):
+                sequence = first + len(learned)
+                known[request.id] = number, sequence, reward
+                learned.append((request.id, reward))
+                responses.append(LearnResponse("applied", sequence))
             else:
-                status = "expired" if self.served.model.find(request.id) is None else "duplicate"
+                status = "expired" if model.find(request.id) is None else "duplicate"
                 responses.append(LearnResponse(status, None))
-        group.rewarded |= learned
-        return [(id, reward) for id, (_, reward) in learned.items()], responses
+        return learned, responses
 
 
 def _named(choice: Choice) -> dict[str, float]:

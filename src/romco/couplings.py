@@ -79,30 +79,18 @@ class FixedCoupling:
         return scaled
 
 
-@dataclass(frozen=True)
-class Learned:
-    """A made of the cosines of the tasks' sums of (y - mean) x, anew as the stream grows."""
-
-    compiled: ClassVar[str | None] = "learned"
-
-    def factor(self, n_tasks: int) -> Floats:
-        """F (m, m) before the first event: all tasks are taken for one."""
-        return np.eye(1, n_tasks).repeat(n_tasks, axis=0)
-
-
 COUPLINGS: dict[str, Any] = {
     "independent": Independent,
     "uniform": Uniform,
     "given": FixedCoupling,
-    "learned": Learned,
 }
 
 
 def coupling_of(value: Any) -> Coupling:
     """The coupling that is meant: none, a number, a matrix, a name or a coupling.
 
-    >>> coupling_of(None), coupling_of(0.5), coupling_of("learned")
-    (Independent(), Uniform(strength=0.5), Learned())
+    >>> coupling_of(None), coupling_of(0.5)
+    (Independent(), Uniform(strength=0.5))
     """
     if value is None:
         return Independent()

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from romco.files import load
 from romco.io import durable
-from romco.io.modelfile import load
 from romco.server.protocol import RequestError, StoppedError, StoreError, Task, encode, name_key
 from romco.server.state import NO_TASK, ServedModel, decode_scores
 from romco.server.store import (

@@ -24,7 +24,7 @@ from romco.typing import Floats
 FOLDS = 5
 MIN_SAMPLE_SIZE = 50.0  # expected effective size below which intervals mean little
 UPPER_TAIL = 0.975  # end of 95 % intervals
-TOTAL_TOLERANCE = 1e-6
+TOTAL_TOLERANCE = 1e-4  # other programs log in single precision
 MIN_EVENTS = 10
 OPEN_BANDIT = {"action": "item_id", "reward": "click", "probability": "propensity_score"}
 
@@ -107,88 +107,64 @@ def evaluate(
     actions = _checked_actions(events)
     expected = _expected_rewards(events, actions)
     chosen = _policy_probabilities(events, actions, policy, expected)
-    table = _Table(events, actions, chosen, expected, max_weight)
-    notes = tuple(table.warnings())
+    table = _Table(events, chosen, expected, max_weight)
+    size = table.effective_size()
+    notes = tuple(table.warnings(size))
     for text in notes:
         warnings.warn(text, stacklevel=2)
-    return PolicyValue(
-        table.estimates(),
-        len(events),
-        float(table.reward.mean()),
-        table.effective_size(),
-        float(np.mean(table.clipped)),
-        notes,
-    )
+    logged, clipped = float(table.reward.mean()), float(table.clipped.mean())
+    return PolicyValue(table.estimates(size), len(events), logged, size, clipped, notes)
 
 
 class _Table:
-    """A log as arrays: events by actions, 0 where an action was not offered."""
+    """A log as arrays over events."""
 
     def __init__(
         self,
         events: Sequence[LoggedChoice],
-        actions: Sequence[Sequence[Id]],
         chosen: Sequence[Mapping[Id, float]],
         expected: Sequence[Mapping[Id, float]],
         max_weight: float | None,
     ) -> None:
-        n = len(events)
-        self.reward, logged, self.of_policy, self.fitted, self.by_model = np.zeros((5, n))
+        most = np.inf if max_weight is None else max_weight
+        self.reward = np.array([event.reward for event in events], dtype=np.float64)
+        logged = np.array([event.probability for event in events])
+        self.of_policy, self.fitted, self.by_model = np.zeros((3, len(events)))
         for t, event in enumerate(events):
-            self.reward[t] = event.reward
-            logged[t] = event.probability
             self.of_policy[t] = chosen[t].get(event.action, 0.0)
             self.fitted[t] = expected[t][event.action]
-            for action, probability in chosen[t].items():
-                self.by_model[t] += probability * expected[t][action]
+            self.by_model[t] = sum(p * expected[t][action] for action, p in chosen[t].items())
         weight = self.of_policy / logged
-        self.clipped = np.zeros(n, dtype=bool)
-        if max_weight is not None:
-            self.clipped = weight > max_weight
-            weight = np.minimum(weight, max_weight)
-        self.weight = weight
-        self.whole = all(event.probabilities is not None for event in events)
+        self.clipped = weight > most
+        self.weight = np.minimum(weight, most)
         # Expected squared weight of each event, over what might have been drawn.
-        squares = weight**2
-        self.unsupported = np.zeros(n)
-        if self.whole:
-            for t, event in enumerate(events):
-                assert event.probabilities is not None
-                squares[t], self.unsupported[t] = _expected_square(
-                    chosen[t], event.probabilities, max_weight
-                )
-        self.squares = squares
+        self.squares = self.weight**2
+        self.unsupported = np.zeros(len(events))
+        self.whole = True
+        for t, event in enumerate(events):
+            if event.probabilities is None:
+                self.whole = False
+            else:
+                law = chosen[t], event.probabilities, most
+                self.squares[t], self.unsupported[t] = _expected_square(*law)
 
-    def estimates(self) -> dict[str, Estimate]:
+    def estimates(self, size: float) -> dict[str, Estimate]:
         """Return all estimates, the one to trust most last."""
-        reward = self.reward
-        weight = self.weight
-        total = weight.sum()
+        reward, weight, matches = self.reward, self.weight, self.of_policy
+        n = len(reward)
         error = reward - self.fitted
         ips = weight * reward
         robust = self.by_model + weight * error
-        value = np.nan
-        if total > 0.0:
-            value = ips.sum() / total
-        replayed = self.of_policy.sum()
-        replay = np.nan
-        if replayed > 0.0:
-            replay = (self.of_policy * reward).sum() / replayed
-        normalised = weight
-        if total > 0.0:
-            normalised = weight * (reward - value) / weight.mean()
-        matches = self.of_policy * (reward - replay)
-        spread = np.nan
-        if replayed > 0.0:
-            spread = np.sqrt((matches**2).sum()) / replayed
+        snips = _ratio(ips.sum(), weight.sum())
+        normalised = weight * (reward - snips) / (weight.mean() or 1.0)
+        replay = _ratio((matches * reward).sum(), matches.sum())
+        spread = _ratio(np.sqrt((matches**2 * (reward - replay) ** 2).sum()), matches.sum())
         deviation = self.by_model.std(ddof=1)
-        size = self.effective_size()
-        n = len(reward)
         return {
-            "replay": _estimate(replay, spread, replayed),
+            "replay": _estimate(replay, spread, matches.sum()),
             "direct": _estimate(self.by_model.mean(), deviation / np.sqrt(n), n),
             "IPS": _estimate(ips.mean(), self._error(ips, reward, 0.0), size),
-            "SNIPS": _estimate(value, self._error(normalised, reward - value, 0.0), size),
+            "SNIPS": _estimate(snips, self._error(normalised, reward - snips, 0.0), size),
             "doubly robust": _estimate(robust.mean(), self._error(robust, error, deviation), size),
         }
 
@@ -199,29 +175,25 @@ class _Table:
         may lack, count there.
         """
         n = len(terms)
-        observed = terms.var(ddof=1) / n
-        total = self.weight.sum()
         square = np.mean(residual**2)
-        if total > 0.0:
-            square = max(square, (self.weight * residual**2).sum() / total)
+        if self.weight.any():
+            square = max(square, np.average(residual**2, weights=self.weight))
         drawn = self.squares.sum() * square / n**2 + deviation**2 / n
-        return float(np.sqrt(max(observed, drawn)))
+        return float(np.sqrt(max(terms.var(ddof=1) / n, drawn)))
 
     def effective_size(self) -> float:
         """Return n^2 over the sum of expected squared weights."""
-        total = self.squares.sum()
-        if total > 0.0:
-            return float(len(self.reward) ** 2 / total)
-        return 0.0
+        total = float(self.squares.sum())
+        return len(self.reward) ** 2 / total if total > 0.0 else 0.0
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self, size: float) -> Iterator[str]:
         """Yield what makes the estimates doubtful."""
-        if self.effective_size() < MIN_SAMPLE_SIZE:
+        if size < MIN_SAMPLE_SIZE:
             yield (
-                f"only {self.effective_size():.0f} of {len(self.reward):,} choices count for this "
+                f"only {size:.0f} of {len(self.reward):,} choices count for this "
                 "policy: log more of what it would choose, with Chooser(floor=0.05), say"
             )
-        if self.unsupported.mean() > 0.0:
+        if self.unsupported.any():
             yield (
                 f"{self.unsupported.mean():.1%} of the policy's choices could never be drawn in "
                 "the log: nothing is known about their rewards"
@@ -233,8 +205,12 @@ class _Table:
             )
 
 
+def _ratio(part: float, total: float) -> float:
+    return part / total if total > 0.0 else np.nan
+
+
 def _expected_square(
-    chosen: Mapping[Id, float], logged: Mapping[Id, float], max_weight: float | None
+    chosen: Mapping[Id, float], logged: Mapping[Id, float], most: float
 ) -> tuple[float, float]:
     """Return the expected squared weight of an event, and what part could not be drawn."""
     square = 0.0
@@ -242,10 +218,7 @@ def _expected_square(
     for action, probability in chosen.items():
         drawn = logged.get(action, 0.0)
         if drawn > 0.0:
-            weight = probability / drawn
-            if max_weight is not None:
-                weight = min(weight, max_weight)
-            square += drawn * weight**2
+            square += drawn * min(probability / drawn, most) ** 2
         else:
             unsupported += probability
     return square, unsupported
@@ -367,15 +340,17 @@ def read_log(
     ignore: Sequence[str] = (),
     format: str | None = None,
 ) -> list[LoggedChoice]:
-    """Read a log: CSV, JSON lines, Parquet, or Vowpal Wabbit's ("vw", or a name ending in .vw).
+    """Read a log: CSV, JSON lines, Parquet, or one of Vowpal Wabbit's.
 
-    The other arguments name columns; all further columns are the context. A cell of
-    ``probability`` is the chosen action's, or a JSON object with those of all actions.
-    ``format="open-bandit"`` reads the columns of the Open Bandit Dataset.
+    Those are "vw" and "dsjson", also by the end of the name. The other arguments name columns; all
+    further columns are the context. A cell of ``probability`` is the chosen action's, or a JSON
+    object with those of all actions. ``format="open-bandit"`` reads the columns of the Open Bandit
+    Dataset.
     """
     name = str(path)
-    if format == "vw" or (format is None and name.endswith(".vw")):
-        return list(_vowpal_wabbit(Path(path).read_text(encoding="utf-8"), name))
+    if format in VOWPAL_WABBIT or (format is None and Path(path).suffix[1:] in VOWPAL_WABBIT):
+        read = VOWPAL_WABBIT[format or Path(path).suffix[1:]]
+        return list(read(Path(path).read_text(encoding="utf-8"), name))
     if format == "open-bandit":
         action, reward, probability = OPEN_BANDIT.values()
         ignore = [*ignore, "", "timestamp"]
@@ -389,19 +364,14 @@ def read_log(
             if row is not None:
                 line, cells = row
                 where = f"{file.name}, line {line}"
-                log.append(_logged(dict(cells), where, action, reward, probability, task, ignore))
+                log.append(_logged(dict(cells), where, wanted, ignore))
     return log
 
 
 def _logged(
-    cells: dict[str, Any],
-    where: str,
-    action: str,
-    reward: str,
-    probability: str,
-    task: str | None,
-    ignore: Sequence[str],
+    cells: dict[str, Any], where: str, roles: Sequence[str], ignore: Sequence[str]
 ) -> LoggedChoice:
+    action, reward, probability, *task = roles
     for column in (action, reward, probability):
         if cells.get(column) in (None, ""):
             raise ValueError(
@@ -411,9 +381,7 @@ def _logged(
     chosen = cells.pop(action)
     earned = _number(cells.pop(reward), where, reward)
     drawn = cells.pop(probability)
-    person = None
-    if task is not None:
-        person = cells.pop(task)
+    person = cells.pop(task[0]) if task else None
     if isinstance(drawn, str) and drawn.lstrip().startswith("{"):
         drawn = json.loads(drawn)
     probabilities = None
@@ -421,11 +389,8 @@ def _logged(
         probabilities = {name: _number(p, where, probability) for name, p in drawn.items()}
         chosen = str(chosen)
         drawn = probabilities.get(chosen, 0.0)
-    context = {
-        column: _cell(cell)
-        for column, cell in cells.items()
-        if column not in ignore and cell not in (None, "")
-    }
+    known = {name: cell for name, cell in cells.items() if cell not in (None, "")}
+    context = {name: _cell(cell) for name, cell in known.items() if name not in ignore}
     p = _number(drawn, where, probability)
     return LoggedChoice(context, chosen, earned, p, probabilities, person)
 
@@ -450,7 +415,7 @@ def _number(cell: Any, where: str, column: str) -> float:
 _LABEL = re.compile(r"^(\d+):(-?[\d.eE+-]+):([\d.eE+-]+)(?:\s|$)")
 
 
-def _vowpal_wabbit(text: str, name: str) -> Iterator[LoggedChoice]:
+def _vowpal_text(text: str, name: str) -> Iterator[LoggedChoice]:
     """Yield the choices of lines ``action:cost:probability | features``; a reward is -cost.
 
     Blocks of lines, with or without a first line ``shared``, have one line for each action; the
@@ -509,3 +474,50 @@ def _vowpal_features(line: str) -> dict[str, float]:
                 key = f"{space}^{name}"
             features[key] = float(value or 1.0)
     return features
+
+
+def _vowpal_json(text: str, name: str) -> Iterator[LoggedChoice]:
+    """Yield the choices of JSON lines with the probabilities ``p`` of the actions ``a``.
+
+    An action is named by its ``_tag``, or by its features. Lines without a context are left out.
+    """
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{name}, line {number}"
+        try:
+            event = json.loads(line) if line.strip() else {}
+            if "c" not in event:
+                continue
+            context = {key: cell for key, cell in event["c"].items() if key != "_multi"}
+            offered = event["c"]["_multi"]
+            names = {k: one.get("_tag") or _words(_flat(one)) for k, one in enumerate(offered, 1)}
+            probabilities = dict.fromkeys(names.values(), 0.0)
+            for place, probability in zip(event["a"], event["p"], strict=True):
+                probabilities[names[place]] += probability
+            chosen = names[event["_label_Action"]]
+            reward = -float(event["_label_cost"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{where}: this is no choice of a dsjson log: {error!r}") from None
+        if event.get("pdrop"):
+            raise ValueError(f"{where}: choices were dropped (pdrop): the log is no fair sample")
+        law = probabilities[chosen], probabilities
+        yield LoggedChoice(_flat(context), chosen, reward, *law)
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers and texts by "namespace^feature"."""
+    features: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, list):
+            value = {str(k): one for k, one in enumerate(value)}
+        if isinstance(value, Mapping):
+            features |= {f"{key}^{name}": cell for name, cell in _flat(value).items()}
+        elif value is not None and not key.startswith("_"):
+            features[key] = value
+    return features
+
+
+def _words(features: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in features.items())
+
+
+VOWPAL_WABBIT = {"vw": _vowpal_text, "dsjson": _vowpal_json}

@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
-from romco.io.modelfile import load, peek
+from romco.files import load
+from romco.io.modelfile import peek
 from romco.io.schema import Schema
 
 
@@ -138,7 +139,7 @@ def test_progress_has_the_baseline_and_counts_what_was_learned(events, tmp_path)
     assert "AUC" in result.output
     table = call("evaluate", events, "--model", model, "--skip-bad").stdout
     assert "baseline" in table
-    assert "Positive: spam, 33.33% of events. AUC" in table
+    assert "positive label: spam, 33.33% of events; probabilities are off by " in table
 
 
 TABLE = ["shop,id,at,note,town,sold"] + [
@@ -260,7 +261,7 @@ def test_one_task_is_explained_by_name(events, tmp_path):
     model, _ = learned(events, tmp_path)
     title, head, row, *_ = call("explain", model, "--task", "user 4").stdout.splitlines()
     assert (title, head.split()[:2]) == ("Task by task", ["task", "events"])
-    assert row.startswith("user 4  60      ")
+    assert row.split()[:3] == ["user", "4", "60"]
 
 
 @pytest.mark.parametrize(

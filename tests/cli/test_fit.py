@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import romco
 from romco.cli.main import app
-from romco.io.modelfile import load
+from romco.files import load
 from romco.model import Model
 from romco.runs import Source
 from romco.runs.fit import FitRun

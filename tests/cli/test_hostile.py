@@ -11,7 +11,8 @@ import pytest
 
 import romco
 from romco.cli import main as cli
-from romco.io.modelfile import load, save_state
+from romco.files import load
+from romco.io.modelfile import save_state
 
 FILES = {
     "ok.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,p\n",

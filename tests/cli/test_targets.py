@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
-from romco.io.modelfile import load
+from romco.files import load
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -257,7 +257,7 @@ def test_learn_and_compare_print_the_same_figures(tmp_path, kind, options):
     out = ["--out", str(tmp_path / "out"), "--order", "recorded", "--jobs", "1"]
     done = runner.invoke(app, ["compare", str(path), *columns, *out])
     assert done.exit_code == 0, done.output
-    line = next(line for line in done.output.splitlines() if line.startswith(" ROMCO-Auto  "))
+    line = next(line for line in done.output.splitlines() if line.startswith("ROMCO-Auto  "))
     figures = line.replace("*", "").split()[1:]
     if kind == "number":
         assert f"RMSE {figures[0]} (" in said

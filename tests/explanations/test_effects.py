@@ -119,7 +119,7 @@ def test_command_line_with_two_groupings(tmp_path):
     expected = romco.effects(model).levels.estimate
     np.testing.assert_allclose([float(row["estimate"]) for row in table], expected)
     printed = run("effects", file, "--slopes", "x")
-    assert "school intercept" in printed
+    assert "school       intercept" in printed
     assert "residual" in printed
 
 

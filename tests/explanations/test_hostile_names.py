@@ -6,7 +6,7 @@ import pytest
 
 import romco
 from romco.cli import main as cli
-from romco.io.modelfile import save
+from romco.files import save
 from romco.presentation.screen import inert
 from romco.runs.resume import STDOUT
 from romco.runs.resume import PredictionLog as Log

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import romco
+from romco.files import load, save
 from romco.io import durable
-from romco.io.modelfile import load, save
 from romco.model import Columns, Model
 
 FALLIBLE = ("open", "write", "fsync", "replace", "link", "unlink", "fchmod", "lstat", "fstat")

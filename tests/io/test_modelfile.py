@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 import romco
-from romco.io.modelfile import (
-    FORMAT,
-    MAGIC,
-    ModelFileError,
-    load,
-    load_state,
-    peek,
-    save,
-    save_state,
-)
+from romco.files import load, save
+from romco.io.modelfile import FORMAT, MAGIC, ModelFileError, load_state, peek, save_state
 from romco.model import Columns, Hashed, Model, Names
 from romco_lab.fuzz.files import put_together, taken_apart
 

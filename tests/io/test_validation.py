@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import romco
+from romco.files import load, save
 from romco.io import modelfile
-from romco.io.modelfile import FORMAT, MAGIC, ModelFileError, load, peek, save
+from romco.io.modelfile import FORMAT, MAGIC, ModelFileError, peek
 
 
 def headed(text: bytes, blocks: bytes = b"") -> bytes:
@@ -117,7 +118,7 @@ def test_the_limit_is_told_and_kept(tmp_path):
 
 def test_memory_that_is_not_there_is_told(tmp_path, monkeypatch):
     path = learner_file(tmp_path / "l.romco")
-    monkeypatch.setattr("romco.io.modelfile.restore", _out_of_memory)
+    monkeypatch.setattr("romco.files.restore", _out_of_memory)
     with pytest.raises(ModelFileError, match="not enough memory"):
         load(path)
 

@@ -21,7 +21,6 @@ KINDS = {  # name: learner, features, tasks, most tasks with a column each, para
     "many hashed": ("romco-nucl", 40, 9, 0, {}),
     "logdet": ("romco-logd", 30, 5, 64, {}),
     "coupled": ("romco-nucl", 30, 6, 0, {"coupling": 0.7}),
-    "learned": ("romco-nucl", 20, 4, 64, {"coupling": "learned"}),
 }
 SIZES = (
     0,

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.kernels.auto import scales
-from romco.kernels.auto.auto import STREAM_FIELDS
+from romco.kernels.auto.auto import FEATURE_FIELDS, STREAM_FIELDS
 from romco.learners.registry import grown
 from romco.streams import interleaved, simulated, synchronous
 from romco_lab.beyond.ablations import variant
@@ -312,7 +312,7 @@ def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
     rounds = correlated(n=300)
     learner, _ = replayed("romco-auto", rounds)
     state = learner.state()
-    state["arrays"]["features"][3, 3] *= 0.5
+    state["arrays"]["features"][3, FEATURE_FIELDS.index("global_spent")] *= 0.5
     learner = romco.restore(state)
     event = rounds[0]
     margin = learner.predict(event)

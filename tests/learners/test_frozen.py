@@ -84,13 +84,6 @@ def test_others_say_that_they_have_none(name):
         learner.frozen_predictor()
 
 
-def test_an_unknown_input_is_refused(monkeypatch):
-    learner = romco.learner("romco-auto", 5, TASKS)
-    monkeypatch.setattr("romco.learners.auto.INPUT_NAMES", ("constant", "curves"))
-    with pytest.raises(ValueError, match="'curves' cannot be exported yet"):
-        learner.frozen_predictor()
-
-
 def test_functions_of_columns():
     """Waves of one column, and a product of two."""
     rng = np.random.default_rng(3)

@@ -22,7 +22,7 @@ from romco.kernels.merge.rows import (
     add_rows,
     side_by_side,
 )
-from romco.learners.auto import SubspaceRows, prior_covariance
+from romco.learners.auto import SubspaceRows
 from romco.learners.merging import (
     InPlaceMerge,
     Period,
@@ -622,9 +622,8 @@ def test_features_that_are_not_there_are_no_news():
 
 
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
-    start = prior_covariance(
-        np.array([1.0, 0.0, 2.0])
-    )  # of whose scale less is known than variance may come back
+    direction = np.array([1.0, 0.0, 2.0])
+    start = np.eye(3) + np.outer(direction, direction)  # more than variance may come back
     _, merged = merge_gaussians(
         np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
     )

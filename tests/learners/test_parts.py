@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.couplings import COUPLINGS, FixedCoupling, Independent, Learned, Uniform, coupling_of
+from romco.couplings import COUPLINGS, FixedCoupling, Independent, Uniform, coupling_of
 from romco.learners import romco as learners
 from romco.losses import LOSSES, Hinge
 from romco.penalties import (
@@ -164,9 +164,7 @@ def test_what_a_learner_is_made_of_is_kept_as_data():
     [
         (None, None),
         (0.5, 0.5),
-        ("learned", "learned"),
         (Uniform(0.5), 0.5),
-        (Learned(), "learned"),
         (Independent(), None),
     ],
 )
@@ -185,7 +183,6 @@ def test_factors_make_the_coupling():
         np.testing.assert_allclose(F @ F.T, expected)
         found = romco.learner("romco-nucl", 4, 2, coupling=coupling).coupling()
         np.testing.assert_allclose(found, expected)
-    assert Learned().factor(3).tolist() == [[1, 0, 0]] * 3
     assert coupling_of(np.float64(2.0)) == Uniform(2.0)
 
 

@@ -20,8 +20,8 @@ VARIANTS = [
     ("osmtl-e", {"trigger": "mistake", "alpha": 0.1}),
     ("osmtl-t", {"trigger": "mistake", "lambda_": 0.1}),
     ("perceptron-coupled", {"b": 0.0}),
-    ("omtlvon", {"normalize": "none", "eta": 1e-6, "b": 1.0}),
-    ("omtllog", {"normalize": "none", "eta": 1e-6, "prime": 20}),
+    ("omtlvon", {"eta": 1e-6, "b": 1.0}),
+    ("omtllog", {"eta": 1e-6, "prime": 20}),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.io.modelfile import load, save
+from romco.files import load, save
 from romco.learners import Learner
 from romco.learners.registry import LEARNERS
 from romco.model import Columns, Model, Names, transaction

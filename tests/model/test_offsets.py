@@ -201,7 +201,7 @@ def test_classes_agree_with_the_reference(form):
     learner = romco.learner("classes", D, M, n_classes=3, form=form)
     first = romco.Round(TASK, X, CHOICES.astype(float), None, SCORES)
     np.testing.assert_allclose(learner.predict(first), log_softmax(SCORES), atol=1e-12)
-    twin = Classes(D, M, "romco-auto", learner.pairs(), 3, together=form == "pairs")
+    twin = Classes(D, M, "romco-auto", learner.pairs(), 3)
     weight = np.random.default_rng(8).choice([0.0, 0.5, 1.0], 200)
     for k in range(200):
         event = slice(k, k + 1)

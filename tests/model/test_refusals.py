@@ -249,6 +249,10 @@ LONE = {"c": 1.0, "d": "u"}
             "personal layer of numbers",
             lambda m: m.partial_fit([[1.0, 0.5, 0.5]], [10**400], ["t1"]),
         ),
+        (
+            "scikit-learn number",
+            lambda m: m.partial_fit(pd.DataFrame([{}, {"a": 10**400}]), [1, 2], ["t1"] * 2),
+        ),
         ("river", lambda m: [m.learn_one({"a": 1.0}, y, "t1") for y in (1, 2)] and m),
     ],
 )

@@ -49,9 +49,6 @@ class Belief:
         self.S[k, :] = self.S[:, k] = 0.0
         self.S[k, k] = variance
 
-    def renew(self, variance):
-        self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
-
     def recentre(self, j, shift, joint):
         """Measure feature j from a new centre; the first weight that is joint is the intercept."""
         if self.S[j, j] == self.prior[j]:  # never learned
@@ -160,7 +157,6 @@ class Auto:
         self.counted = {}  # slopes when their feature joined: not evidence about its variance
         self.live, self.frozen = self.stacking(), self.stacking()
         self.live.S[0, 0] = 1e-9
-        self.deviations = [Belief([0.01, 0.01]) for _ in range(m)]
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
@@ -171,10 +167,8 @@ class Auto:
 
     def stacking(self):
         """A stacking model before any event."""
-        model = Belief([1.0] * 9)
+        model = Belief([2.0] * 9)
         model.w[[1, 2, 3]] = 1.0, 1.0, 2.0
-        model.S = model.S + 5.0 * np.outer(model.w, model.w) / (model.w @ model.w)
-        model.prior = np.full(9, 3.0)
         return model
 
     def unit(self):
@@ -265,17 +259,12 @@ class Auto:
         variance += self.moment.S[0, 0] + 0.01
         return moderate(mean + self.moment.w[0], variance), variance, x
 
-    def settled(self, i, z):
-        mean, variance = self.live.look(z)
-        own, own_variance = self.deviations[i].look(z[1:3])
-        return mean + own, variance + own_variance
-
     def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
         x = self.measure(x)
         return (
             self.answers,
-            moderate(*self.settled(i, self.inputs(i, x))) + offset,
+            moderate(*self.live.look(self.inputs(i, x))) + offset,
             self.moment_of(x)[0],
         )
 
@@ -447,7 +436,7 @@ class Auto:
 
     def learn(self, i, x, y, h, then=None, offset=0.0):
         z, copied = self.inputs(i, x), self.copied_inputs(i, x)
-        learners, settled = self.learners(i, x), self.settled(i, z)
+        learners, settled = self.learners(i, x), self.live.look(z)
         if self.answers > 50:
             step = logistic(y, *self.frozen.look(copied), h, offset)
             self.frozen.step(copied, *step, range(9))
@@ -474,8 +463,6 @@ class Auto:
         self.score(y * sigmoid(-y * (moderate(*mixed) + offset)))
         step = logistic(y, *settled, h, offset + shift)
         self.live.step(z, *step, range(9))
-        self.live.renew(np.array([0.0] + [3e-5 * h] * 8))
-        self.deviations[i].step(z[1:3], *step)
         if self.answers >= self.due:
             self.estimate()
 
@@ -566,7 +553,6 @@ class AutoNumber(Auto):
     def stacking(self):
         model = Belief([1e-9, *[0.1] * 10])
         model.w[[1, 4]] = 0.2
-        model.prior = np.full(11, 3.0)
         return model
 
     def unit(self):
@@ -614,7 +600,7 @@ class AutoNumber(Auto):
     def settled(self, i, x):
         """Mean and variance without the moment, and the inputs."""
         mixed, z = self.inputs(i, x)
-        mean, variance = super().settled(i, z)
+        mean, variance = self.live.look(z)
         return mixed + mean, variance / self.variance(), z
 
     def settled_frozen(self, i, x):
@@ -734,8 +720,6 @@ class AutoNumber(Auto):
         self.remember("live", abs(error - shift) / expected, h)
         self.last[i] = error, y
         self.live.step(z, *step / V, range(11))
-        self.live.renew(np.array([0.0] + [3e-5 * h] * 10))
-        self.deviations[i].step(z[1:3], *step / V)
         if self.answers >= self.due:
             self.estimate()
 

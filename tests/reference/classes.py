@@ -3,12 +3,10 @@
 import numpy as np
 
 import romco
-from tests.reference.auto import Auto
-from tests.reference.scales import Between, Measured
 
 
 class Apart:
-    """A learner of two classes that measures features by itself."""
+    """A learner of two classes."""
 
     def __init__(self, inner, d, m):
         self.learner = romco.learner(inner, d, m)
@@ -27,15 +25,9 @@ class Apart:
 
 
 class Classes:
-    def __init__(self, d, m, inner, pairs, classes, together=False):
+    def __init__(self, d, m, inner, pairs, classes):
         self.pairs, self.classes = pairs, classes
-        self.measured = Measured(d, classes) if together else None
-        self.learners = [
-            Auto(d, m, curved=False) if together else Apart(inner, d, m) for _ in pairs
-        ]
-        if together:
-            for learner, pair in zip(self.learners, pairs, strict=True):
-                learner.scales = Between(self.measured, pair)
+        self.learners = [Apart(inner, d, m) for _ in pairs]
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
         self.log_t, self.bend, self.events = 0.0, 1.0, 0.0
 
@@ -113,16 +105,12 @@ class Classes:
         if h and self.classes > 2 and offsets is None:
             self.temper(self.scores(margins), y, h)
             self.events += h
-        if h and self.measured:
-            self.measured.hold(x)
         for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:
                 self.rescale(n, margin - known[n], known[n], side, h)
                 more = {} if offsets is None else {"offsets": [known[n]]}
                 self.learners[n].update([i], x[None], [float(side)], [h], **more)
-        if h and self.measured:
-            self.measured.let_go(x, int(y))
 
     def rescale(self, n, learned, known, side, h):
         z = side * np.exp(self.log_a[n]) * learned

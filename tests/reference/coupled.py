@@ -33,12 +33,11 @@ class LearnedRelation(Coupled):
         eta=1e-4,
         b=0.0,
         prime=0,
-        normalize="trace",
         refresh="event",
         **step,
     ):
         super().__init__(d, m, b=b, **step)
-        self.divergence, self.eta, self.prime, self.normalize = divergence, eta, prime, normalize
+        self.divergence, self.eta, self.prime = divergence, eta, prime
         self.refresh, self.seen, self.logs = refresh, 0, np.real(logm(self.B))
 
     def update(self, task, x, y):
@@ -62,6 +61,5 @@ class LearnedRelation(Coupled):
         else:
             self.logs = self.logs + gram
             self.B = expm(self.logs)
-        if self.normalize == "trace":
-            self.logs = self.logs - np.log(np.trace(self.B) / self.m) * np.eye(self.m)
-            self.B = self.B * (self.m / np.trace(self.B))
+        self.logs = self.logs - np.log(np.trace(self.B) / self.m) * np.eye(self.m)
+        self.B = self.B * (self.m / np.trace(self.B))

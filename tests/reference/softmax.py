@@ -6,9 +6,9 @@ from scipy.stats import norm
 from tests.reference.functions import Sketch
 from tests.reference.scales import Scales
 
-APART, RATE, COLUMNS = 1.0, 3e-4, 128
+APART, COLUMNS = 1.0, 128
 QUANTILES = norm.ppf(np.clip(np.arange(65), 1, 63) / 64)
-VARIANCES = np.array([1, 1, 1, 0.1, 0.1, 1, 1])
+VARIANCES = np.array([1, 1, 0.1, 0.1, 1, 1])
 
 
 def log_softmax(z):
@@ -21,11 +21,10 @@ class Vectors:
     def __init__(self, K, d, prior=1.0):
         self.w, self.S, self.prior = np.zeros((K, d + 1)), np.full((K, d + 1), prior), prior
 
-    def step(self, x, a, b, moves, rate=0.0):
+    def step(self, x, a, b, moves):
         Sx = self.S * x
         self.w += np.where(moves[:, None], a[:, None] * Sx, 0.0)
         left = self.S - b[:, None] * Sx * Sx
-        left = np.minimum(left + rate * left, self.prior)
         self.S = np.where(moves[:, None] & (x != 0), left, self.S)
 
 
@@ -42,6 +41,7 @@ class Discriminant:
         self.scatter, self.class_scatter = np.zeros((n, n)), np.zeros((K, n, n))
         self.centre, self.factor = np.zeros(n), np.eye(n)
         self.solved, self.class_covariance = np.zeros(K), {}
+        self.products, self.weights = 0.0, 0.0  # by how much tasks differ
 
     def lines(self):
         return [c for c, (_, order) in enumerate(self.columns) if order == 0]
@@ -69,18 +69,22 @@ class Discriminant:
         z[:n] = np.linalg.solve(self.factor[:n, :n].T, u - self.centre[:n])
         return np.append(z, rest)
 
+    def kappa(self):
+        return 1 / np.clip((self.products + 30 / 3) / (self.weights + 30), 0.01, 1)
+
     def mean(self, i, k, counts, n):
-        at = self.lines()
+        at, kappa = self.lines(), self.kappa()
         common = self.sums[k, at] / (n[k] + 0.1)
-        return (self.own[i, k, at] + 3 * common) / (counts[k] + 3)
+        return (self.own[i, k, at] + kappa * common) / (counts[k] + kappa)
 
     def score(self, i, u, counts, n):
         at = self.lines()
-        found = np.zeros((2, self.K))
+        found, kappa = np.zeros((2, self.K)), self.kappa()
         if not at or not self.solution:
             return found
         for k in range(self.K):
-            off, s = u[at] - self.mean(i, k, counts, n), 1 + 1 / (counts[k] + 3) + 1 / (n[k] + 0.1)
+            off = u[at] - self.mean(i, k, counts, n)
+            s = 1 + 1 / (counts[k] + kappa) + 1 / (n[k] + 0.1)
             own = self.class_covariance.get(k, self.covariance)
             kinds = (self.covariance, self.events + 5, 0), (own, self.solved[k] + len(at) + 1, 1)
             for C, f, quadratic in kinds:
@@ -95,11 +99,17 @@ class Discriminant:
             return
         off = u - self.sums[y, :c] / (n[y] + 0.1)
         off[at] = u[at] - self.mean(i, y, counts, n)
-        share = h * (counts[y] + 3) / (counts[y] + 3 + h)
+        share = h * (counts[y] + self.kappa()) / (counts[y] + self.kappa() + h)
         if n[y] > 0:
             self.scatter[:c, :c] += share * np.outer(off, off)
             self.class_scatter[y][np.ix_(at, at)] += share * np.outer(off[at], off[at])
             self.events += h
+        if 0 < counts[y] < n[y] and self.solution:
+            common = self.sums[y, at] / (n[y] + 0.1)
+            off = np.linalg.solve(self.covariance, u[at] - common)
+            weight = h * counts[y] / (counts[y] + self.kappa())
+            self.products += weight * off @ (self.own[i, y, at] / counts[y] - common) / len(at)
+            self.weights += weight
         self.sums[y, :c] += h * u
         self.own[i, y, at] += h * u[at]
 
@@ -192,13 +202,13 @@ class Discriminant:
 class Softmax:
     def __init__(self, d, m, K, most=COLUMNS):
         self.d, self.K = d, K
-        self.soft, self.margin, self.together = (Vectors(K, COLUMNS + d) for _ in range(3))
+        self.margin, self.mixed = Vectors(K, COLUMNS + d), Vectors(K, COLUMNS + d)
         self.apart = [Vectors(K, COLUMNS + d, APART) for _ in range(m)]
         self.discriminant = Discriminant(K, d, m, most)
         self.counts, self.scales = np.zeros((m, K)), Scales(d)
         self.seen = 0
         self.log_squares, self.events = 0.0, 0.0
-        self.weight, self.S = np.array([0.3, 1, 2, 0.3, 0, 0.3, 0.3]), np.diag(VARIANCES)
+        self.weight, self.S = np.array([1, 1, 0.3, 0, 0.3, 0.3]), np.diag(VARIANCES)
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.events) if self.events else 1.0
@@ -207,16 +217,15 @@ class Softmax:
         x = np.append(self.unit() * composed, 1.0)
         own = x.copy()  # tasks have no waves
         own[[c for c, (_, order) in enumerate(self.discriminant.columns) if order]] = 0.0
-        v = [vectors.S @ x**2 for vectors in (self.soft, self.margin, self.together)]
-        m = [vectors.w @ x for vectors in (self.soft, self.margin, self.together)]
-        v[2], m[2] = v[2] + self.apart[i].S @ own**2, m[2] + self.apart[i].w @ own
+        v = [vectors.S @ x**2 for vectors in (self.margin, self.mixed)]
+        m = [vectors.w @ x for vectors in (self.margin, self.mixed)]
+        v[1], m[1] = v[1] + self.apart[i].S @ own**2, m[1] + self.apart[i].w @ own
         n = self.counts.sum(axis=0)
         usual = np.log(self.counts[i] + 5 * (n + 1) / (n.sum() + self.K))
-        soft = m[0] / np.sqrt(1 + np.pi * v[0] / 8)
-        said = np.clip([soft, m[1], m[2]], -50, 50)
+        said = np.clip([m[0], m[1] / np.sqrt(1 + np.pi * v[1] / 8)], -50, 50)
         densities = self.discriminant.score(i, u, self.counts[i], n)
         z = np.array([*said, *densities, usual, np.log(n + 1)])
-        z[3:] = z[3:] if offset is None else 0.0
+        z[2:] = z[2:] if offset is None else 0.0
         return x, own, m, v, z
 
     def predict(self, i, x, offset=None):
@@ -240,19 +249,14 @@ class Softmax:
         true, known = np.arange(self.K) == y, np.zeros(self.K) if offset is None else offset
         hinge = 2 * (np.exp(log_softmax(known)) - 1 / self.K)
         self.judge(z, true, h, known)
-        p = np.exp(log_softmax(z[0] + known))
-        bend = h * p * (1 - p)
-        self.soft.step(
-            x, h * (true - p) / (1 + bend * v[0]), bend / (1 + bend * v[0]), true | (p >= 1e-6)
-        )
         side = np.where(true, 1.0, -1.0)
-        for c, r, vectors, rate in (
-            (1, 0.3, [(self.margin, x)], 0.0),
-            (2, 1.0, [(self.together, x), (self.apart[i], own)], h * RATE),
-        ):
-            loss, b = 1 - side * (m[c] + hinge), 1 / (v[c] + r / h)
-            for each, entries in vectors:
-                each.step(entries, b * loss * side, b, loss > 0, rate)
+        loss, b = 1 - side * (m[0] + hinge), 1 / (v[0] + 0.3 / h)
+        self.margin.step(x, b * loss * side, b, loss > 0)
+        p = np.exp(log_softmax(z[1] + known))
+        bend = h * p * (1 - p)
+        for each, entries in ((self.mixed, x), (self.apart[i], own)):
+            a = h * (true - p) / (1 + bend * v[1])
+            each.step(entries, a, bend / (1 + bend * v[1]), true | (p >= 1e-6))
         self.discriminant.learn(i, u, y, h, self.counts[i], self.counts.sum(axis=0))
         self.discriminant.count(given)
         self.counts[i, y] += h
@@ -260,7 +264,7 @@ class Softmax:
             self.measure(composed, h)
         change = self.discriminant.settle(self.seen, self.scales, y, self.counts)
         if change is not None:
-            for vectors in (self.soft, self.margin, self.together, *self.apart):
+            for vectors in (self.margin, self.mixed, *self.apart):
                 self.rotate(vectors, unit, *change)
 
     def rotate(self, vectors, unit, M, way):
@@ -283,6 +287,5 @@ class Softmax:
         H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
         self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
         self.weight = self.weight + h * self.S @ (z @ (true - p))
-        left = np.diag(self.S)
-        more = np.where(left < VARIANCES, np.minimum(left + h * 3e-5, VARIANCES) - left, 0.0)
-        self.S = self.S + np.diag(more)
+        growth = np.sqrt(np.clip(VARIANCES / np.diag(self.S), 1, 1 + h * 1e-3))
+        self.S = self.S * np.outer(growth, growth)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import romco
 from romco.cli.main import app
 from romco.evaluation.arrival import Arrival
-from romco.io.modelfile import load
+from romco.files import load
 
 RNG = np.random.default_rng(0)
 N = 2600

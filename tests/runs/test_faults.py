@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from romco.files import load
 from romco.io import durable
-from romco.io.modelfile import load, load_state, save_state
+from romco.io.modelfile import load_state, save_state
 from romco.model import Model
 from romco.runs import Source, learn, resume
 from romco.runs.resume import PredictionLog as Log

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
+from romco.files import load
 from romco.io import formats
 from romco.io.formats import Format, format_of, json_rows
-from romco.io.modelfile import load
 from romco.plugins import Registry
 from romco.runs import Source, evaluate
 from romco.runs.learn import infer_target

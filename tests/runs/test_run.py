@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import romco
+from romco.files import load
 from romco.io.formats import BadRow
-from romco.io.modelfile import load
 from romco.io.reader import BLOCK_EVENTS
 from romco.model import Hashed, Model
 from romco.runs import Source, Stop, evaluate, learn, predict

@@ -20,6 +20,17 @@ def closing(body=BODY, lines=PLAIN, **more):
     return request(body, [*lines, b"connection: close"], **more)
 
 
+def receive(line):
+    """Return one whole response."""
+    with line.makefile("rb") as file:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            text = file.readline()
+            assert text, head
+            head += text
+        return head + file.read(int(re.search(rb"content-length: (\d+)", head)[1]))
+
+
 def answers(port, *parts, half=False, patience=60.0):
     """Send parts, read until the server closes: statuses, and all bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=patience) as line:

@@ -13,7 +13,8 @@ from romco.server import Client, ServiceError, state
 from romco.server.protocol import PredictRequest
 from romco.server.routes import ROUTES, Route, read_tokens
 from romco.server.routes import create_token as create
-from tests.server.requests import answers, closing
+from romco.server.store import PRAGMAS
+from tests.server.requests import answers, closing, receive
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model
 
@@ -303,9 +304,10 @@ def test_health_and_metrics(serving):
         assert 'romco_request_seconds_count{path="/v1/learn"} 1.0' in text
 
 
-def test_no_room_is_507_while_predictions_go_on(serving):
+def test_no_room_is_507_while_predictions_go_on(serving, monkeypatch):
     with serving() as service:
         service.client.learn(STREAM[:10])
+        monkeypatch.setattr("romco.server.store.PRAGMAS", (*PRAGMAS, "max_page_count=1"))
         service.service.call_in_writer(lambda served: fill(service.store)).result()
         status, _, answer = send(service, "POST", "/v1/learn", json.dumps(STREAM[10:]))
         assert status == 507
@@ -313,15 +315,15 @@ def test_no_room_is_507_while_predictions_go_on(serving):
         assert send(service, "GET", "/readyz")[0] == 503
         told = service.client.predict({"task": "t", "x": {"a": 1.0}})
         assert told["version"] == 10
-        service.service.call_in_writer(lambda served: fill(service.store, pages=10**6)).result()
-        service.client.wait()  # nobody asks: it finds out by itself
+        monkeypatch.undo()
+        service.client.wait(60.0)  # nobody asks: it finds out by itself
         assert service.client.learn(STREAM[10:])[0] == {"status": "applied", "sequence": 11}
         assert_same_bits(service.served.model, learned(lessons(40, seed=3)))
 
 
-def fill(store, pages=1):
+def fill(store):
     """Let the database not grow any more, as on a full disk."""
-    store._db.execute(f"PRAGMA max_page_count={pages}")
+    store._db.execute("PRAGMA max_page_count=1")
 
 
 def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, monkeypatch):
@@ -458,7 +460,7 @@ def test_a_lost_connection_learns_once(serving):
                 while not sent.endswith(b"}"):
                     sent += line.recv(1 << 16)
                 server.sendall(sent)
-                answer = server.recv(1 << 16)
+                answer = receive(server)
                 if not lossy:
                     line.sendall(answer)
 

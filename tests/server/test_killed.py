@@ -208,7 +208,7 @@ def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
 
 @pytest.mark.parametrize("call", [*faults.CALLS, "all"])
 def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, call):
-    starve(zygote, call, seconds=0.3, patience=20.0)
+    starve(zygote, call, seconds=0.3, patience=60.0)
 
 
 @pytest.mark.slow

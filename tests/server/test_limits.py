@@ -18,7 +18,7 @@ from romco.server import ServiceError, connection
 from romco.server.app import OncePerSecond
 from tests.server.conftest import held
 from tests.server.processes import Process
-from tests.server.requests import BODY, LEARN, PLAIN, answers, closing, request
+from tests.server.requests import BODY, LEARN, PLAIN, answers, closing, receive, request
 
 FULL_SIZE = pytest.mark.slow  # the sizes of an attack
 
@@ -103,7 +103,7 @@ def test_the_place_of_a_full_server_goes_to_who_speaks(serving, monkeypatch, beg
             if k == 0:
                 first = silent
             speaking.sendall(request())
-            assert speaking.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            assert receive(speaking).startswith(b"HTTP/1.1 200")
         assert is_closed(first)
         assert service.client.predict({"task": "t", "x": {}})["margin"] == 0.0
 
@@ -157,13 +157,18 @@ def test_eleven_hundred_silent_connections(process):
 
 
 def test_a_head_and_a_request_have_their_time(serving, monkeypatch):
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.4)
-    with serving() as service:
+    with serving() as service, ExitStack() as stack:
+        lines = [connect(stack, service.port, request()) for _ in range(2)]
+        for line in lines:
+            assert receive(line).startswith(b"HTTP/1.1 200")
+        monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+        monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.4)
         for begun in (b"", b"\r\n", request()[:50], request()[:-5]):
             assert answers(service.port, begun)[0] == [408]
-        for begun in (request()[:50], request()[:-5]):
-            assert answers(service.port, request() + begun)[0] == [200, 408]
+        for line, begun in zip(lines, (request()[:50], request()[:-5]), strict=True):
+            line.sendall(begun)
+            assert receive(line).startswith(b"HTTP/1.1 408")
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +185,7 @@ def test_requests_whose_answers_are_not_read_wait_outside(process, many, buffer)
     growth = memory(server.process.pid) - begin
     print(f"growth {growth:.1f} MB")
     assert growth < 30.0
-    assert max(others.waits) < 20.0
+    assert max(others.waits) < 60.0
 
 
 def test_who_does_not_read_is_left(serving, monkeypatch):
@@ -221,7 +226,7 @@ def test_downloads_that_are_not_read_share_a_file(process, tmp_path, many, tasks
     assert sorted(statuses) == [b"HTTP/1.1 200"] * 4 + [b"HTTP/1.1 503"] * (many - 4)
     assert len(files) == 1, files
     assert growth < 200.0
-    assert max(others.waits) < 20.0
+    assert max(others.waits) < 60.0
     client.model(tmp_path / "again.romco")  # when they are gone
 
 

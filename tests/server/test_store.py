@@ -270,30 +270,30 @@ def test_a_fault_of_ours_stops_learning_and_leaves_nobody_waiting(tmp_path, monk
         raise ZeroDivisionError
 
     with opened(tmp_path) as service:
-        service.learn(STREAM[:10]).result(20.0)
+        service.learn(STREAM[:10]).result(60.0)
         monkeypatch.setattr(service.store, "expire_pending", fail)
         while not service.broken:
             time.sleep(0.01)
         for request in (lambda: service.learn(STREAM[10:]), service.checkpoint):
             with pytest.raises(StoppedError):
-                request().result(20.0)
-        assert service.call_in_writer(lambda served: served.sequence).result(20.0) == 10
+                request().result(60.0)
+        assert service.call_in_writer(lambda served: served.sequence).result(60.0) == 10
 
 
 def test_nothing_of_a_forgotten_task_is_left_when_it_is_answered(tmp_path):
     """Of a checkpoint that was written twice the older file stayed until the one after the next."""
     secret = "zoe-of-a-long-name"
     with opened(tmp_path) as service:
-        service.learn(STREAM[:10]).result(20.0)
-        service.learn([Lesson(y="yes", task=secret, x={"a": 1.0}, id="z")]).result(20.0)
+        service.learn(STREAM[:10]).result(60.0)
+        service.learn([Lesson(y="yes", task=secret, x={"a": 1.0}, id="z")]).result(60.0)
         service.keep([predicted(service, Lesson(y="", task=secret, x={"a": 1.0}, id="y"))]).result()
         for _ in range(2):
-            service.checkpoint().result(20.0)
-        assert service.forget(secret).result(20.0) == 12
+            service.checkpoint().result(60.0)
+        assert service.forget(secret).result(60.0) == 12
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
         assert len([path for path in files if path.name.startswith("model-")]) == 1
-        service.learn(STREAM[10:]).result(20.0)
+        service.learn(STREAM[10:]).result(60.0)
     with opened(tmp_path) as again:
         assert again.served.sequence == 62
         assert secret not in again.served.model.tasks
@@ -320,7 +320,7 @@ def test_what_a_kill_left_of_model_files_goes_at_the_start(tmp_path, monkeypatch
 
 def test_a_start_can_be_interrupted(tmp_path):
     with opened(tmp_path / "a") as service:
-        service.learn(STREAM).result(20.0)
+        service.learn(STREAM).result(60.0)
         crashed = copied(service, tmp_path / "b")
     stopped = Service(crashed, model, Settings())
     stopped.interrupted = True

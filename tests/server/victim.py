@@ -100,7 +100,7 @@ def starve(order: dict[str, Any]) -> None:
             assert predicted(service, asking.lesson), "predictions go on"
             time.sleep(0.02)
         faults.recover()
-        end = time.monotonic() + 30.0
+        end = time.monotonic() + 60.0
         while service.failing:  # nobody asks: it finds out by itself
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -132,7 +132,7 @@ class Asking:
         """Make a request; it succeeds, or says what is wrong with the disk."""
         begin = time.monotonic()
         try:
-            request().result(30.0)
+            request().result(60.0)
             self.learned = self.learned or request == self._learn
         except TimeoutError:
             raise AssertionError(f"{request} was not answered") from None
@@ -151,7 +151,7 @@ class Asking:
         return self.service.keep([predicted(self.service, named)])
 
     def _download(self) -> Future[Any]:
-        self.service.checkpoint().result(30.0)
+        self.service.checkpoint().result(60.0)
         return self.service.call_in_writer(lambda _: self.service.store.open_model()[1].close())
 
 

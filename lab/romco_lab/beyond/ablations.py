@@ -27,11 +27,10 @@ DEVELOPMENT_SETS = (
 MAX_EVENTS = 20_000
 LEARNED = 0.7  # of the events; the others are predicted frozen
 OWN, MIXED, HINGE, GLOBAL = LEARNERS = INPUT_NAMES[1:5]
-DEVIATING = (OWN, MIXED)  # inputs whose weights differ by task
 
 
 def fix(learner: Auto, *inputs: str, weight: float | None = None) -> None:
-    """Let stacking weights of inputs stay as they are, or at a given weight; of all tasks."""
+    """Let stacking weights of inputs stay as they are, or at a given weight."""
     arrays = learner.arrays()
     at = [INPUT_NAMES.index(name) for name in inputs]
     for model in ("", "frozen_"):
@@ -39,14 +38,6 @@ def fix(learner: Auto, *inputs: str, weight: float | None = None) -> None:
         covariance[at] = covariance[:, at] = 0.0
         if weight is not None:
             arrays[f"{model}weight"][at] = weight
-    arrays["renewal"][at] = 0.0
-    stop_deviations(learner, *(name for name in inputs if name in DEVIATING))
-
-
-def stop_deviations(learner: Auto, *inputs: str) -> None:
-    """Let all tasks have the same weights of inputs."""
-    for name in inputs:
-        learner.field("tasks", f"{name.split()[0]}_spent")[:] = constants.DEVIATION_VARIANCE
 
 
 def set_stream(learner: Auto, name: str, value: float) -> None:
@@ -102,7 +93,6 @@ ABLATIONS = {
     **{f"auto without {name}": without(name) for name in LEARNERS},
     "auto without hinge": without(OWN, HINGE),
     "auto without logistic": without(MIXED, GLOBAL),
-    "auto without deviations": changed(stop_deviations, *DEVIATING),
     "auto without learned variances": changed(set_stream, "variances_due", 1e300),
     "auto without covariances": changed(close_blocks),
     "auto without moment": changed(set_stream, "tracking", 0.0),

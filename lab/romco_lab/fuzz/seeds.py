@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import romco
-from romco.io.modelfile import save
+from romco.files import save
 from romco_lab.fuzz.files import File, taken_apart
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -16,7 +16,6 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {},
         {"max_rank": 2, "lambda2": 0.001},
         {"coupling": 1.0},
-        {"coupling": "learned"},
         {"loss": "logistic"},
         {"always_prox": True, "step": "inverse-sqrt"},
     ],
@@ -25,7 +24,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "arow-global": [{}, {"covariance": "full"}],
     "cw-col": [{}, {"covariance": "full"}],
     "omtl": [{}, {"norm": "r-max", "update": "scaled"}, {"norm": "L1", "update": "finite"}],
-    "omtlvon": [{"prime": 3}, {"normalize": "none"}],
+    "omtlvon": [{"prime": 3}],
     "mtfl": [{"every": 7, "window": 20}],
     "trml": [{"every": 7}, {"every": 9, "loss": "least-squares"}],
 }

@@ -1,7 +1,7 @@
 """Rows, tasks and weights as estimators take them, for scikit-learn and River alike."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -9,10 +9,21 @@ from romco.io.frames import category_columns
 from romco.io.groupings import names_columns, take_groupings
 from romco.io.inference import Column
 from romco.io.schema import Schema
+from romco.model import Model
 from romco.model.names import Id, from_json, to_json
 from romco.typing import Floats
 
 ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Another library's estimator around a model."""
+
+    task_column: Any
+
+    def fitted_model(self) -> Model:
+        """Return the model inside."""
 
 
 def asked_schema(
@@ -62,7 +73,7 @@ def _is_numeric(column: Any) -> bool:
         return False
     try:
         return not np.isnan(values.astype(np.float64)).any()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

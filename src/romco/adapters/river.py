@@ -70,14 +70,18 @@ class TaskStream:
         self.model.engine.live = True
         return self.model
 
-    def file_settings(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
+        """Return the model's state and the parameters, for :func:`romco.save`."""
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
-        return {**parameters, "task_column": column_to_json(self.task_column)}
+        parameters = {**parameters, "task_column": column_to_json(self.task_column)}
+        return {**self.model.state(), "estimator": parameters}
 
     @classmethod
-    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the estimator that gave a state."""
+        settings = state["estimator"]
         made = cls(**{**settings, "task_column": column_from_json(settings["task_column"])})
-        made.model = model
+        made.model = Model.from_state(state)
         return made
 
     def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> "Reasons":

@@ -242,17 +242,19 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     # In a file
 
-    def file_settings(self) -> dict[str, Any]:
-        """Parameters and columns, for :func:`romco.save`."""
+    def state(self) -> dict[str, Any]:
+        """Return the model's state, parameters and columns, for :func:`romco.save`."""
         names = None
         if "feature_names_in_" in vars(self):
             names = self.feature_names_in_.tolist()
         parameters = self.get_params(deep=False) | {"task_column": column_to_json(self.task_column)}
-        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
+        settings = {"parameters": parameters, "width": self.n_features_in_, "names": names}
+        return {**self.fitted_model().state(), "estimator": settings}
 
     @classmethod
-    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
-        """The fitted estimator of that description, for :func:`romco.load`."""
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the fitted estimator that gave a state."""
+        model, settings = Model.from_state(state), state["estimator"]
         parameters = settings["parameters"]
         made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
         made.n_features_in_ = whole("width", settings["width"])

@@ -4,7 +4,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -16,6 +15,7 @@ from scipy.special import expit
 from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
+from romco.io.modelfile import save_state
 from romco.kernels.choosing import (
     LEVEL_CURIOSITY,
     OPTIMISM,
@@ -351,7 +351,7 @@ class Chooser:
 
     def save(self, path: str | Path) -> None:
         """Write the chooser with its pending choices to a file that ``romco.load`` opens."""
-        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
+        save_state(self.state(), path, self.file_kind)
 
     def state(self) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``."""

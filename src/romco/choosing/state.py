@@ -43,22 +43,24 @@ def chooser_state(
 ) -> dict[str, Any]:
     """Return copies of all that was learned and of all choices that are kept."""
     arrays: Arrays = {"pairs": np.array(kernel.pairs, dtype=np.int32)}
-    arrays["evidence"] = np.array([person.evidence for person in people.values()])
+    arrays["evidence"] = np.array([*map(attrgetter("evidence"), people.values())])
     posteriors = [one or NOT_LEARNED for one in (*kernel.own, kernel.shared)]
-    levels = [person.levels for person in people.values()]
-    kept = choices.values()
-    _put(arrays, "posterior_mean", [one.mean for one in posteriors])
+    levels = list(map(attrgetter("levels"), people.values()))
+    columns = list(zip(*choices.values(), strict=True)) or [()] * len(StoredChoice._fields)
+    offered, probabilities, places, tasks, contexts, features = columns
+    _put(arrays, "posterior_mean", list(map(attrgetter("mean"), posteriors)))
     _put(arrays, "posterior_covariance", [one.covariance.ravel() for one in posteriors])
     _put(arrays, "posterior_slopes", [one.slopes.ravel() for one in posteriors])
     _put(arrays, "level_action", list(map(list, levels)), np.int64)
     for k, name in enumerate(LEVEL_FIELDS):
         _put(arrays, f"level_{name}", [[one[k] for one in known.values()] for known in levels])
-    _put(arrays, "choice_offered", [one.offered for one in kept], np.int64)
-    _put(arrays, "choice_probability", [one.probabilities for one in kept])
-    arrays["choice_place"] = np.array([one.place for one in kept], dtype=np.int64)
-    arrays["choice_pending"] = np.array([one.context is not None for one in kept], dtype=bool)
-    _put_rows(arrays, "choice_context", [one.context for one in kept])
-    _put_rows(arrays, "choice_features", [one.features for one in kept])
+    _put(arrays, "choice_offered", offered, np.int64)
+    _put(arrays, "choice_probability", probabilities)
+    arrays["choice_place"] = np.array(places, dtype=np.int64)
+    arrays["choice_pending"] = np.array([row is not None for row in contexts], dtype=bool)
+    arrays["choice_featured"] = np.array([row is not None for row in features], dtype=bool)
+    _put_rows(arrays, "choice_context", contexts)
+    _put_rows(arrays, "choice_features", features)
     for prefix, table in (("context", kernel.context), ("features", kernel.features)):
         arrays[f"{prefix}_columns"] = table.columns[: table.width].copy()
     return {
@@ -72,7 +74,7 @@ def chooser_state(
         "session": {
             "actions": list(map(to_json, kernel.names)),
             "ids": list(map(to_json, choices)),
-            "tasks": [None if one.task is None else to_json(one.task) for one in kept],
+            "tasks": [None if task is None else to_json(task) for task in tasks],
         },
         "arrays": arrays,
     }
@@ -122,7 +124,8 @@ def restore_choices(
     offered = _parts(arrays, "choice_offered", n, 0, len(kernel.names) - 1)
     probabilities = _parts(arrays, "choice_probability", n, 0.0, 1.0)
     places = _checked(arrays["choice_place"], n, 0, np.inf).tolist()
-    pending = _checked(arrays["choice_pending"], n, 0, 1).tolist()
+    pending = _checked(arrays["choice_pending"], n, 0, 1)
+    featured = _checked(arrays["choice_featured"], n, 0, 1)
     contexts = _restore_rows(arrays, "choice_context", n, kernel.context.width)
     features = _restore_rows(arrays, "choice_features", n, kernel.features.width)
     choices: OrderedDict[Id, StoredChoice] = OrderedDict()
@@ -130,8 +133,9 @@ def restore_choices(
         if not place < len(offered[k]) == len(probabilities[k]):
             raise ValueError("a chosen action was not offered")
         context = contexts[k] if pending[k] else None
+        row = features[k] if featured[k] else None
         law = offered[k].tolist(), probabilities[k].tolist()
-        choices[id] = StoredChoice(*law, place, task, context, features[k] or None)
+        choices[id] = StoredChoice(*law, place, task, context, row)
     if len(choices) < n:
         raise ValueError("an id is there twice")
     return choices

@@ -11,9 +11,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from romco import exporting, runs
 from romco.cli.options import (
@@ -27,19 +24,29 @@ from romco.cli.options import (
     split_list,
 )
 from romco.cli.output import inert, note, note_skipped, warn
-from romco.evaluation import Score
 from romco.evaluation.arrival import Arrival
+from romco.files import load
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.frames import quoted, rows_of
-from romco.io.modelfile import load
 from romco.model import Model
-from romco.presentation.tables import as_text
+from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
 
-MAX_PRINTED_EFFECTS = 20
+MAX_PRINTED = 20  # tasks, or effects
+ERRORS = {"error": ("error", ".2%"), "baseline": ("baseline", ".2%")}
+SHOWN_SCORES = {  # titles, with names and forms of figures
+    "two classes": {**ERRORS, "log loss": ("log_loss", ".3f"), "F1": ("f1", ".3f")},
+    "classes": {**ERRORS, "log loss": ("log_loss", ".3f"), "macro F1": ("f1_macro", ".3f")},
+    "number": {
+        "RMSE": ("rmse", ".4g"),
+        "baseline": ("baseline_rmse", ".4g"),
+        "MAE": ("mae", ".4g"),
+        "R2": ("r2", ".3f"),
+    },
+}
 
 
 @expand_options
@@ -96,7 +103,8 @@ def evaluate(
             f"{scores.whole.events:,} events: on new events it may be worse"
         )
     note_skipped(scores.skipped)
-    if not scores.whole.events:
+    whole = scores.whole
+    if not whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
     target = loaded.engine.target
     summary = scores.summary()
@@ -107,55 +115,38 @@ def evaluate(
             about = {"positive": target.positive}
         print(json.dumps({**about, **summary}))
         return
+    print(as_text(_table_of_tasks(scores, target.kind)))
+    print(f"all {len(scores.tasks)} tasks: {whole.events:,} events, {whole.line()}")
     if two:
-        _show_table(loaded, scores)
-    else:
-        _show_lines(scores)
+        print(
+            f"positive label: {inert(str(target.positive))}, {whole.positives:.2%} of events; "
+            f"probabilities are off by {whole.calibration:.3f}"
+        )
     title, key, form = "error", "error", ".2%"
-    if "rmse" in summary:
+    if target.kind == "number":
         title, key, form = "RMSE", "rmse", ".4g"
-    by_tasks = f"{summary[f'{key}_by_tasks']:{form}}"
-    print(f"{title} by events {summary[key]:{form}}, by tasks {by_tasks}")
+    print(f"mean over tasks: {title} {summary[f'{key}_by_tasks']:{form}}")
     for value in scores.weighted().values():
         print(f"by weight: {title} {value:{form}}")
     if loaded.engine.history is not None:
         print(f"labels entered the history {arrival}")
 
 
-def _show_table(model: Model, scores: Evaluation) -> None:
-    """Print a table of two classes: the worst tasks, and all."""
-    whole, tasks = scores.whole, scores.tasks
-    table = Table("task", "events", "error", "baseline", "log loss", "F1", box=None)
-    for name in sorted(tasks, key=lambda task: -tasks[task].error)[:20]:
-        _add_score(table, name, tasks[name])
-    _add_score(table, f"all {len(tasks)} tasks", whole)
-    Console().print(table)
-    print(_describe_scores(model, whole))
-
-
-def _show_lines(scores: Evaluation) -> None:
-    """Print lines of many classes, or of numbers: the busiest tasks, and all."""
-    tasks = scores.tasks
-    for task in sorted(tasks, key=lambda task: -tasks[task].events)[:20]:
-        print(f"{inert(task)}: {tasks[task].events:,} events, {tasks[task].line()}")
-    print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
-
-
-def _add_score(table: Table, name: str, score: Score) -> None:
-    numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
-    table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
-
-
-def _describe_scores(model: Model, score: Score) -> str:
-    curve = ""
-    if score.auc is not None:
-        curve = f"AUC {score.auc:.3f}; "
-    positive = inert(str(model.engine.target.positive))
-    return (
-        f"Positive: {positive}, {score.positives:.2%} of events. {curve}"
-        f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
-        f"probabilities are off by {score.calibration:.3f}."
-    )
+def _table_of_tasks(scores: Evaluation, target: str) -> Table:
+    """Return a table of the tasks with most events."""
+    columns = SHOWN_SCORES[target]
+    busiest = sorted(scores.tasks, key=lambda task: -scores.tasks[task].events)[:MAX_PRINTED]
+    rows = []
+    for task in busiest:
+        figures = scores.tasks[task].summary()
+        row = [task, f"{figures['events']:,}"]
+        for name, form in columns.values():
+            text = "-"
+            if figures[name] is not None:
+                text = f"{figures[name]:{form}}"
+            row.append(text)
+        rows.append(row)
+    return Table("", ["task", "events", *columns], mark_best(rows))
 
 
 def _with_hints(
@@ -215,21 +206,27 @@ def effects(
         writer.writeheader()
         writer.writerows(levels)
         return
-    print("variance components")
+    components = []
     for row in variances:
         share = ""
         if (row["share"] or 0.0) > 0.0:
-            share = f"{row['share']:6.1%}"
-        name = row["grouping"] + " "
-        if name != "residual ":
-            name += row["term"]
-        print(f"  {name:30} variance {row['variance']:10.4g}  sd {row['sd']:10.4g}  {share}")
-    print(f"the {MAX_PRINTED_EFFECTS} effects furthest from the common, of {len(levels):,}")
-    far = sorted(levels, key=lambda row: -abs(row["estimate"]) / (row["se"] or 1.0))
-    for row in far[:MAX_PRINTED_EFFECTS]:
-        name = f"{row['grouping']} {row['level']}: {row['term']}"
-        numbers = f"{row['estimate']:10.4g} +- {row['se']:<10.4g} {row['events']:8,} events"
-        print(f"  {name:40} {numbers}")
+            share = f"{row['share']:.1%}"
+        numbers = f"{row['variance']:.4g}", f"{row['sd']:.4g}"
+        term = row["term"]
+        if row["grouping"] == "residual":
+            term = ""
+        components.append([row["grouping"], term, *numbers, share])
+    head = ["variance of", "term", "variance", "sd", "share"]
+    print(as_text(Table("", head, mark_best(components))))
+    far = sorted(levels, key=lambda row: -abs(row["estimate"]) / (row["se"] or 1.0))[:MAX_PRINTED]
+    effects = []
+    for row in far:
+        numbers = f"{row['estimate']:.4g}", f"{row['se']:.2g}"
+        events = f"{row['events']:,}"
+        effects.append([row["grouping"], str(row["level"]), str(row["term"]), *numbers, events])
+    title = f"\nthe {len(far)} effects furthest from the common, of {len(levels):,}"
+    head = ["grouping", "level", "term", "effect", "se", "events"]
+    print(as_text(Table(title, head, mark_best(effects))))
 
 
 def explain(

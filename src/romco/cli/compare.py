@@ -23,11 +23,10 @@ from romco.cli.options import (
     resolve_target,
     typed_command,
 )
-from romco.cli.output import note_schema
+from romco.cli.output import note_schema, progress
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS
-from romco.presentation import screen
-from romco.presentation.tables import Table, mark_best
+from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Source
 from romco.streams import ORDERS
 
@@ -92,11 +91,11 @@ def compare(
         arrival,
     )
     title, total = f"{dataset}: runs", len(comparison.runs())
-    with screen.progress(console, title, total) as done:
+    with progress(console, title, total) as done:
         report = compare(comparison, out, typed_command(), jobs, done)
-    screen.show(console, report.table)
-    console.print(report.verdict.text, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"page: {report.page}", soft_wrap=True)
+    print(as_text(report.table))
+    print(report.verdict.text)
+    print(f"page: {report.page}")
 
 
 def learners() -> None:
@@ -106,7 +105,7 @@ def learners() -> None:
         parameters = ", ".join(f"{key}={value}" for key, value in method.parameters.items())
         rows.append((name, method.title, method.role, parameters))
     head = ("name", "title", "role", "parameters and defaults")
-    screen.show(console, Table("Learners", head, mark_best(rows)))
+    print(as_text(Table("", head, mark_best(rows))))
 
 
 def datasets(data_dir: DataDir = None) -> None:
@@ -125,7 +124,7 @@ def datasets(data_dir: DataDir = None) -> None:
         positive = f"{np.mean(stream.y > 0):.0%}"
         rows.append([dataset.name, dataset.summary, *sizes, positive])
     head = ("data set", "what", "tasks", "events/task", "features", "positive")
-    screen.show(console, Table("Data sets", head, mark_best(rows), notes))
+    print(as_text(Table("", head, mark_best(rows), notes)))
 
 
 def _find(

@@ -4,16 +4,15 @@ from dataclasses import replace
 from functools import partial
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from romco import runs
 from romco.cli.learn import new_model, show_progress
 from romco.cli.options import ModelOptions, ModelPath, Seed, Weight, check_source, expand_options
 from romco.cli.output import note, note_schema, note_skipped
 from romco.model import Model
+from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Source
-from romco.runs.fit import SAMPLED_ROWS, Errors, FitRun, HeldOut
+from romco.runs.fit import SAMPLED_ROWS, FitRun, HeldOut
 from romco.runs.resume import STDIN, locked_model
 
 
@@ -56,7 +55,7 @@ def fit(
     assert source.schema is not None
     note_schema(source.schema)
     note_skipped(run.skipped)
-    _show(held_out, fitted.engine.target.kind == "number")
+    print(as_text(_table(held_out, fitted.engine.target.kind == "number")))
     note(f"model: {model}, fitted to {fitted.events:,} events of {len(fitted.tasks):,} tasks")
     note("it predicts later without answers; to go on learning, take romco learn")
 
@@ -66,24 +65,22 @@ def _new(source: Source, options: ModelOptions) -> Model:
     return model
 
 
-def _show(held_out: list[HeldOut], number: bool) -> None:
-    """Print a table of errors on rows held out."""
+def _table(held_out: list[HeldOut], number: bool) -> Table:
+    """Return a table of errors on rows held out."""
     names = ["error", "log loss"]
     if number:
         names = ["RMSE"]
-    head = ["held out", "events", *names, *(f"{name} of one regression" for name in names)]
-    table = Table(*head, box=None)
+    head = ["held out", "events", *names, *(f"regression {name}" for name in names)]
+    rows = []
     for one in held_out:
-        cells = [*_cells(one.model, number), *_cells(one.regression, number)]
-        table.add_row(one.name, f"{one.rows:,}", *cells)
-    Console().print(table)
-
-
-def _cells(errors: Errors | None, number: bool) -> list[str]:
-    if errors is None:
-        if number:
-            return ["-"]
-        return ["-", "-"]
-    if errors.log_loss is None:
-        return [f"{errors.error:.4g}"]
-    return [f"{errors.error:.2%}", f"{errors.log_loss:.4f}"]
+        row = [one.name, f"{one.rows:,}"]
+        for errors in (one.model, one.regression):
+            if errors is None:
+                row += ["-"] * len(names)
+            elif number:
+                row.append(f"{errors.error:.4g}")
+            else:
+                row += [f"{errors.error:.2%}", f"{errors.log_loss:.4f}"]
+        rows.append(row)
+    notes = ["regression: one for all, the task one-hot"]
+    return Table("", head, mark_best(rows), notes)

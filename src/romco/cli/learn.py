@@ -33,7 +33,7 @@ from romco.cli.options import (
 )
 from romco.cli.output import console, note, note_schema, warn
 from romco.evaluation.arrival import AT_ONCE, Arrival
-from romco.io.modelfile import save
+from romco.files import save
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.model import Hashed, Model

@@ -1,5 +1,9 @@
-"""Lines for people, on stderr; stdout is for other programs."""
+"""Lines for people, on stderr; stdout is for other programs; a bar of progress."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich import progress as parts
 from rich.console import Console
 
 from romco.io.schema import Schema
@@ -34,3 +38,17 @@ def note_skipped(skipped: int) -> None:
     """Print how many rows could not be read, if any."""
     if skipped:
         note(f"{skipped:,} bad rows skipped")
+
+
+@contextmanager
+def progress(console: Console, what: str, total: int) -> Iterator[Callable[[object], None]]:
+    """Show a bar with percentage and time left; call the result with each finished run."""
+    shown = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn())
+    left = parts.TaskProgressColumn(), parts.TimeRemainingColumn(elapsed_when_finished=True)
+    with parts.Progress(*shown, *left, console=console) as bar:
+        task = bar.add_task(what, total=total)
+        try:
+            yield lambda run: bar.advance(task)
+        except KeyboardInterrupt:
+            bar.console.print("interrupted; finished runs are kept: the same command goes on")
+            raise

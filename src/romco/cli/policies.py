@@ -11,12 +11,12 @@ import typer
 from romco.choosing import Chooser
 from romco.cli.options import AsJson, split_list
 from romco.cli.output import note, warn
-from romco.io.modelfile import load
+from romco.files import load
 from romco.policies import evaluate, read_log
 
 
 def evaluate_policy(
-    log: Annotated[str, typer.Argument(help="A log: .csv, .jsonl, .parquet or .vw.")],
+    log: Annotated[str, typer.Argument(help="A log: .csv, .jsonl, .parquet, .vw or .dsjson.")],
     action: Annotated[str, typer.Option(help="Column of the action that was chosen.")] = "action",
     reward: Annotated[str, typer.Option(help="Column of its reward.")] = "reward",
     probability: Annotated[
@@ -33,7 +33,8 @@ def evaluate_policy(
         float | None, typer.Option(min=1.0, help="Clip larger weights; biases the estimates.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="csv, jsonl, ..., vw or open-bandit; else by the name.")
+        str | None,
+        typer.Option(help="csv, jsonl, ..., vw, dsjson or open-bandit; else by the name."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

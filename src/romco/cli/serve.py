@@ -19,8 +19,8 @@ from romco.cli.options import (
     split_list,
 )
 from romco.cli.output import note
+from romco.files import load
 from romco.io.groupings import expand_groupings
-from romco.io.modelfile import load
 from romco.io.schema import Schema
 from romco.model import Columns, Model
 from romco.runs.resume import load_model

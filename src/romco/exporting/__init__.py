@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from romco.adapters.common import Estimator
 from romco.exporting.datafile import write_program
 from romco.exporting.onnx_graph import write_onnx
 from romco.exporting.sql import write_sql
 from romco.exporting.tables import ModelTables, read_tables
-from romco.io.modelfile import Estimator
 from romco.model import Model
 
 Format = Literal["c", "js", "onnx", "sql"]

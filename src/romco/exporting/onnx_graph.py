@@ -23,7 +23,6 @@ from romco.learners.frozen import (
     KNOTS,
     MISSING_IF_ZERO,
     NORMAL_QUANTILES,
-    PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
     ZERO_IF_MISSING,
@@ -337,7 +336,7 @@ def _softmax(
     K = len(softmax.new_groups)
     n = len(softmax.lines)
     weighted = z.within(MAX_SCORE) * part.weights
-    score = graph("Reshape", weighted, [0, 3, K]).sum(axis=1)
+    score = graph("Reshape", weighted, [0, 2, K]).sum(axis=1)
     every = np.arange(K)[None]
     shape = graph("Concat", graph("Shape", row), [K], axis=0)
     own, place = _find(graph, groups, row, graph("Expand", every, shape))
@@ -457,28 +456,21 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
 def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Value:
     """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
     units = part.predictor.units
-    names = (*UNIT_FIELDS, *(f"pair {name}" for name in PAIR_FIELDS))
-    is_pair = part.units.shape[1] == len(names)
     field = {}
-    for name, column in zip(names, part.units.T, strict=is_pair):
+    for name, column in zip(UNIT_FIELDS, part.units.T, strict=True):
         field[name] = graph.constant(column).take(feature)
     missing = graph("IsNaN", x)
     x = graph("Where", missing, 0.0, x)
     v = x.within(field["bound"])
 
-    def moments(of: str) -> tuple[_Value, _Value, _Value, _Value]:
-        """Return mean, mean square, whether values differ, and the centre."""
-        count = graph("Max", field[f"{of}count"], 1.0)
-        mean = (field[f"{of}total"] + v) / count
-        square = (field[f"{of}square"] + v * v) / count
-        spread = square - mean * mean
-        sure = (count - 1.0) * (mean * mean)
-        spreads = spread > 1e-9 * square
-        known = graph("Where", spreads, sure / (sure + spread), 1.0)
-        return mean, square, spreads, mean * field[f"{of}share"] * known
-
     measured = field["count"] > 0.0
-    mean, square, spreads, centre = moments("")
+    count = graph("Max", field["count"], 1.0)
+    mean = (field["total"] + v) / count
+    square = (field["square"] + v * v) / count
+    spread = square - mean * mean
+    sure = (count - 1.0) * (mean * mean)
+    known = graph("Where", spread > 1e-9 * square, sure / (sure + spread), 1.0)
+    centre = mean * field["share"] * known
     variance = square - 2.0 * (centre * mean) + centre * centre
     size = graph("Sqrt", graph("Where", variance > 1e-9 * square, variance, square))
     r = graph("Log", size) - units.common
@@ -487,16 +479,7 @@ def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Val
     factor = graph("Exp", -units.common - r * r4 / (r4 + 1.4**4))
     factor = graph("Where", measured, factor, field["factor"])
     reach = graph("Where", measured, 10.0 * size, field["reach"])
-    if is_pair:
-        centre = graph("Where", spreads, 0.0, centre)
     centre = graph("Where", measured, centre, field["centre"])
-    if is_pair:
-        by_both = (spreads | ~measured) & (field["pair count"] > 0.0)
-        *_, of_both = moments("pair ")
-        centre = graph("Where", by_both, of_both, centre)
-        has_size = by_both & (field["pair reach"] > 0.0)
-        reach = graph("Where", has_size, field["pair reach"], reach)
-        factor = graph("Where", has_size, field["pair factor"], factor)
     u = factor * (x - centre).within(reach)
     u = graph("Where", graph("Abs", x) < 1e-150, field["zero"], u)
     return graph("Where", missing, 0.0, u * units.row)

@@ -73,7 +73,7 @@ static inline int romco_read_part(romco_model *m, romco_part *p) {
   if (!((p->covariance.rows == 0 || (p->covariance.rows == inputs && p->covariance.columns == inputs)) && romco_column(&p->wave, 0, 0, d)
         && romco_column(&p->function, 0, -1, p->wave.rows) && romco_column(&p->function, 2, -1, p->wave.rows)
         && romco_next(m, &p->rotation, -1, 1 + g) && (p->rotation.rows == 0 || p->rotation.rows == g)
-        && romco_next(m, &p->unit, d, -1) && (p->unit.columns == 9 || p->unit.columns == 15)
+        && romco_next(m, &p->unit, d, 9)
         && romco_next(m, &p->feature, 2 + d + g, -1) && romco_places(&p->feature, 0, inputs)
         && romco_next(m, &p->task, 2 + m->tasks, -1) && romco_places(&p->task, 0, inputs)
         && romco_next(m, &p->pair, -1, -1) && p->pair.columns > 0 && romco_places(&p->pair, 1, inputs)
@@ -89,7 +89,7 @@ static inline int romco_read_classes(romco_model *m) {          /* of three or m
   int64_t n, K = m->classes, functions = m->part[m->parts - 1].function.rows;
   if (!romco_next(m, &m->weight, 1, 6) || !romco_next(m, &m->line, -1, 1)) return 0;
   n = m->line.rows;
-  return m->part[m->parts - 1].stack.rows == 3 * K && romco_column(&m->line, 0, 0, functions)
+  return m->part[m->parts - 1].stack.rows == 2 * K && romco_column(&m->line, 0, 0, functions)
          && romco_next(m, &m->matrix, (1 + K) * n, n) && romco_next(m, &m->density, 1 + K, 2)
          && romco_next(m, &m->group, -1, 3 + n) && m->group.rows >= K;
 }
@@ -212,7 +212,6 @@ static inline romco_moments romco_measure(double count, double total, double squ
 static inline double romco_unit(const romco_part *p, const double *c, double x) {
   double centre = c[5], reach = c[6], factor = c[7], row = p->number.at[0], common = p->number.at[1];
   double v = romco_clip(x, c[3]);
-  int of_pair = p->unit.columns > 9, spreads = 1;
   if (fabs(x) < 1e-150) return row * c[8];
   if (c[0] > 0.0) {                        /* the feature is measured anew */
     romco_moments r = romco_measure(c[0], c[1], c[2], c[4], v);
@@ -220,12 +219,7 @@ static inline double romco_unit(const romco_part *p, const double *c, double x) 
     double size = sqrt(variance > 1e-9 * r.square ? variance : r.square), q = log(size) - common, q4 = q * q * q * q;
     factor = exp(-common - q * q4 / (q4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10.0 * size;
-    spreads = r.spreads;
-    centre = of_pair && spreads ? 0.0 : r.centre;
-  }
-  if (of_pair && spreads && c[9] > 0.0) {  /* centred by the two classes */
-    centre = romco_measure(c[9], c[10], c[11], c[12], v).centre;
-    if (c[13] > 0.0) { reach = c[13]; factor = c[14]; }
+    centre = r.centre;
   }
   return row * factor * romco_clip(x - centre, reach);
 }
@@ -373,7 +367,7 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
   int64_t c, k, K = m->classes;
   double *part = score + K;
   memset(score, 0, (size_t)K * sizeof *score);
-  for (c = 0; c < 3 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
+  for (c = 0; c < 2 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
   for (c = 0; c < 2; c++) {
     romco_discriminate(m, p, task, (int)c, part);
     for (k = 0; k < K; k++) score[k] += m->weight.at[4 + c] * part[k];

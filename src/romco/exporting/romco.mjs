@@ -237,28 +237,17 @@ function margin(part, { z }) {
 
 function scaled(part, j, x) {
   const [count, total, squares, bound, share, ...kept] = part.unit.row(j), [row, common] = part.number.values;
-  let [centre, reach, factor, zero, ...ofPair] = kept;
+  let [centre, reach, factor, zero] = kept;
   if (Math.abs(x) < 1e-150) return row * zero;
-  const v = clip(x, bound);
-  const measured = (n, sum, sumOfSquares, centred) => {
-    const mean = (sum + v) / n, square = (sumOfSquares + v * v) / n;
-    const spread = square - mean * mean, sure = (n - 1) * mean * mean, spreads = spread > 1e-9 * square;
-    return { mean, square, spreads, middle: mean * centred * (spreads ? sure / (sure + spread) : 1) };
-  };
-  let ofBoth = ofPair[0] > 0; // it is centred by the two classes of a pair
   if (count > 0) { // the feature is measured anew
-    const { mean, square, spreads, middle } = measured(count, total, squares, share);
-    const variance = square - 2 * middle * mean + middle * middle;
+    const v = clip(x, bound), mean = (total + v) / count, square = (squares + v * v) / count;
+    const spread = square - mean * mean, sure = (count - 1) * mean * mean;
+    centre = mean * share * (spread > 1e-9 * square ? sure / (sure + spread) : 1);
+    const variance = square - 2 * centre * mean + centre * centre;
     const size = Math.sqrt(variance > 1e-9 * square ? variance : square);
     const r = Math.log(size) - common, r4 = r * r * r * r;
     factor = Math.exp(-common - (r * r4) / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
     reach = 10 * size;
-    centre = ofPair.length && spreads ? 0 : middle;
-    ofBoth &&= spreads;
-  }
-  if (ofBoth) {
-    centre = measured(...ofPair).middle;
-    if (ofPair[4] > 0) [reach, factor] = ofPair.slice(4);
   }
   return row * factor * clip(x - centre, reach);
 }

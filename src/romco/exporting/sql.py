@@ -23,7 +23,6 @@ from romco.learners.frozen import (
     INDICATOR,
     KNOTS,
     NORMAL_QUANTILES,
-    PAIR_FIELDS,
     SCORE_STEPS,
     UNIT_FIELDS,
     Lane,
@@ -152,18 +151,16 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
     predictor = part.predictor
     units, n_inputs = predictor.units, len(predictor.inputs)
     d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
-    fields = (*UNIT_FIELDS, *(f"pair_{name}" for name in PAIR_FIELDS))
-    unit = np.zeros((n, len(fields)))
-    unit[:d, : part.units.shape[1]] = part.units
+    unit = np.zeros((n, len(UNIT_FIELDS)))
+    unit[:d] = part.units
     number = {
         "row_unit": units.row,
         "common": units.common,
         "empty": units.empty,
         "calibration": part.calibration,
-        "of_two": float(part.units.shape[1] == len(fields)),
     }
     of_class = np.full(n_inputs, -1)
-    if not len(predictor.covariance):  # a softmax: three inputs for each class
+    if not len(predictor.covariance):  # a softmax: two inputs for each class
         of_class = np.arange(n_inputs) % len(tables.classes)
     stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
     listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
@@ -173,7 +170,7 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
         "romco_feature": {
             "feature": np.arange(n),
             "name": [*tables.feature_names, *[""] * (n - d)],
-            **dict(zip(fields, unit.T, strict=True)),
+            **dict(zip(UNIT_FIELDS, unit.T, strict=True)),
             **_columns(predictor.features.lanes, part.features, lanes.features),
         },
         **_function_tables(part),

@@ -126,42 +126,29 @@ def _exponential(value: str) -> str:
     return f"CASE WHEN {value} > -{LARGEST_LOG_ODDS}.0 THEN exp({value}) ELSE 0.0 END"
 
 
-def _centre(of: str) -> str:
-    """Return the centre of a feature by its sums, those of all events or of a pair of classes."""
-    mean, square, n = f"{of}mean", f"{of}mean_square", f"{of}n"
-    sure = f"({n} - 1.0) * {mean} * {mean}"
-    return f"""{mean} * {of}share * CASE
-        WHEN {square} - {mean} * {mean} > 1e-9 * {square}
-        THEN {sure} / ({sure} + {square} - {mean} * {mean}) ELSE 1.0 END"""
-
-
-# Values of an event's features in their units. A feature is measured anew where n is not null, and
-# centred by the two classes of a pair where pair_n is not null.
+# Values of an event's features in their units. A feature is measured anew where n is not null.
+MEAN_SQUARES = "(n - 1.0) * mean * mean"
 UNIT_STEPS = {
     "given": """
-    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty, p.of_two,
-           CASE WHEN abs(v.x) >= 1e-150 AND f.count > 0.0 THEN f.count END AS n,
-           CASE WHEN abs(v.x) >= 1e-150 AND f.pair_count > 0.0 THEN f.pair_count END AS pair_n
+    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty,
+           CASE WHEN abs(v.x) >= 1e-150 AND f.count > 0.0 THEN f.count END AS n
     FROM romco_value v JOIN romco_feature f ON f.name = v.name JOIN romco_part p ON p.part = f.part
 """,
     "counted": f"""
     SELECT *, CASE WHEN abs(x) >= 1e-150 THEN {_clipped("x", "bound")} END AS y FROM given
 """,
     "moments": """
-    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square,
-           (pair_total + y) / pair_n AS pair_mean,
-           (pair_square + y * y) / pair_n AS pair_mean_square
+    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square
     FROM counted
 """,
     "centred": f"""
-    SELECT *, {_centre("")} AS middle,
-        {_centre("pair_")} AS pair_middle,
-        CASE WHEN mean_square - mean * mean <= 1e-9 * mean_square THEN 0 ELSE 1 END AS spreads
+    SELECT *, mean * share * CASE
+        WHEN mean_square - mean * mean > 1e-9 * mean_square
+        THEN {MEAN_SQUARES} / ({MEAN_SQUARES} + mean_square - mean * mean) ELSE 1.0 END AS middle
     FROM moments
 """,
     "spread": """
-    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread,
-           CASE WHEN pair_n IS NOT NULL AND spreads = 1 THEN 1 ELSE 0 END AS by_pair
+    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread
     FROM centred
 """,
     "sized": """
@@ -171,14 +158,8 @@ UNIT_STEPS = {
     "logs": "SELECT *, ln(size) - common AS r FROM sized",
     "scales": f"""
     SELECT id, part, feature, x, is_zero, zero, row_unit, empty,
-           CASE WHEN by_pair = 1 THEN pair_middle
-                WHEN n IS NOT NULL AND of_two = 1.0 AND spreads = 1 THEN 0.0
-                ELSE coalesce(middle, centre) END AS middle,
-           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_reach
-                ELSE coalesce(10.0 * size, reach) END AS far,
-           CASE WHEN by_pair = 1 AND pair_reach > 0.0 THEN pair_factor
-                ELSE coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor)
-                END AS scale
+           coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
+           coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
     FROM logs
 """,
     "scaled": """

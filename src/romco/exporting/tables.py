@@ -72,7 +72,7 @@ class PartTables:
     """
 
     predictor: FrozenPredictor
-    units: Floats  # (d, 9), or (d, 15) of a pair of classes
+    units: Floats  # (d, 9)
     features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
     functions: FrozenFunctions
     tasks: Floats  # (m + 1, lanes)

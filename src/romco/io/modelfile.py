@@ -21,22 +21,16 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from math import prod
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkable
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.io import durable
-from romco.learners import Learner, restore
-from romco.model import Model
-from romco.model.target import target_from_json
 from romco.version import __version__
-
-if TYPE_CHECKING:
-    from romco.choosing import Chooser
 
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 2
@@ -47,120 +41,15 @@ JSON_PARTS = ("tasks", "features", "notes", "session", "history", "alone")
 # Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
 TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
 DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
-# Kinds of objects, and where each is: it is imported when a file of its kind is loaded.
-WITH_OWN_STATE = {
-    "chooser": "romco.choosing:Chooser",
-    "personal layer": "romco.adapters.personal:PersonalLayer",
-}
-ESTIMATORS = {
-    "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
-    "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
-    "river": "romco.adapters.river:ROMCOClassifier",
-    "river number": "romco.adapters.river:ROMCORegressor",
-}
 
 
 class ModelFileError(ValueError):
     """A file that is damaged, of another format, or no model file at all."""
 
 
-@runtime_checkable
-class Estimator(Protocol):
-    """Another library's estimator around a model; saved and loaded as that estimator."""
-
-    @property
-    def file_kind(self) -> str:
-        """Key in ``ESTIMATORS``."""
-
-    def fitted_model(self) -> Model:
-        """Return the model inside."""
-
-    def file_settings(self) -> dict[str, Any]:
-        """Return its parameters, for JSON."""
-
-    @classmethod
-    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
-        """Return the estimator of that description around a model."""
-
-
-@runtime_checkable
-class OwnState(Protocol):
-    """An object with a state of its own, such as a chooser or a personal layer."""
-
-    @property
-    def file_kind(self) -> str:
-        """Kind of the file."""
-
-    def state(self) -> dict[str, Any]:
-        """Return arrays and numbers, for a file."""
-
-
-def save(model: "Model | Learner | Chooser | Estimator", path: str | Path) -> None:
-    """Write a model, learner, chooser or estimator; the file is always the old or the new one.
-
-    The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
-    Raises OSError if it cannot be written, and ValueError if the learner has overflowed: the old
-    file is there still.
-
-    >>> import tempfile, romco
-    >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
-    >>> save(romco.learner("ogd-unique", n_features=3, n_tasks=2), path)
-    >>> load(path).name, peek(path)["format"]
-    ('ogd-unique', 2)
-    """
-    if isinstance(model, Model):
-        save_state(model.state(), path)
-    elif isinstance(model, Learner):
-        save_state(model.state(), path, "learner")
-    elif isinstance(model, OwnState):
-        save_state(model.state(), path, model.file_kind)
-    elif isinstance(model, Estimator):
-        state = {**model.fitted_model().state(), "estimator": model.file_settings()}
-        save_state(state, path, model.file_kind)
-    else:
-        kind = type(model).__name__
-        raise TypeError(
-            f"romco.save takes models, learners, choosers and estimators of romco, not {kind}; "
-            "of a pipeline save the romco step, pipeline[-1], and the other steps with joblib"
-        )
-
-
 def save_state(state: dict[str, Any], path: str | Path, kind: str = "model") -> None:
     """Write the state of a model, of which there may be no model in one piece."""
     durable.replace(path, _encode(kind, state), keep_last=True)
-
-
-def load(path: str | Path, limit: int | None = None) -> Any:
-    """Load the model, learner, chooser or estimator of a file; it goes on as if never stopped.
-
-    Everything is checked before anything is used; no code in the file is ever run. ``limit`` bounds
-    the bytes of memory that it may take, 8 GiB and 8 times the file's size by default. Raises
-    ModelFileError if anything in the file is wrong, or it is from another version.
-
-    >>> import tempfile, romco
-    >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
-    >>> save(romco.Model(tasks=["ann"]), path)
-    >>> load(path).tasks
-    ['ann']
-    """
-    kind, state = read(Path(path), limit)
-    with refusing(Path(path)):
-        if kind == "model":
-            return Model.from_state(state)
-        if kind == "learner":
-            return restore(state)
-        if kind in WITH_OWN_STATE:
-            return _imported(WITH_OWN_STATE[kind]).from_state(state)
-        if kind in ESTIMATORS:
-            estimator: type[Estimator] = _imported(ESTIMATORS[kind])
-            return estimator.from_file_settings(state["estimator"], Model.from_state(state))
-        raise ValueError(f"unknown kind {kind!r}")
-
-
-def _imported(place: str) -> Any:
-    """Return a class from ``module:name``."""
-    module, _, name = place.partition(":")
-    return vars(import_module(module))[name]
 
 
 def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
@@ -176,7 +65,7 @@ def peek(path: str | Path) -> dict[str, Any]:
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
-    >>> save(romco.Model(tasks=["ann"]), path)
+    >>> romco.save(romco.Model(tasks=["ann"]), path)
     >>> peek(path)["kind"]
     'model'
     """
@@ -230,17 +119,19 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
             "tasks": state["n_tasks"],
             "features": state["n_features"],
         }
-    features = state["features"]
-    target = target_from_json(state["labels"])
-    positive = target.positive
-    if positive is not None:
-        positive = str(positive)
+    features, labels = state["features"], state["labels"]
+    positive = None
+    if isinstance(labels, dict):  # many classes, or a number
+        entries = sorted(labels.get("labels", ()), key=itemgetter(1))
+    else:  # the last number is the side that users see
+        entries = sorted(labels, key=itemgetter(-1))
+        positive = next((str(label) for label, *_, side in entries if side > 0.0), None)
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
-        "classes": list(map(str, target.classes)),
+        "classes": [str(label) for label, *_ in entries],
         "positive": positive,
     }
 

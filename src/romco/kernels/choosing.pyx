@@ -212,9 +212,9 @@ cdef class Posterior:
     cdef double[:, ::1] _slopes
 
     def __init__(self, mean, covariance, slopes):
-        self.mean = self._mean = np.ascontiguousarray(mean)
-        self.covariance = self._covariance = np.ascontiguousarray(covariance)
-        self.slopes = self._slopes = np.ascontiguousarray(slopes)
+        self.mean = self._mean = np.array(mean, dtype=np.float64, order="C")
+        self.covariance = self._covariance = np.array(covariance, dtype=np.float64, order="C")
+        self.slopes = self._slopes = np.array(slopes, dtype=np.float64, order="C")
         self.width, self.pairs = self.slopes.shape
 
     cdef Posterior grown(self, Py_ssize_t width, Py_ssize_t pairs, double variance):

@@ -104,11 +104,6 @@ class Audit:
         half = Z_95 * sqrt(max(0.0, squares / n - mean * mean) / (n - 1))
         return Estimate(mean, max(0.0, mean - half), mean + half, int(n))
 
-    def tasks(self) -> list[int]:
-        """Return the tasks with 20 audited labels or more, sorted."""
-        enough = (task for task, counts in self._tasks.items() if counts[0] >= MIN_TASK_LABELS)
-        return sorted(enough)
-
     def summary(self) -> dict[str, Any]:
         """Return both estimates as plain numbers, for records and pages."""
         estimates = {"error": self.error(), "log_loss": self.log_loss()}

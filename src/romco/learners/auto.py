@@ -74,19 +74,12 @@ DIRECTIONS = slice(INPUT_NAMES.index("direction 1"), INPUT_NAMES.index("directio
 NO_VARIANCE = (
     1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
-PRIOR_WEIGHTS = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}  # others: 0
 SCALED = ("units", "typical")  # arrays of the features' scales
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
 CLOSED = -2.0  # in ``frequent``: a place that no feature may have
 FUNCTION_NUMBERS = 2**31  # from which on a number in ``frequent`` is that of a function
-EXPORTED_INPUTS = frozenset(  # inputs that ``frozen_predictor`` knows
-    (
-        *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
-        *(f"direction {k}" for k in range(1, RANK + 1)),
-    )
-)
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
@@ -145,10 +138,9 @@ FUNCTIONS: tuple[Line, ...] = (  # of columns
     ),
 )
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
-    Whole("global_intercept", Belief(0, 1)),
-    Whole("mixed_intercept", Belief(0, 1)),
-    Full("weight", "covariance", "renewal", ceiling=constants.MAX_VARIANCE),
-    Full("frozen_weight", "frozen_covariance", None, ceiling=constants.MAX_VARIANCE),
+    Whole("intercept", Latest(tuple(range(len(FEATURE_FIELDS))))),  # blocks merge its means
+    Full("weight", "covariance", None, ceiling=constants.STACKING_VARIANCE),
+    Full("frozen_weight", "frozen_covariance", None, ceiling=constants.STACKING_VARIANCE),
     Whole(
         "stream",
         *evidence_and_rest(
@@ -171,7 +163,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
         ),
     ),
     Whole("clock", Sum((0, 1))),  # whoever recomputes the subspace sets when to do so next
-    Fixed("renewal", "frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
+    Fixed("frequent", "mixed_frequent", "progress", "directions"),  # change at barriers
     Fixed("definitions"),
     OWN,
     PerPair("curves", "curves_keys"),
@@ -198,13 +190,6 @@ class SubspaceRows(NamedTuple):
     pairs: int = 0  # of task and feature that they are computed from
 
 
-def prior_covariance(weights: Numbers) -> Numbers:
-    """Return the prior covariance (n, n) of stacking weights, most of which is of their scale."""
-    direction = weights / np.linalg.norm(weights)
-    spread = constants.STACKING_VARIANCE * np.eye(len(weights))
-    return np.asarray(spread + constants.SCALE_VARIANCE * np.outer(direction, direction))
-
-
 def moments(arrays: Mapping[str, Any]) -> tuple[Numbers, Numbers]:
     """Return mean and standard deviation (d,) of each feature, from the sums of its units."""
     rows = max(float(arrays["typical"][0]), 1.0)
@@ -229,9 +214,11 @@ class BaseAuto(PairLearner):
         "curves": "**",
     }
     kernel: AutoKernel
-    inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
     scales: ClassVar[type[Scales]] = Scales
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
+    inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
+    stacking_weights: ClassVar[dict[str, float]]  # prior means; of other inputs: 0
+    stacking_variance: ClassVar[float]
     prior: ClassVar[float]  # variance of a shared weight
     start: ClassVar[float]  # variance of tasks' levels before any event
     function_share: ClassVar[float] = 1.0  # of the prior variances of functions of columns
@@ -240,8 +227,8 @@ class BaseAuto(PairLearner):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         places = 1 + min(n_features, FREQUENT) + MOST_FUNCTIONS
-        weights, covariance = self._stacking_prior()
-        renewal = np.full(len(weights), constants.RENEWAL)
+        weights = np.array([self.stacking_weights.get(name, 0.0) for name in self.inputs])
+        covariance = self.stacking_variance * np.eye(len(weights))
         arrays: Arrays = {
             "features": aligned_zeros(n_features, len(FEATURE_FIELDS)),
             "tasks": np.zeros((n_tasks, len(TASK_FIELDS))),
@@ -250,11 +237,9 @@ class BaseAuto(PairLearner):
             "directions": aligned_zeros(n_features, 2 * RANK),  # B, of both sides
             "factor": np.zeros((n_tasks, 2 * RANK)),  # F, of both sides
             "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
-            "global_intercept": np.zeros((1, 2)),  # mean, spent variance
-            "mixed_intercept": np.zeros((1, 2)),
+            "intercept": np.zeros((1, len(FEATURE_FIELDS))),
             "weight": weights,
             "covariance": covariance.copy(),
-            "renewal": renewal,
             "frozen_weight": weights.copy(),
             "frozen_covariance": covariance,
             "clock": np.array([0.0, 0.0, SUBSPACE_FIRST_EVENTS]),  # sum of log |x|^2, events, due
@@ -269,7 +254,6 @@ class BaseAuto(PairLearner):
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
         arrays["covariance"][0, 0] = NO_VARIANCE  # a live margin has no constant
-        arrays["renewal"][0] = 0.0
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][stream["tracking"]] = constants.TRACKING_PRIOR
         arrays["stream"][stream["level_variance"]] = self.start
@@ -279,10 +263,6 @@ class BaseAuto(PairLearner):
         self._lent: tuple[str, ...] = ()  # arrays that are another's
         self._make_kernel(self.scales(arrays["units"], arrays["typical"]))
 
-    @abstractmethod
-    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
-        """Return means and covariances of stacking weights before any event."""
-
     def _with_more(self, arrays: Arrays) -> Arrays:
         """Return the arrays, with those that the target needs besides."""
         return arrays
@@ -290,10 +270,10 @@ class BaseAuto(PairLearner):
     def _make_kernel(self, units: Units) -> None:
         """Make the kernel of the arrays."""
         a = self._arrays
-        names = ("weight", "covariance", "renewal", "frozen_weight", "frozen_covariance", *SCALED)
+        names = ("weight", "covariance", "frozen_weight", "frozen_covariance", *SCALED)
         others = {name: array for name, array in a.items() if name not in names}
-        live = StackingModel(a["weight"], a["covariance"], constants.MAX_VARIANCE, a["renewal"])
-        frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"], constants.MAX_VARIANCE)
+        live = StackingModel(a["weight"], a["covariance"])
+        frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"])
         self.kernel = AutoKernel(
             units, self.stores["personal"], self.stores["curves"], live, frozen, **others
         )
@@ -313,8 +293,12 @@ class BaseAuto(PairLearner):
     def _levels(self) -> tuple[Numbers, Numbers]:
         """Return means and variances (m,) of tasks' levels in the mixed learner."""
         prior, _ = self.variances()
-        variance = prior / (1.0 + prior * self.field("tasks", "precision"))
-        return self.field("tasks", "information") * variance, variance
+        variance = prior / (1.0 + prior * self.field("tasks", "level_precision"))
+        return self.field("tasks", "level_information") * variance, variance
+
+    def _intercept(self, learner: str) -> float:
+        """Return the intercept of the global or the mixed learner."""
+        return float(self._arrays["intercept"][0, FEATURE_FIELDS.index(f"{learner}_mean")])
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
         """Return tasks and features of stored pairs, and their numbers by name."""
@@ -347,7 +331,7 @@ class BaseAuto(PairLearner):
 
         task, feature, pair = self._pairs()
         variance = self.kernel.slope_variances()[feature]
-        slope = pair["information"] * variance / (1.0 + variance * pair["precision"])
+        slope = pair["slope_information"] * variance / (1.0 + variance * pair["slope_precision"])
         own, mixed = (weights[task, 0] for weights in self._personal_weights())
         values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
@@ -357,7 +341,7 @@ class BaseAuto(PairLearner):
         from scipy.sparse import csc_array
 
         task, feature, pair = self._pairs()
-        met = pair["precision"] > 0.0
+        met = pair["slope_precision"] > 0.0
         values = 1 + (pair["value_hash"][met] > MAX_HASH)
         shape = (self.n_features, self.n_tasks)
         return csc_array((values, (feature[met], task[met])), shape=shape)
@@ -371,16 +355,12 @@ class BaseAuto(PairLearner):
     ) -> list[Posterior]:
         """Return posteriors of the tasks' levels and slopes in the mixed logistic learner."""
         level_prior, slope_priors = self.variances()
-        precision, information = (
-            self.field("tasks", name)[tasks] for name in ("precision", "information")
-        )
-        variance = level_prior / (1.0 + level_prior * precision)
+        level, variance = (values[tasks] for values in self._levels())
         prior = np.full(len(tasks), level_prior)
-        common = float(self._arrays["mixed_intercept"][0, 0])
-        found = [Posterior(information * variance, variance, prior, common, 1.0)]
+        found = [Posterior(level, variance, prior, self._intercept("mixed"), 1.0)]
         numbers = [
             self.stored_numbers(PAIR_FIELDS.index(name), features, tasks)
-            for name in ("information", "precision")
+            for name in ("slope_information", "slope_precision")
         ]
         for j, own, sure in zip(features, *numbers, strict=True):
             unit, prior_variance = self.units()[j], slope_priors[j]
@@ -394,7 +374,7 @@ class BaseAuto(PairLearner):
         functions = self.function_terms().get((column,), [])
         information, precision = (
             self.stores["curves"].lane(CURVE_FIELDS.index(name))[tasks]
-            for name in ("information", "precision")
+            for name in ("slope_information", "slope_precision")
         )
         found = []
         for f, prior in zip(functions, self.kernel.curve_variances()[functions], strict=True):
@@ -510,8 +490,8 @@ class BaseAuto(PairLearner):
         personal = share.own[row] * own[:, 0] + share.personal[row] * own[:, 1]
         intercept = (
             share.constant
-            + share.everybody * self._arrays["global_intercept"][0, 0]
-            + share.mixed * self._arrays["mixed_intercept"][0, 0]
+            + share.everybody * self._intercept("global")
+            + share.mixed * self._intercept("mixed")
             + share.personal * levels[:, 0]
         )
 
@@ -850,11 +830,11 @@ class Auto(BaseAuto):
     :math:`B F^\top` of rank four, computed from the own vectors from time to time, is what
     groups of tasks have in common.
 
-    A stacking model, which is a Bayesian logistic regression with a small deviation for each
-    task, turns their margins into log-odds, and *the moment* follows what holds for the last
-    events only. These are live predictions. Frozen predictions, after which no labels come,
-    have a stacking model of their own, which learns from predictions by old weights. A margin is
-    a log-odds: ``1 / (1 + exp(-margin))`` is a probability.
+    A stacking model, which is a Bayesian logistic regression, turns their margins into log-odds,
+    and *the moment* follows what holds for the last events only. These are live predictions.
+    Frozen predictions, after which no labels come, have a stacking model of their own, which
+    learns from predictions by old weights. A margin is a log-odds:
+    ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
     is nearly always there. Of features that are present in a tenth of the events the shared
@@ -870,6 +850,8 @@ class Auto(BaseAuto):
     True
     """
 
+    stacking_weights: ClassVar = {"own hinge": 1.0, "mixed logistic": 1.0, "global hinge": 2.0}
+    stacking_variance = constants.STACKING_VARIANCE
     prior = constants.GLOBAL_PRIOR
     start = constants.LEVEL_START
 
@@ -878,28 +860,21 @@ class Auto(BaseAuto):
         known = 0.0 if round.offset is None else round.offset
         return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
 
-    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
-        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
-        return weights, prior_covariance(weights)
-
-    def _weights_of(self, name: str, deviation: str | None = None) -> Numbers:
-        """Return each task's weight (m, 1) of an input."""
-        weights = np.full(self.n_tasks, self._arrays["weight"][INPUT_NAMES.index(name)])
-        if deviation is not None:
-            weights += self.field("tasks", f"{deviation}_deviation")
-        return weights[:, None]
+    def _weights_of(self, *names: str) -> list[Numbers]:
+        """Return the weights of inputs, each as one of all tasks (m, 1)."""
+        weight = self.trust()
+        return [np.full((self.n_tasks, 1), weight[name]) for name in names]
 
     def _shared_weights(self) -> list[Numbers]:
-        hinge, everybody = self._weights_of("global hinge"), self._weights_of("global logistic")
-        return [hinge, everybody, self._weights_of("mixed logistic", "mixed")]
+        return self._weights_of("global hinge", "global logistic", "mixed logistic")
 
     def _personal_weights(self) -> tuple[Numbers, Numbers]:
-        own = self._weights_of("own hinge", "own")
-        return own, self._weights_of("mixed logistic", "mixed")
+        own, mixed = self._weights_of("own hinge", "mixed logistic")
+        return own, mixed
 
     def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
         _, global_variance, mixed_variance, variance, _, _ = levels.T
-        weight = dict(zip(self.inputs, self._arrays["frozen_weight"], strict=True))
+        weight = dict(zip(INPUT_NAMES, self._arrays["frozen_weight"], strict=True))
         whole = _moderation(variance)
         mixed = whole * weight["mixed logistic"] * _moderation(mixed_variance)
         return FrozenShares(
@@ -914,9 +889,6 @@ class Auto(BaseAuto):
 
     def frozen_predictor(self) -> FrozenPredictor:
         place = {name: k for k, name in enumerate(INPUT_NAMES)}
-        unknown = [name for name in INPUT_NAMES if name not in EXPORTED_INPUTS]
-        if unknown:
-            raise ValueError(f"romco-auto with {unknown[0]!r} cannot be exported yet")
         own, mixed, all_ = place["own hinge"], place["mixed logistic"], place["global logistic"]
         directions = [place[f"direction {k}"] for k in range(1, RANK + 1)]
         a = self._arrays
@@ -926,8 +898,8 @@ class Auto(BaseAuto):
         mixed_block, mixed_variance, _ = self._frozen_variances("mixed", mixed, functions)
         intercepts = np.zeros(len(INPUT_NAMES))
         intercepts[place["constant"]] = 1.0
-        intercepts[all_] = used * a["global_intercept"][0, 0]
-        intercepts[mixed] = a["mixed_intercept"][0, 0]
+        intercepts[all_] = used * self._intercept("global")
+        intercepts[mixed] = self._intercept("mixed")
         level, level_variance = self._levels()
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
@@ -1000,8 +972,8 @@ class Auto(BaseAuto):
 
 def _slopes(state: dict[str, Numbers], rows: NDArray[np.int64], prior: Numbers) -> Numbers:
     """Return some slopes of tasks and the change of their variances (n, 2)."""
-    variance = prior / (1.0 + prior * state["precision"][rows])
-    return np.column_stack([state["information"][rows] * variance, variance - prior])
+    variance = prior / (1.0 + prior * state["slope_precision"][rows])
+    return np.column_stack([state["slope_information"][rows] * variance, variance - prior])
 
 
 def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:

@@ -39,7 +39,6 @@ AVERAGED = (
     *("features", "tasks", "stream", "weight", "covariance", "frozen_covariance"),
     *("errors", "frozen_errors"),
 )
-INTERCEPTS = ("global_intercept", "mixed_intercept")
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
 LAST_OF_TASKS = ("residual", "answer")
@@ -114,9 +113,7 @@ def _of_stream(state: Arrays, name: str) -> float:
 def _move_origin(state: Arrays, origin: float) -> None:
     """Measure numbers from another origin; two classes have none."""
     shift = _of_stream(state, "origin") - origin
-    for name in INTERCEPTS:
-        state[name][0, 0] += shift
-    state["stream"][_columns(STREAM_FIELDS, ("global_copy", "mixed_copy"))] += shift
+    state["intercept"][:, _matching(FEATURE_FIELDS, "(global|mixed)_(mean|copy)")] += shift
     state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
@@ -129,12 +126,12 @@ def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> 
     if "personal_keys" in state:
         slopes = slopes[state["personal_keys"] & 0xFFFFFFFF]
     parts = (
-        (state["tasks"], TASK_FIELDS, _of_stream(state, "level_variance")),
-        (state["personal"], PAIR_FIELDS, slopes),
-        (state["curves"], CURVE_FIELDS, kernel.curve_variances()[_functions_of(state)]),
+        (state["tasks"], TASK_FIELDS, "level", _of_stream(state, "level_variance")),
+        (state["personal"], PAIR_FIELDS, "slope", slopes),
+        (state["curves"], CURVE_FIELDS, "slope", kernel.curve_variances()[_functions_of(state)]),
     )
-    for values, fields, variance in parts:
-        information, precision = _columns(fields, ("information", "precision"))
+    for values, fields, name, variance in parts:
+        information, precision = _columns(fields, (f"{name}_information", f"{name}_precision"))
         scale = 1.0 / variance + values[..., precision]
         values[..., information] *= 1.0 / scale if to_means else scale
 
@@ -167,13 +164,13 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     first, given = states[0], states[-1]
     variances = [first["features"][at].copy() for at in _block_variances(first)]
     _average_places(states, shares)
-    _average_functions(states, shares)
+    of_function = ".*(mean|copy)|evidence|variance|information|precision|tasks"
+    _average_fields("functions", _matching(FUNCTION_FIELDS, of_function), states, shares)
+    _average_fields("intercept", _matching(FEATURE_FIELDS, ".*(mean|copy)"), states, shares)
     answers = _columns(STREAM_FIELDS, ANSWERS)
     of_answers = first["stream"][answers].copy()
     for name in filter(first.__contains__, AVERAGED):
         first[name][...] = _mean(map(itemgetter(name), states), shares)
-    for name in INTERCEPTS:
-        first[name][:, 0] = _mean(map(itemgetter(name), states), shares)[:, 0]
     for at, values in zip(_block_variances(first), variances, strict=True):
         first["features"][at] = values  # as in the blocks, which stay
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
@@ -205,13 +202,12 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
         first["places"][k, averaged] = total / weight
 
 
-def _average_functions(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Average functions of columns, but for their variances, which are those of a block."""
-    fields = _matching(
-        FUNCTION_FIELDS, ".*(mean|copy)|evidence|variance|information|precision|tasks"
-    )
-    mean = _mean(map(itemgetter("functions"), states), shares)
-    states[0]["functions"][:, fields] = mean[:, fields]
+def _average_fields(
+    name: str, fields: list[int], states: Sequence[Arrays], shares: Numbers
+) -> None:
+    """Average some fields of an array; not what is spent of variances: these are of one block."""
+    mean = _mean(map(itemgetter(name), states), shares)
+    states[0][name][:, fields] = mean[:, fields]
 
 
 def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
 from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
-from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto, BaseAuto
 from romco.learners.base import (
@@ -23,15 +20,13 @@ from romco.learners.base import (
     take_prefix,
 )
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
-from romco.learners.frozen import FrozenClasses, FrozenUnits, pair_units
+from romco.learners.frozen import FrozenClasses
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.sharing import (
     Counts,
     Fixed,
     Full,
-    Latest,
     Line,
-    PerFeature,
     Scale,
     Sharing,
     Sum,
@@ -41,80 +36,11 @@ from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
 from romco.rounds import Round
 
-
-class ClassUnits:
-    """Sizes of features, found from the events of all classes, and the sums of each class.
-
-    ``arrays`` holds of each class how often a feature was there, the sum of its values and that
-    of their squares, now and when sizes were last found, ``class_sums`` (d, K, 6), and how many
-    events it had, ``class_events`` (K,). What the learner of the first two classes has
-    ``measured`` before is dealt to them evenly.
-
-    >>> units = ClassUnits({"units": np.ones((3, 8)), "typical": np.full(5, 4.0)})
-    >>> units.make_classes(3)
-    >>> units.arrays["class_events"]
-    array([2., 2., 0.])
-    """
-
-    def __init__(self, measured: Arrays) -> None:
-        self._found, self._classes = measured, 2
-        sums = np.tile(0.5 * measured["units"][:, None, :3], 2)
-        self._held: Arrays = {  # copies of this object share it
-            "class_sums": np.repeat(sums, 2, axis=1),
-            "class_events": np.full(2, 0.5 * measured["typical"][0]),
-        }
-        self.measured = Measured(
-            Scales(measured["units"], measured["typical"]), *self._held.values()
-        )
-        self.given = 0  # learners that measure so
-
-    @property
-    def arrays(self) -> Arrays:
-        """Sums and numbers of events of the classes."""
-        n = self._classes
-        sums, events = self._held.values()
-        if n == len(events):
-            return dict(self._held)
-        return {"class_sums": sums[:, :n], "class_events": events[:n]}
-
-    def sharing(self) -> Sharing:
-        """Return the merge rules of the arrays."""
-        numbers = np.arange(6 * self._classes)
-        sums = Sum(tuple(numbers[numbers % 6 < 3].tolist()))
-        found = Latest(tuple(numbers[numbers % 6 >= 3].tolist()))
-        events = Whole("class_events", Sum(tuple(range(self._classes))))
-        return PerFeature("class_sums", sums, found), events
-
-    def make_classes(self, n: int) -> None:
-        """As many classes; of those that are new nothing is known."""
-        self._classes, old = n, dict(self._held)
-        if n > len(old["class_events"]):
-            self._held["class_sums"] = np.zeros((len(old["class_sums"]), n, 6))
-            self._held["class_events"] = np.zeros(n)
-            copy_arrays(self._held, old)
-            self.measured.know(*self._held.values())
-
-    def between(self, units: FrozenUnits, low: int, high: int) -> FrozenUnits:
-        """Return the units of a pair of classes, from those of all."""
-        sums, events = self.arrays.values()
-        columns = self._found["units"]
-        seen = events[low] + events[high]
-        return pair_units(
-            units, columns, self._found["typical"][0], sums[:, low], sums[:, high], seen
-        )
-
-    def give(self, learner: CompiledLearner, low: int, high: int) -> None:
-        """Let the learner of a pair of classes measure so."""
-        assert isinstance(learner, Auto)
-        learner.share_units(self._found, Between(self.measured, low, high))
-        self.given += 1
-
-
 MAX_IN_PAIRS = 10  # classes that are learned by pairs unless these were asked for,
 MAX_BY_HAND = 30  # and if they were; there are 435 pairs of them
 STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs and of the softmax,
 STACKING_VARIANCES = (0.3, 0.3)  # and their variances,
-STACKING_RENEWAL = 1e-5  # to which each event adds this
+STACKING_RENEWAL = 1e-3  # to which each event adds this
 MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
@@ -176,7 +102,6 @@ class Classes(CompiledLearner):
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0, 0.0])
-        self._units: ClassUnits | None = None  # of features, if pairs have them in common
         self._many: AutoSoftmax | None = None  # of all classes, from the third on
         self._stacking: Arrays = {}
         self.inner_version = self._members[0].version
@@ -198,7 +123,7 @@ class Classes(CompiledLearner):
         is_shard = self.is_shard
         self._make_softmax(n)
         if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
-            self.form, self._members, self._scales, self._units = "softmax", [], [], None
+            self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
             self._members += [self._new() for k in range(self.answers, n) for _ in range(k)]
             self._scales += [np.array([0.0, 1.0]) for _ in self._members[len(self._scales) :]]
@@ -212,7 +137,6 @@ class Classes(CompiledLearner):
             self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
         self.supports_offset = all(member.supports_offset for member in self._members)
-        self._measure_together()
         if is_shard:
             self.become_shard()  # members that are new
         self._link()
@@ -225,23 +149,10 @@ class Classes(CompiledLearner):
             new.load(self.arrays())
         else:
             new = copy(self)
-            new._many, new._units = copy(self._many), copy(self._units)
+            new._many = copy(self._many)
             new._members, new._scales = list(self._members), list(self._scales)
         new.make_classes(n)
         return new
-
-    def _measure_together(self) -> None:
-        """Let pairs of more than two classes measure features once for all, where they can."""
-        able = self.form == "pairs" and self.answers > 2
-        if not able or not isinstance(self._members[0], Auto):
-            self._units = None
-            return
-        if self._units is None:
-            self._units = ClassUnits(self._members[0].own_units())
-        self._units.make_classes(self.answers)
-        given = self._units.given
-        for pair, member in zip(self.pairs()[given:], self._members[given:], strict=True):
-            self._units.give(member, *pair)
 
     def _make_softmax(self, n: int) -> None:
         """Let the learner of all classes begin where it is needed."""
@@ -305,8 +216,6 @@ class Classes(CompiledLearner):
     def arrays(self) -> Arrays:
         arrays: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
         arrays["power"] = self._power
-        if self._units is not None:
-            arrays |= self._units.arrays
         if self.form == "pairs":
             arrays |= self._stacking
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
@@ -335,9 +244,6 @@ class Classes(CompiledLearner):
             part = parts.get(str(n), {})
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
-        if fresh._units is not None:
-            common = fresh._units.arrays
-            copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         fresh._power[:] = arrays.get("power", fresh._power)
         if fresh._many is not None:
             fresh._many.load(take_prefix(AT_ONCE, arrays))
@@ -364,12 +270,10 @@ class Classes(CompiledLearner):
 
     def _list_lines(self) -> Sharing:
         lines: list[Line] = [Fixed("classes"), Whole("power", Scale(), Sum((2,)))]
-        if self._units is not None:
-            lines += self._units.sharing()
         for n, (pair, member) in enumerate(zip(self.pairs(), self._members, strict=True)):
             counts: Counts | None = None
-            if self._units is not None:  # events of two classes
-                counts = "class_events", pair
+            if self._many is not None:  # a pair learns the events of its classes
+                counts = AT_ONCE + "seen", pair
             every = (*member.sharing(), Whole("scale", Scale()))
             lines += [line.of_member(f"{n}.", counts) for line in every]
         if self.form == "pairs" and self._stacking:
@@ -424,17 +328,10 @@ class Classes(CompiledLearner):
                 f"{self._inner} for {self.answers} classes {FORM_TEXTS[self.form]} cannot be "
                 "exported yet: only romco-auto without form="
             )
-        pairs = []
-        for (low, high), member in zip(self.pairs(), self._members, strict=True):
-            predictor = member.frozen_predictor()
-            if self._units is not None:
-                units = self._units.between(predictor.units, low, high)
-                predictor = replace(predictor, units=units)
-            pairs.append(predictor)
         K = self.answers
         stacked = self.stacked()
         return FrozenClasses(
-            pairs=pairs,
+            pairs=[member.frozen_predictor() for member in self._members],
             factors=np.exp([scale[0] for scale in self._scales]),
             power=float(np.exp(self._power[0])) if K > 2 else 1.0,
             share=EVEN_SHARE_EVENTS * K / (self._power[2] + K) if K > 2 else 0.0,
@@ -488,16 +385,13 @@ class Classes(CompiledLearner):
         if self.form != "pairs" and self.answers > 2:
             self.kernel = RestKernel(handles, self.answers, self._power)
             return
-        measured = None if self._units is None else self._units.measured
         if self._many is None:
-            self.kernel = PairsKernel(handles, self.answers, self._power, measured)
+            self.kernel = PairsKernel(handles, self.answers, self._power)
             return
         weight, covariance = self._stacking.values()
         variances = np.array(STACKING_VARIANCES)
         stacking = ConditionalLogit(weight, covariance, variances, STACKING_RENEWAL)
-        self.kernel = PairsKernel(
-            handles, self.answers, self._power, measured, self._many.kernel, stacking
-        )
+        self.kernel = PairsKernel(handles, self.answers, self._power, self._many.kernel, stacking)
 
 
 class _Newcomer(NamedTuple):

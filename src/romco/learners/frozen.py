@@ -37,7 +37,6 @@ Part = Literal["weight", "variance", "factor"]
 
 UNBOUNDED = 1e300  # no value of a feature is larger
 FAR_SIZES = 10.0  # sizes from its centre beyond which a value is cut
-NEAR_SIZES = 1.4  # log sizes up to which a feature is near the common size
 MIN_VALUES_OF_SIZE = 3  # from which the size of a feature is estimated
 PARTLY_CENTRED_SHARE = 0.7  # of events, from which on a feature is centred in part,
 WHOLLY_CENTRED_SHARE = 0.85  # and wholly
@@ -51,7 +50,6 @@ UNIT_FIELDS = (
     *("centre", "reach", "factor"),  # of any other feature: its count is 0
     "zero",  # what a stored zero becomes; 0: it is no value
 )
-PAIR_FIELDS = ("count", "total", "square", "share", "reach", "factor")  # of two classes
 
 
 class Lane(NamedTuple):
@@ -76,14 +74,9 @@ class FrozenUnits(NamedTuple):
 
     where ``known`` is 1 if square - mean^2 is at most 1e-9 square, and size^2 is square if it were
     at most that. If the squares of all u add up to less than ``empty``, all are 0.
-
-    A pair of classes has six numbers more. A feature that is measured anew and spreads, square -
-    mean^2 > 1e-9 square, then has the centre 0. Unless it does not spread, and if ``count`` of the
-    two classes is not 0, the centre is found from v and their sums as above, and ``reach`` and
-    ``factor`` are those of the two classes unless that reach is 0.
     """
 
-    table: Numbers  # (d, 9), see UNIT_FIELDS; (d, 15) with PAIR_FIELDS
+    table: Numbers  # (d, 9), see UNIT_FIELDS
     row: float  # one over the size of a row
     common: float  # log size of most features
     empty: float
@@ -183,7 +176,7 @@ class FrozenPredictor:
 class FrozenSoftmax:
     """Log-probabilities of K classes from scores by vectors, two discriminants and counts.
 
-    Inputs of the ``predictor`` are three for each class, k, K + k and 2 K + k. Each z is cut at -50
+    Inputs of the ``predictor`` are two for each class, k and K + k. Each z is cut at -50
     and 50, and the score of class k is their sum by the predictor's weights, and::
 
         score_k += level_ik + weights_0 linear_k + weights_1 quadratic_k
@@ -249,38 +242,6 @@ def frozen_units(columns: Numbers, events: float, row: float, common: float) -> 
     return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
 
 
-def pair_units(
-    units: FrozenUnits, columns: Numbers, events: float, low: Numbers, high: Numbers, seen: float
-) -> FrozenUnits:
-    """Return the units of a pair of classes, from those of all, as `between.pyx` has them.
-
-    ``low`` and ``high`` (d, 6) are the sums of the two classes, which had ``seen`` events.
-    """
-    count, total, square, known, known_total, known_square = (low + high).T
-    kept_count, kept_total, kept_square, _, kept_size, kept_factor, _, _ = columns.T
-    spreads = kept_total * kept_total < (1.0 - ROUNDING) * kept_square * kept_count
-    size, factor = _size_of_pair(known, known_total, known_square, units.common)
-    now = seen + 1.0
-    often = count + 1.0 >= UNCENTRED_SHARE * now
-    centred = _share_centred(count + 1.0, now)
-    own = np.column_stack([count + 1.0, total, square, centred, FAR_SIZES * size, factor])
-    table = units.table.copy()
-    field = dict(zip(UNIT_FIELDS, table.T, strict=True))  # views
-    field["bound"][:] = _bounds(columns)
-    measured = field["count"] > 0.0
-    own[~often | ~(measured | spreads)] = 0.0
-    field["centre"][spreads & ~measured] = 0.0
-    filled = np.maximum(count, 1.0)  # none of the classes counts a zero
-    mean = total / filled
-    mean_square = square / filled
-    centre = mean * _share_centred(count, now) * _shrinkage(count, mean, mean_square)
-    reach = FAR_SIZES * np.where(size > 0.0, size, kept_size)
-    zero = np.where(size > 0.0, factor, kept_factor) * np.clip(-centre, -reach, reach)
-    is_value = counted_zeros(columns, events + 1.0) & (count >= UNCENTRED_SHARE * now)
-    field["zero"][spreads] = np.where(is_value, zero, 0.0)[spreads]
-    return units._replace(table=np.column_stack([table, own]))
-
-
 def _bounds(columns: Numbers) -> Numbers:
     """Return by which size (d,) values are cut before they are counted."""
     count, square = columns[:, 0], columns[:, 2]
@@ -293,30 +254,6 @@ def _bounds(columns: Numbers) -> Numbers:
 def _share_centred(count: Numbers, events: float) -> Numbers:
     """Return the share of the mean by which features of this frequency are centred, from 0 to 1."""
     return np.clip((count / events - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
-
-
-def _shrinkage(count: Numbers, mean: Numbers, square: Numbers) -> Numbers:
-    """Return the factor of a mean by its t-statistic: `known` in `columns.pxd`."""
-    variance = square - mean * mean
-    sure = (count - 1.0) * mean * mean
-    uncertain = variance > ROUNDING * square
-    return np.where(uncertain, sure / np.where(uncertain, sure + variance, 1.0), 1.0)
-
-
-def _size_of_pair(
-    count: Numbers, total: Numbers, square: Numbers, common: float
-) -> tuple[Numbers, Numbers]:
-    """Return size and factor of features in two classes; 0 where they have too few values."""
-    filled = np.maximum(count, 1.0)
-    mean = total / filled
-    mean_square = square / filled
-    centre = mean * _shrinkage(count, mean, mean_square)
-    variance = mean_square - 2.0 * centre * mean + centre * centre
-    size = np.sqrt(np.where(variance > ROUNDING * mean_square, variance, mean_square))
-    enough = (count >= MIN_VALUES_OF_SIZE) & (size > 0.0)
-    r = np.log(np.where(enough, size, 1.0)) - common
-    factor = np.exp(-common - r**5 / (r**4 + NEAR_SIZES**4))
-    return np.where(enough, size, 0.0), np.where(enough, factor, 0.0)
 
 
 def settled_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:

@@ -362,12 +362,10 @@ class LearnedRelation(LinearLearner):
               B \leftarrow B + \eta W^\top W \quad\text{or}\quad
               B \leftarrow \exp(\log B + \eta W^\top W)
 
-    and ``normalize="trace"`` then scales B to trace m. At first B is that of
+    then scaled to trace m, else larger B makes larger W makes larger B. At first B is that of
     ``perceptron-coupled`` with ``b``; ``trigger``, ``step`` and ``C`` are as there.
     ``refresh="round"`` moves B once after a round with an error, by the weights after it, not
-    at every error. Without normalisation larger B makes larger W makes
-    larger B; ``normalize="none"`` raises FloatingPointError when trace B would exceed e^50, and
-    leaves the learner as it was before that round. Events of a round are learned in order.
+    at every error. Events of a round are learned in order.
 
     Cost: O(m nnz + m^2) per error, VON O(m nnz + m^3), otherwise O(nnz); W'W is kept
     up to date, not recomputed. Source: Saha, Rai, Daume and Venkatasubramanian, AISTATS
@@ -400,19 +398,14 @@ class LearnedRelation(LinearLearner):
         eta: float = 1e-4,
         b: float = 0.0,
         prime: int = 0,
-        normalize: str = "trace",
         trigger: str = "mistake",
         step: str = "constant",
         C: float = 1.0,
         refresh: str = "event",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        choice("normalize", normalize, "trace", "none")
-        choice("refresh", refresh, "event", "round")
-        rule = (
-            *(positive("eta", eta), whole("prime", prime, 0), normalize == "none"),
-            *(refresh == "round", *_rule(C, trigger, step)),
-        )
+        by_round = choice("refresh", refresh, "event", "round") == "round"
+        rule = positive("eta", eta), whole("prime", prime, 0), by_round, *_rule(C, trigger, step)
         B = coupling(n_tasks, not_negative("b", b))
         G = np.zeros((n_tasks, n_tasks))
         seen = np.zeros(1, dtype=np.int64)

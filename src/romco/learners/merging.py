@@ -121,6 +121,7 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
             rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
     _merge_rows(touched, rules, False, ranges)
     _put_small(common, changed, _merged_small(common, start, active, changed))
+    common.invalidate_caches(changed)
     return Merged(changed, shared_values(common, changed))
 
 
@@ -234,7 +235,7 @@ def _rules(
         columns[int(column)] = Column(values, others, live)
     copied: list[int] = []
     for part in line.parts:
-        if not isinstance(part, Steps | Tracked | Scale | sharing.Merged):
+        if not isinstance(part, Steps):
             copied += part.columns
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
@@ -245,10 +246,6 @@ def _rules(
             rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
             rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
-        elif isinstance(part, Moments):
-            sums = part.count, part.total, part.squares
-            rules += [kernel.SumRule(columns[column], 1, -np.inf) for column in sums]
-            rules.append(kernel.LatestRule(columns[part.origin], 1))
         elif isinstance(part, Steps):
             rules += [kernel.StepRule(columns[column]) for column in part.columns]
     return rules
@@ -314,7 +311,7 @@ def _put_small(learner: Learner, rows: NDArray[np.int32], values: Values) -> Non
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole):
-            line.view(arrays)[:, line.columns] = values[line.name][:, line.columns]
+            line.view(arrays)[:, : line.width] = values[line.name][:, : line.width]
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
@@ -383,22 +380,40 @@ def _merge_weights(
 
 
 def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
-    """Merge a small array as rows that every event touched, into ``start``."""
-    n = len(start)
-    rows = np.arange(n, dtype=np.int32)
-    periods = [Period(one.events, rows, np.full(n, one.events, dtype=np.int32)) for one in active]
+    """Merge a small array, whose rows every event touched, into ``start``."""
     values = [one.values[line.name] for one in active]
+    events = [one.events for one in active]
+    most = values[events.index(max(events))]
     for part in line.parts:
         if isinstance(part, Moments):
             values = _from_one_origin(part, values)
+            start[:, part.origin] = values[0][:, part.origin]
+            _add_changes(start, values, [part.count, part.total, part.squares], -np.inf)
         elif isinstance(part, sharing.Merged):
             part.merge(start, values)
         elif isinstance(part, Tracked):
-            _merge_tracked(part, start, values, [one.events for one in active])
+            _merge_tracked(part, start, values, events)
         elif isinstance(part, Scale):
-            _merge_scale(part, start, values, [one.events for one in active])
-    rules = _rules(line, line.merged(start), [line.merged(own) for own in values], False)
-    _merge_rows(_touched(periods, n), rules, False, run_at_once)
+            _merge_scale(part, start, values, events)
+        elif isinstance(part, Sum):
+            _add_changes(start, values, list(part.columns), part.least)
+        elif isinstance(part, Latest):
+            columns = list(part.columns)
+            start[:, columns] = most[:, columns]
+        elif isinstance(part, Belief):
+            rows = np.arange(len(start), dtype=np.int32)
+            periods = [Period(n, rows, np.full(len(rows), n, dtype=np.int32)) for n in events]
+            rules = _rules(line, list(start.T), [list(own.T) for own in values], False)
+            _merge_rows(_touched(periods, len(rows)), rules, False, run_at_once)
+
+
+def _add_changes(start: Floats, values: Sequence[Floats], columns: list[int], least: float) -> None:
+    """Add the changes of all shards to some columns; a single shard's values stay as they are."""
+    before = start[:, columns]
+    total = values[0][:, columns]
+    for own in values[1:]:
+        total = total + (own[:, columns] - before)
+    start[:, columns] = np.maximum(total, least)
 
 
 def _from_one_origin(part: Moments, values: Sequence[Floats]) -> list[Floats]:
@@ -477,12 +492,10 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     means, covariances = line.view(start)
     events = [one.events for one in active]
     parts = [line.view(one.values) for one in active]
-    renewals: Sequence[Floats | None] = [None] * len(means)
-    if isinstance(line.renewal, str):
-        renewals = list(arrays[line.renewal].reshape(means.shape))
-    elif line.renewal is not None:
-        renewals = list(np.full(means.shape, line.renewal))
-    for k, renewal in enumerate(renewals):
+    for k in range(len(means)):
+        renewal = None
+        if line.renewal is not None:
+            renewal = line.renewal * np.diagonal(covariances[k])
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]
         merged = merge_gaussians(*before, gaussians, events, renewal, line.ceiling)

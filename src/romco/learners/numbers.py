@@ -23,7 +23,6 @@ from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
-PRIOR_WEIGHTS = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 # Inverse Fisher information of Student's t by its squared scale:
 NOISE_FACTOR = (constants.DEGREES_OF_FREEDOM + 3.0) / (constants.DEGREES_OF_FREEDOM + 1.0)
@@ -59,20 +58,17 @@ class AutoNumber(BaseAuto):
     inputs: ClassVar = (*INPUT_NAMES, *RECENT_NAMES)
     scales: ClassVar = SettledScales
     described: ClassVar = "frozen_weight"
+    stacking_weights: ClassVar = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
+    stacking_variance = constants.NUMBER_VARIANCE
     prior = constants.NUMBER_PRIOR
     start = constants.NUMBER_LEVEL_START
     function_share = constants.NUMBER_FUNCTIONS
     information_share = 1.0 / NOISE_FACTOR
 
-    def _stacking_prior(self) -> tuple[Numbers, Numbers]:
-        weights = np.array([PRIOR_WEIGHTS.get(name, 0.0) for name in self.inputs])
-        covariance = constants.NUMBER_VARIANCE * np.eye(len(weights))
-        covariance[0, 0] = NO_VARIANCE  # the mixed learner has an intercept
-        return weights, covariance
-
     def _with_more(self, arrays: Arrays) -> Arrays:
         stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
         arrays["stream"][[stream[name] for name in NOISES]] = 1.0
+        arrays["frozen_covariance"][0, 0] = NO_VARIANCE  # the mixed learner has an intercept
         return arrays | {"errors": _normal_residuals(), "frozen_errors": _normal_residuals()}
 
     def _of_stream(self, name: str) -> float:
@@ -115,8 +111,8 @@ class AutoNumber(BaseAuto):
     def _frozen_shares(self, levels: Numbers) -> FrozenShares:
         weights = self._arrays["frozen_weight"]
         share = self._contrasts(weights, levels[:, 5])
-        size = weights[self.inputs.index("constant")] * np.sqrt(self._variance())
-        own_level = self._arrays["mixed_intercept"][0, 0] + levels[:, 4]
+        size = weights[INPUT_NAMES.index("constant")] * np.sqrt(self._variance())
+        own_level = self._intercept("mixed") + levels[:, 4]
         return FrozenShares(
             whole=np.ones(len(levels)),
             constant=self._of_stream("origin") + size + share["own"] * own_level,
@@ -139,15 +135,15 @@ class AutoNumber(BaseAuto):
 
         intercepts = np.zeros(len(names) + RANK)
         intercepts[constant] = 1.0
-        intercepts[mixed] = a["mixed_intercept"][0, 0]
-        intercepts[everybody] = a["global_intercept"][0, 0]
+        intercepts[mixed] = self._intercept("mixed")
+        intercepts[everybody] = self._intercept("global")
         means = [self.field("features", f"{name}_mean") for name in ("mixed", "global")]
-        own_level, known = (self.field("tasks", f"own_level{end}") for end in ("", "_spent"))
+        own_level, known = (self.field("tasks", f"own_level_{part}") for part in ("mean", "spent"))
         curves = [self.function_weights(name)[functions] for name in ("mixed", "global")]
         no_directions = np.zeros((len(functions), RANK))
         unit, events, common = self._of_stream("unit"), a["typical"][0], float(a["typical"][1])
         return FrozenPredictor(
-            inputs=(*names, *self.inputs[DIRECTIONS]),
+            inputs=(*names, *INPUT_NAMES[DIRECTIONS]),
             intercepts=intercepts,
             weights=self._frozen_weights(),
             covariance=np.zeros((len(intercepts), len(intercepts))),

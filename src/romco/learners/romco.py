@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,23 +13,14 @@ from romco.couplings import (
     Coupling,
     FixedCoupling,
     Independent,
-    Learned,
     Uniform,
     coupling_of,
 )
 from romco.kernels.core.events import Events
 from romco.kernels.romco.one_sided import OneSided
-from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import (
-    Arrays,
-    CompiledLearner,
-    add_prefix,
-    check_finite,
-    copy_arrays,
-    take_prefix,
-)
+from romco.learners.base import Arrays, CompiledLearner, check_finite
 from romco.learners.capabilities import ROUNDING, Decomposed, Started
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
@@ -45,8 +36,6 @@ if TYPE_CHECKING:
 STEP_SIZES = (0.01, 0.1, 1.0, 10.0)
 STRENGTHS = tuple(10.0**k for k in range(-5, 0))
 RHO_POWER = {"constant": -1.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
-RELATIONS = "relations_"  # begins the names of what a learned coupling is made of
-MAX_COUPLING_ENTRIES = 2**27  # numbers that it may keep
 MAX_ONE_SIDED_TASKS = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
@@ -81,22 +70,15 @@ class Romco(Decomposed, CompiledLearner):
     Where that cuts a singular value off, ``truncations`` counts the round.
 
     ``coupling`` lets tasks learn from each other's events: a number b for
-    A = I + b 11', or A itself (m, m), positive semi-definite, or "learned". The step
+    A = I + b 11', or A itself (m, m), positive semi-definite. The step
     of an event of task i then goes along A e_i, and the shared penalty is paid by
-    U A^{-1/2}. Without coupling it is the paper's method, A = I. A learned A is made anew
-    whenever the stream has grown by a quarter, from the cosines of the tasks' sums of
-    (y - mean) x (:func:`romco.kernels.romco.relations.factor`), and U stays; it costs O(nnz m)
-    per event and room for (d, m) numbers, so it is for hundreds of tasks.
+    U A^{-1/2}. Without coupling it is the paper's method, A = I.
     """
 
     shapes: ClassVar = {
         **{f"personal_{name}": "m" for name in ("scale", "square", "since", "touches", "rooms")},
         "personal_values": "md",
         "last_round": "m",
-        "relations_factor": "mm",
-        "relations_sums": "dm",
-        "relations_products": "mm",
-        "relations_tally": "m*",
     }
     not_shardable_because: ClassVar = (
         "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
@@ -127,7 +109,7 @@ class Romco(Decomposed, CompiledLearner):
         step: str | Step | Data = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | Literal["learned"] | Coupling | Data | None = None,
+        coupling: float | ArrayLike | Coupling | Data | None = None,
         shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
@@ -151,10 +133,7 @@ class Romco(Decomposed, CompiledLearner):
             by_share=choice("shrinkage", shrinkage, "round", "share") == "share",
         )
         self._coupling = coupling_of(coupling)
-        self._known = known_of(self._coupling, self.n_features, self.n_tasks)
-        self._tasks: TaskVectors = (
-            Relations(**self._known) if self._known else task_vectors(self.n_tasks, self._coupling)
-        )
+        self._tasks = task_vectors(self.n_tasks, self._coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
         whole_matrix = self._coupling.compiled != "uniform"
@@ -245,20 +224,14 @@ class Romco(Decomposed, CompiledLearner):
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        return {**self.kernel.arrays(), **add_prefix(RELATIONS, self._known)}
+        arrays: Arrays = self.kernel.arrays()
+        return arrays
 
     def load(self, arrays: Arrays) -> None:
         check_finite(arrays)
-        known, tasks = self._known, self._tasks
-        if known:
-            known = known_of(self._coupling, self.n_features, self.n_tasks)
-            copy_arrays(known, take_prefix(RELATIONS, arrays))
-            unseen_as_mean(known["factor"], np.flatnonzero(known["tally"][:, 0]))
-            tasks = Relations(**known)
-            arrays = {name: a for name, a in arrays.items() if not name.startswith(RELATIONS)}
-        fresh = type(self.kernel)(self._rules, tasks, self.n_features, self.n_tasks)
-        fresh.load(arrays)
-        self.kernel, self._tasks, self._known = fresh, tasks, known
+        kernel = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
+        kernel.load(arrays)
+        self.kernel = kernel
 
 
 LISTED = {  # where the parts are that a parameter can be
@@ -290,30 +263,10 @@ def as_data(name: str, value: Any) -> Any:
             return strength
         case FixedCoupling(matrix):
             return matrix
-        case Learned():
-            return "learned"
     listed = LISTED.get(name)
     if listed and is_dataclass(value):
         return data(name, listed, value)
     return value
-
-
-def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:
-    """Return the initial arrays of a learned coupling, all tasks equal; {} where it is given."""
-    if coupling.compiled != "learned":
-        return {}
-    if n_features * n_tasks > MAX_COUPLING_ENTRIES:
-        raise ValueError(
-            f'coupling="learned" keeps a number for each of {n_features} features in each of '
-            f"{n_tasks} tasks, which is too much; give coupling a number, or take romco-auto"
-        )
-    return {
-        "factor": unseen_as_mean(np.zeros((n_tasks, n_tasks)), np.arange(0)),
-        "sums": np.zeros((n_features, n_tasks)),
-        "products": np.zeros((n_tasks, n_tasks)),
-        "tally": np.zeros((n_tasks, 3)),
-        "clock": np.zeros(2),
-    }
 
 
 class MeanOfShared(NamedTuple):

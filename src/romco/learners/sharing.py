@@ -176,40 +176,31 @@ class PerFeature(Line):
 class Whole(Line):
     """A small array that is handed over and merged as a whole; its rows as if all were touched.
 
-    Every column of it must be named by a part, or shards could not be taken up where they stopped.
+    Parts name its first ``width`` columns.
     """
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.arrays, self.parts = (array,), parts
-        self.columns = np.array(_sorted_columns(parts))
+        self.columns = _sorted_columns(parts)
+        self.width = len(self.columns)
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The live array as rows."""
         array = arrays[self.name]
         return array.reshape(-1, array.shape[-1])
 
-    def merged(self, rows: Floats) -> list[Floats]:
-        """The columns that parts name, in the order of ``columns``."""
-        return [rows[:, column] for column in self.columns]
-
 
 class Full(Line):
     """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
 
-    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is one number, or
-    the name of an array (k, n), ``ceiling`` one number or one of each (n,).
+    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is a share of each
+    variance, ``ceiling`` one number or one of each (n,).
     """
 
     def __init__(
-        self, mean: str, covariance: str, renewal: str | float | None, ceiling: float | Floats
+        self, mean: str, covariance: str, renewal: float | None, ceiling: float | Floats
     ) -> None:
         self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
-
-    def of_member(self, prefix: str, counts: Counts | None = None) -> Self:
-        line = super().of_member(prefix, counts)
-        if isinstance(self.renewal, str):
-            line.renewal = prefix + self.renewal
-        return line
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
         """Live means (k, n) and covariances (k, n, n)."""

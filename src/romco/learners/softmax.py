@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from romco.kernels.auto.constants import (
     CLASS_PRIOR_EVENTS,
     COVARIANCE_PRIOR_EVENTS,
-    MEAN_PRIOR_EVENTS,
     NEARLY_ALWAYS,
     SHRINKAGE_EVENTS,
 )
@@ -19,6 +18,7 @@ from romco.kernels.auto.discriminant import (
     PROGRESS_FIELDS,
     WAVE_ORDERS,
     Discriminant,
+    shrinkage_events,
 )
 from romco.kernels.auto.functions import SKETCH_FIELDS, merge_sketches
 from romco.kernels.auto.scales import Scales
@@ -59,27 +59,28 @@ from romco.rounds import Round
 Numbers = NDArray[np.float64]
 
 # Prior weights of the inputs, in the order of the class, and their variances,
-TRUST = (0.3, 1.0, 2.0, 0.3, 0.0, 0.3, 0.3)
-DOUBT = (1.0, 1.0, 1.0, 0.1, 0.1, 1.0, 1.0)
-RENEWAL = 3e-5  # to which each event adds this
+TRUST = (1.0, 1.0, 0.3, 0.0, 0.3, 0.3)
+DOUBT = (1.0, 1.0, 0.1, 0.1, 1.0, 1.0)
+FORGETTING = 1e-3  # up to which each event lets them grow by this share
 LINE_NUMBERS = 2**20  # numbers of all classes' covariances up to which there is a discriminant
 GROUP_NUMBERS = 2**20  # numbers up to which sums by task and class are an array
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
-SHARED, OWN = 6, 2  # numbers of a class in each store
-VECTOR_NAMES = ("softmax", "margin", "together")
+SHARED, OWN = 4, 2  # numbers of a class in each store
+VECTORS = 2  # inputs that have a vector for each class
 STORES = ("shared", "personal", "groups")
 BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
 FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
 IS_SHARD = PROGRESS_FIELDS.index("is_shard")
+OF_GROUPS = (PROGRESS_FIELDS.index("group_products"), PROGRESS_FIELDS.index("group_weights"))
 
 
 class AutoSoftmax(CompiledLearner):
-    r"""Softmax over many classes from seven models and a conditional logit; no parameters.
+    r"""Softmax over many classes from six models and a conditional logit; no parameters.
 
-    Three inputs have a vector for each class: *softmax* on the multinomial logistic loss,
-    *margin* on the squared hinge loss of a class against the rest, and *together* the same by a
-    shared and a personal vector, which forgets slowly. *Linear* and *quadratic* are discriminants:
+    Two inputs have a vector for each class: *margin* on the squared hinge loss of a class against
+    the rest, and *mixed* on the multinomial logistic loss, with a vector of the task besides.
+    *Linear* and *quadratic* are discriminants:
     the task's own means of a class, shrunk to those of the class, and one covariance for all
     classes or one of each. *Usual* and *common* are how often the task, and all tasks, had the
     class. Stacking is a conditional logit with one weight per input for all classes and tasks,
@@ -90,7 +91,7 @@ class AutoSoftmax(CompiledLearner):
     columns, decorrelated within classes. Numbers have waves of their ranks, too, and those far from
     normal become normal scores. Answers are 0, 1, ..., scores (n, K) log-probabilities.
 
-    Cost: O(K (nnz + n^2)) per event for n columns; memory of 6 K numbers per feature, 2 K per pair
+    Cost: O(K (nnz + n^2)) per event for n columns; memory of 4 K numbers per feature, 2 K per pair
     of task and feature that occurred, and n per pair of task and class that occurred.
 
     >>> import romco
@@ -124,10 +125,10 @@ class AutoSoftmax(CompiledLearner):
 
         Normal scores have the slope of values that are normally distributed.
         """
-        K, w = self.answers, self._arrays["weight"][:3]
+        K, w = self.answers, self._arrays["weight"][:VECTORS]
         shared = self._dense("shared").reshape(-1, SHARED, self._room)[:, ::2, :K]
         own = self._dense("personal").reshape(self.n_tasks, -1, OWN, self._room)[:, :, 0, :K]
-        total = np.einsum("v,fvk->fk", w, shared)[:, None] + w[2] * own.transpose(1, 0, 2)
+        total = np.einsum("v,fvk->fk", w, shared)[:, None] + w[1] * own.transpose(1, 0, 2)
         features = self._columns("feature").astype(np.int64) - 1
         columns, total = self._undo(total[: len(features)]), total[MOST_COLUMNS:]
         lines = self._columns("order") == 0.0
@@ -214,16 +215,16 @@ class AutoSoftmax(CompiledLearner):
         if lines:
             class_scatter = Whole("class_scatter", Sum(tuple(range(lines))))
         return (
-            ClassWeights(self, SHARED // 2, self.answers, "shared", "shared_keys", "level"),
+            ClassWeights(self, VECTORS, self.answers, "shared", "shared_keys", "level"),
             Whole("seen", Sum(tuple(range(self.answers)))),
             Whole("clock", Sum((0, 1))),
             Whole("columns", Latest(tuple(range(FIRST_OF_SKETCH))), sketches),
-            Whole("progress", Sum((0,)), Latest(tuple(range(1, IS_SHARD)))),
+            Whole("progress", Sum((0, *OF_GROUPS)), Latest(tuple(range(1, IS_SHARD)))),
             Whole("sums", Sum(tuple(range(columns)))),
             Whole("scatter", Sum(tuple(range(columns)))),
             class_scatter,
             Fixed("centre", "factor", "line_factor", "class_factor", "solved"),  # of barriers
-            Full("weight", "covariance", RENEWAL, np.array(DOUBT)),
+            Full("weight", "covariance", FORGETTING, np.array(DOUBT)),
             *UNITS,
             PerPair("personal", "personal_keys"),
             PerPair("groups", "groups_keys"),
@@ -276,16 +277,17 @@ class AutoSoftmax(CompiledLearner):
         index, values, unit, variances = self.kernel.entries(events)
         w, inputs = self._arrays["weight"], self.kernel.inputs(events)[0]
         columns, u = self._discriminant.columns_read()
-        sure = np.ones_like(variances)
-        sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
+        sure = np.ones((VECTORS, self.answers))
+        sure[1] = 1.0 / np.sqrt(1.0 + np.pi * variances / 8.0)
         rows = self._rows("shared", 0, index).reshape(len(index), SHARED, -1)[..., : self.answers]
         own = self._rows("personal", task, index).reshape(len(index), OWN, -1)[..., : self.answers]
-        vectors = np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
+        vectors = np.einsum("v,vk,fvk->fk", w[:VECTORS], sure, rows[:, ::2])
+        of_task = w[1] * sure[1]
         n, x = len(columns), (unit * values)[:, None]
         by_line, by_task = self._by_discriminant(task, u)
         shared = [unit * u[:, None] * self._undo(vectors[:n]) + by_line, x[n:] * vectors[n:]]
-        personal = [unit * u[:, None] * self._undo(w[2] * own[:n, 0]) + by_task]
-        personal.append(x[n:] * w[2] * own[n:, 0])
+        personal = [unit * u[:, None] * self._undo(of_task * own[:n, 0]) + by_task]
+        personal.append(x[n:] * of_task * own[n:, 0])
         numbers = np.concatenate([columns, index[n:] - MOST_COLUMNS])
         features, places = np.unique(numbers, return_inverse=True)
         sums = np.zeros((2, len(features), self.answers))
@@ -323,7 +325,7 @@ class AutoSoftmax(CompiledLearner):
         every = np.arange(K)
         return FrozenSoftmax(
             predictor=columns,
-            weights=a["weight"][3:5].copy(),
+            weights=a["weight"][VECTORS : VECTORS + 2].copy(),
             lines=lines,
             matrices=matrices,
             densities=densities,
@@ -346,10 +348,11 @@ class AutoSoftmax(CompiledLearner):
         a, K = self._arrays, self.answers
         seen = self.class_events
         usual = np.log(counts + SHRINKAGE_EVENTS * (seen[k] + 1.0) / (seen.sum() + K))
-        level = a["weight"][5] * usual + a["weight"][6] * np.log(seen[k] + 1.0)
-        own = counts + MEAN_PRIOR_EVENTS
+        level = a["weight"][-2] * usual + a["weight"][-1] * np.log(seen[k] + 1.0)
+        shrinkage = self._shrinkage_events()
+        own = counts + shrinkage
         every = seen[k] + CLASS_PRIOR_EVENTS
-        means = (sums + MEAN_PRIOR_EVENTS * a["sums"][k][:, lines] / every[:, None]) / own[:, None]
+        means = (sums + shrinkage * a["sums"][k][:, lines] / every[:, None]) / own[:, None]
         return np.column_stack([level, 1.0 + 1.0 / own + 1.0 / every, means])
 
     def _frozen_columns(self) -> FrozenPredictor:
@@ -360,27 +363,30 @@ class AutoSoftmax(CompiledLearner):
         of = self._columns("feature").astype(np.int64) - 1
         g = len(of)
         shared = self._dense("shared")[0].reshape(-1, SHARED, self._room)[:, :, :K]
-        means = shared[:, ::2].reshape(-1, 3 * K)
-        variances = 1.0 - shared[:, 1]
+        means = shared[:, ::2].reshape(-1, VECTORS * K)
+        own_prior = np.ones(len(shared))
+        own_prior[:g] = order == 0.0  # tasks have no waves
+        variances = 1.0 - shared[:, 3] + own_prior[:, None]
         values = np.column_stack([unit * means, unit * unit * variances])
         functions = self._frozen_functions(of, order, values[:g])
         values = values[MOST_COLUMNS:]
         values[of] = 0.0  # they are columns
         level = a["level"][:, :K]
-        weights = tuple(Lane("weight", k) for k in range(3 * K))
-        own = tuple(Lane("weight", 2 * K + k) for k in range(K))
+        weights = tuple(Lane("weight", k) for k in range(VECTORS * K))
+        own = tuple(Lane(part, K + k) for part in ("weight", "variance") for k in range(K))
+        own_level = a["own_level"][:, :, :K].reshape(-1, OWN * K) * np.repeat([1.0, -1.0], K)
         return FrozenPredictor(
-            inputs=tuple(f"{name} {k}" for name in VECTOR_NAMES for k in range(K)),
+            inputs=tuple(f"{name} {k}" for name in ("margin", "mixed") for k in range(K)),
             intercepts=level[::2].ravel(),
-            weights=np.repeat(a["weight"][:3], K),
+            weights=np.repeat(a["weight"][:VECTORS], K),
             covariance=np.zeros((0, 0)),
             units=frozen_units(a["units"], a["typical"][0], 1.0, float(a["typical"][1])),
-            features=Table((*weights, *(Lane("variance", k) for k in range(K))), values),
-            tasks=Table(own, a["own_level"][:, 0, :K]),
-            new_task=np.zeros(K),
+            features=Table((*weights, *own[K:]), values),
+            tasks=Table(own, own_level),
+            new_task=np.zeros(OWN * K),
             pairs=self._frozen_pairs(own, of, order),
             functions=functions,
-            variances=np.concatenate([1.0 - level[1], np.zeros(2 * K)]),
+            variances=np.concatenate([np.zeros(K), 2.0 - level[3]]),
         )
 
     def _frozen_functions(
@@ -441,7 +447,8 @@ class AutoSoftmax(CompiledLearner):
         entry = entry[kept]
 
         def read(places: NDArray[np.int64]) -> Numbers:
-            return np.asarray(unit * values[rows[places], :K])
+            stored = values[rows[places]].reshape(-1, OWN, self._room)[:, :, :K]
+            return np.column_stack([unit * stored[:, 0], -unit * unit * stored[:, 1]])
 
         is_column = entry < MOST_COLUMNS
         feature = np.where(is_column, FIRST_FUNCTION - entry, entry - MOST_COLUMNS)
@@ -504,7 +511,7 @@ class AutoSoftmax(CompiledLearner):
             **{name: a[name] for name in ("level", "own_level", "counts", "seen", "clock")},
             scales=Scales(a["units"], a["typical"]),
             discriminant=self._discriminant,
-            stacking=ConditionalLogit(a["weight"], a["covariance"], np.array(DOUBT), RENEWAL),
+            stacking=ConditionalLogit(a["weight"], a["covariance"], np.array(DOUBT), FORGETTING),
         )
 
     def _with_lines(self, arrays: Arrays, lines: int) -> Arrays:
@@ -575,16 +582,17 @@ class AutoSoftmax(CompiledLearner):
         counts, seen = a["counts"][task, :K], self.class_events
         classes = np.arange(K, dtype=np.int32)
         means = a["sums"][:K, at] / (seen + CLASS_PRIOR_EVENTS)[:, None]
-        own = self._rows("groups", task, classes)[:, :n] + MEAN_PRIOR_EVENTS * means
-        own /= (counts + MEAN_PRIOR_EVENTS)[:, None]
-        spread = 1.0 + 1.0 / (counts + MEAN_PRIOR_EVENTS) + 1.0 / (seen + CLASS_PRIOR_EVENTS)
+        shrinkage = self._shrinkage_events()
+        own = self._rows("groups", task, classes)[:, :n] + shrinkage * means
+        own /= (counts + shrinkage)[:, None]
+        spread = 1.0 + 1.0 / (counts + shrinkage) + 1.0 / (seen + CLASS_PRIOR_EVENTS)
         solved = a["solved"][:K, 0]
         line = np.repeat(a["line_factor"][None, :n, :n], K, axis=0)
         by_class = np.where((solved > 0.0)[:, None, None], a["class_factor"][:K, :n, :n], line)
         nodes, node_weights = np.polynomial.legendre.leggauss(32)
         kinds = (
-            (a["weight"][3], line, np.full(K, progress["events"] + COVARIANCE_PRIOR_EVENTS)),
-            (a["weight"][4], by_class, solved + n + 1.0),
+            (a["weight"][VECTORS], line, np.full(K, progress["events"] + COVARIANCE_PRIOR_EVENTS)),
+            (a["weight"][VECTORS + 1], by_class, solved + n + 1.0),
         )
         for weight, factors, events in kinds:
             for mean, total, sign in (
@@ -600,6 +608,10 @@ class AutoSoftmax(CompiledLearner):
                     slope = (events + n)[:, None] * pull / (spread * (events + far))[:, None]
                     total[at] -= sign * weight * share * (u[at] * slope).T
         return parts[0], parts[1]
+
+    def _shrinkage_events(self) -> float:
+        products, weights = self._arrays["progress"][list(OF_GROUPS)]
+        return shrinkage_events(products, weights)
 
     def _unit(self) -> float:
         """Return one over the size of events."""

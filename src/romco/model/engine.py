@@ -326,7 +326,7 @@ class Engine(Step):
                 self._rollback_history()  # what was not committed with a chunk
             if rows.offset is not None:  # has the sign of the labels known in the end
                 sign = self.target.sign
-            margins = self.target.outward(margins, batch.y, sign)
+            margins = self.target.user_margins(margins, batch.y, sign)
             if batch.since:
                 since = batch.since
                 if together:

@@ -319,10 +319,10 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
 
 
 def count_rows(rows: Matrix | Encoded) -> int:
-    """Return the number of rows."""
+    """Return the number of rows; sparse matrices have no length."""
     if isinstance(rows, Sparse | Encoded):
         return len(rows.starts) - 1
-    return len(rows)
+    return int(rows.shape[0])
 
 
 def needed_widths(rows: Matrix) -> NDArray[np.int64]:

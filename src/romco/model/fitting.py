@@ -25,9 +25,9 @@ from romco.learners import Learner
 from romco.learners.capabilities import AveragesOrders
 from romco.model.body import Body
 from romco.model.engine import Engine
-from romco.model.features import NamedFeatures, Sparse, as_matrix
+from romco.model.features import NamedFeatures, Sparse, as_matrix, count_rows
 from romco.model.names import identities
-from romco.model.rows import Rows, read_offsets
+from romco.model.rows import Rows, check_lengths, read_offsets
 from romco.parameters import whole
 from romco.typing import Floats
 
@@ -45,9 +45,10 @@ class Order(NamedTuple):
     places: Places
     weight: Floats | None = None  # of each; None: all 1
 
-    def turned(self, turn: Places) -> "Order":
-        """Return the same in another order."""
-        return Order(self.places[turn], None if self.weight is None else self.weight[turn])
+    def permuted(self, permutation: Places) -> "Order":
+        """Return the same rows in another order."""
+        weight = None if self.weight is None else self.weight[permutation]
+        return Order(self.places[permutation], weight)
 
     def select(self, rows: Rows, begin: int = 0, end: int | None = None) -> Rows:
         """Return the rows from place ``begin`` to ``end``."""
@@ -63,7 +64,7 @@ def fit(
     epochs: int | None = None,
     report: Report | None = None,
 ) -> None:
-    """Let an engine that has learned nothing learn rows of which all are at hand.
+    """Fit a new engine to all rows.
 
     With ``random`` in random orders, unless the engine has a history, which follows the order of
     rows. A row of weight 2 is a row given twice. If this is broken off, drop the engine.
@@ -79,13 +80,13 @@ def fit(
     canonical = _copied(engine, rows, places, random)
     n = len(canonical.places)
     if isinstance(engine.learner, AveragesOrders):
-        shuffled = [canonical.turned(random.permutation(n)) for _ in range(RANDOM_ORDERS)]
+        shuffled = [canonical.permuted(random.permutation(n)) for _ in range(RANDOM_ORDERS)]
         every = canonical.select(rows)
         engine.observe(every.x, every.task)
         engine.learner.start_events()
         _learn_and_average(engine, rows, [*shuffled, given], report)
         return
-    shuffled = [canonical.turned(random.permutation(n)) for _ in range(passes)]
+    shuffled = [canonical.permuted(random.permutation(n)) for _ in range(passes)]
     _learn_passes(engine, rows, shuffled, report)
 
 
@@ -121,7 +122,7 @@ def n_epochs(epochs: int | None, learner: Learner) -> int:
 def _learn_passes(
     engine: Engine, rows: Rows, orders: Sequence[Order], report: Report | None
 ) -> None:
-    """Learn one order after the other; rows count once."""
+    """Learn one order after the other; a row counts as one event, however often it is learned."""
     total = len(orders) * len(orders[0].places)
     done = 0
     for at, order in enumerate(orders):
@@ -203,7 +204,7 @@ def _learn_and_average(
 
 
 def _read(engine: Engine, rows: Rows) -> Rows:
-    """Return rows in a form of which some can be selected; ValueError where lengths differ."""
+    """Return encoded rows, for :meth:`Rows.select`; ValueError where lengths differ."""
     features = engine.features
     if isinstance(features, NamedFeatures):
         x: Any = features.encode(rows.x, True, sample=None)
@@ -214,12 +215,8 @@ def _read(engine: Engine, rows: Rows) -> Rows:
     read = rows._replace(x=x, y=y).listed()
     if rows.offset is not None:
         read = read._replace(offset=read_offsets(rows.offset, engine.learner))
-    n = len(x.starts) - 1 if isinstance(x, Encoded) else x.shape[0]
-    lengths = {"task": read.task, "y": read.y, "weight": read.weight, "offset": read.offset}
-    for name, values in lengths.items():
-        if values is not None and len(values) != n:
-            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")
-    if not n:
+    check_lengths(x, task=read.task, y=read.y, weight=read.weight, offset=read.offset)
+    if not count_rows(x):
         raise ValueError("there are no rows to fit")
     if read.weight is not None and not (np.asarray(read.weight) > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")

@@ -231,7 +231,7 @@ class TaskTable:
         return actions
 
     def remove(self, task: Id) -> int:
-        """Forget the name; its number is free again. May be done again if it is broken off."""
+        """Forget a name and free its number; idempotent until it has returned."""
         form = self._form[canonical_name(task)]
         number = self.number[form]
         self._free = sorted({*self._free, number})

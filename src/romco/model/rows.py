@@ -259,10 +259,8 @@ def sign_with(engine: Step, labels: dict[Id, float], learned: bool) -> float:
 
 def _given_rows(x: Any) -> int | None:
     """Return the number of rows as they were given; None where they have no length."""
-    if isinstance(x, Encoded | Sparse):
-        return len(x.starts) - 1
-    if hasattr(x, "shape"):  # sparse matrices have no length
-        return int(x.shape[0])
+    if isinstance(x, Encoded | Sparse) or hasattr(x, "shape"):
+        return count_rows(x)
     if not isinstance(x, Sized):
         return None
     return len(x)

@@ -121,8 +121,8 @@ class Target:
         """Return an array for the scores of n events; unknown classes have probability 0."""
         return np.empty(n)
 
-    def outward(self, margins: Floats, y: Floats, before: float) -> Floats:
-        """Turn a learner's scores to the side that users see; ``before`` was the sign until now."""
+    def user_margins(self, margins: Floats, y: Floats, before: float) -> Floats:
+        """Return a learner's margins with the sign that users see; ``before`` was it until now."""
         return margins
 
     def hide(self, margins: Floats, since: Mapping[Id, int]) -> None:
@@ -192,7 +192,6 @@ class TwoClasses(Target):
         return None
 
     def read(self, labels: Iterable[Any]) -> tuple[Floats, Known]:
-        """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
         side = self.known
         if isinstance(labels, np.ndarray) and labels.dtype.kind in "fiu" and labels.ndim == 1:
             y = np.zeros(len(labels))
@@ -220,11 +219,8 @@ class TwoClasses(Target):
             return {"sign": side[positive_of(*side)], "known": side}
         return {"known": side}
 
-    def outward(self, margins: Floats, y: Floats, before: float) -> Floats:
-        """The learner's margins as users see them, where ``before`` was the sign until now.
-
-        Margins of the rows before the second label keep their sign, as in a loop of single rows.
-        """
+    def user_margins(self, margins: Floats, y: Floats, before: float) -> Floats:
+        # Rows before the second label keep their sign, as in a loop of single rows.
         if self.sign == before == 1.0:
             return margins
         if self.sign == before:
@@ -351,7 +347,7 @@ class ManyClasses(Target):
         return chances / np.maximum(sums, np.finfo(float).tiny)
 
     def probabilities_then(self, margins: Floats, log_a: Floats) -> Floats:
-        """Return the same: the learner calibrates by itself."""
+        """Return :meth:`probabilities`: these learners calibrate themselves, without a scale."""
         return self.probabilities(margins)
 
     def _columns(self) -> NDArray[np.intp]:
@@ -439,7 +435,7 @@ def make_target(kind: str | None, classes: Sequence[Any] | None, positive: Any =
 
 
 def widened(two: TwoClasses) -> ManyClasses:
-    """The same labels as the first of many."""
+    """Return many classes, of which these two are the first."""
     many = ManyClasses()
     many.adopt({label: 0.5 + 0.5 * side for label, side in two.known.items()})
     return many

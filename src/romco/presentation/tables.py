@@ -1,4 +1,4 @@
-"""Tables once, printed four ways: Markdown, HTML, plain text, terminal."""
+"""Tables once, printed three ways: Markdown, HTML, plain text."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from romco.presentation.screen import inert
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,29 @@ def _bold(cell: Cell) -> str:
 
 
 def as_text(table: Table) -> str:
-    """Return the table as plain text with columns of equal width; notes below."""
-    rows = [list(table.head)]
-    for row in table.rows:
-        rows.append([cell.text for cell in row])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([table.title, *lines, *(f"- {note}" for note in table.notes)])
+    """Return the table as plain text that is safe to print; the best starred, notes below.
+
+    >>> print(as_text(Table("", ["name", "error"], mark_best([["a", "10"], ["b", "9.5"]]))))
+    name  error
+    a        10
+    b       9.5
+    """
+    columns = []
+    for head, cells in zip(table.head, zip(*table.rows, strict=True), strict=False):
+        texts = [head, *map(_starred, cells)]
+        width = max(map(len, texts))
+        align = str.ljust
+        if all(not text[:1].isalpha() for text in texts[1:]):
+            align = str.rjust
+        columns.append([align(text, width) for text in texts])
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    return "\n".join([*filter(None, [table.title]), *lines, *(f"- {note}" for note in table.notes)])
+
+
+def _starred(cell: Cell) -> str:
+    if cell.best:
+        return f"{inert(cell.text)} *"
+    return inert(cell.text)
 
 
 def as_html(table: Table) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.files import save
 from romco.io.formats import OpenFile
-from romco.io.modelfile import save
 from romco.io.reader import Block, Source
 from romco.kernels.io.encoded import Encoded
 from romco.model import Model

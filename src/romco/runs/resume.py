@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from romco.files import load
 from romco.io import durable
 from romco.io.durable import Closing
 from romco.io.formats import FORMATS, format_of
-from romco.io.modelfile import load
 from romco.model import Model
 from romco.parameters import whole
 from romco.presentation.screen import inert

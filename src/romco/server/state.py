@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from itertools import chain, compress, count, groupby, pairwise, repeat, starmap
+from itertools import chain, compress, count, groupby, pairwise, repeat
 from operator import attrgetter, ne
 from typing import Any
 
@@ -27,7 +27,7 @@ from romco.model.engine import PendingPredictions
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
 from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
-from romco.server.store import Change, Event, Forget, Learn, PendingEvent, Prediction
+from romco.server.store import Change, Event, Forget, PendingEvent, Prediction
 
 PLAIN_LABELS = (str, int, float, type(None))
 PLAIN_TASKS = frozenset({str, int, type(None)})
@@ -327,15 +327,14 @@ class ServedModel:
         """
         reasons = list[str | None]()
         staged = zip(changes, rows or repeat(None), strict=False)
-        for learns, run in groupby(staged, lambda one: isinstance(one[0], Learn)):
-            some: list[Any] = list(run)
-            if learns:
-                reasons += self._learn(some)
+        for forgets, run in groupby(staged, lambda one: isinstance(one[0], Forget)):
+            if forgets:
+                reasons += [self._forget(change) for change, _ in run]
             else:
-                reasons += starmap(self._forget, some)
+                reasons += self._learn(list(run))
         return reasons
 
-    def _learn(self, staged: Sequence[tuple[Learn, Any]]) -> list[str | None]:
+    def _learn(self, staged: Sequence[tuple[Any, Any]]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         changes, rows = zip(*staged, strict=True)
         events = list(chain.from_iterable(_values(changes, "events")))
@@ -386,7 +385,7 @@ class ServedModel:
         if x is None:
             x = self.encode_to_learn(_values(events, "x"))
         rows = Rows(x, _values(events, "task"), _values(events, "y"), offset=_offsets(events))
-        contexts = list(map(_context, events))
+        contexts = [event.prediction and event.prediction.context for event in events]
         before, engine = self.model.events, self.model.engine
         try:
             try:
@@ -426,7 +425,7 @@ class ServedModel:
             key, counts = name_key(event.task), self.scores.tasks
             (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
 
-    def _forget(self, change: Forget, _rows: object = None) -> str | None:
+    def _forget(self, change: Any) -> str | None:
         self.sequence += change.count
         self.scores.tasks.pop(name_key(change.task), None)
         try:
@@ -603,13 +602,6 @@ def _offsets(events: Sequence[Any]) -> list[Any] | None:
         raise RequestError("offset: expected a number for each event, or one for each class", 0)
     lacking = np.full(shapes.pop(), np.nan).tolist()
     return [lacking if offset is None else offset for offset in offsets]
-
-
-def _context(event: Event) -> list[float] | None:
-    """Return the learner's context of an event's prediction, if it was predicted before."""
-    if event.prediction is None:
-        return None
-    return event.prediction.context
 
 
 def _stored_prediction(response: PredictResponse, late: Any, k: int) -> Prediction:

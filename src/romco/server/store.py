@@ -31,8 +31,9 @@ from typing import IO, Any
 
 import msgspec
 
+from romco.files import load
 from romco.io import durable
-from romco.io.modelfile import ModelFileError, load, save_state
+from romco.io.modelfile import ModelFileError, save_state
 from romco.model import Model
 from romco.server.protocol import (
     Answer,
@@ -526,10 +527,8 @@ class Store(durable.Closing):
 
     def flush(self) -> None:
         """Move all of the write-ahead log into the database; StoreError while others read it."""
-        with self._database():
-            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
-                raise StoreError(errno.EBUSY, "another process reads the database")
+        if not self.empty_log():
+            raise StoreError(errno.EBUSY, "another process reads the database")
 
     def replace_database(self) -> None:
         """Close the database and put the closed one of a replay in its place."""

@@ -1,7 +1,6 @@
 """Learning from files, of which every shard reads its own part."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from romco.model.rows import read_offset, read_weights
 from romco.parameters import not_negative, whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session
-from romco.shards.checkpoint import from_model_state
 from romco.shards.reader import EventFiles, FilePosition
 from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
@@ -24,8 +22,6 @@ from romco.typing import Floats
 START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files
 HEAD_BYTES = 1 << 16  # of a file, hashed to recognise it
-WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
-MAX_WARM_UP_ROWS = 10_000  # the driver holds the tasks of so many
 
 
 @dataclass(frozen=True)
@@ -94,24 +90,9 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
     learned = coordinator.events > 0
     front.with_offset = read_offset(front, offset, 1.0, learned) is not None
     progress = replace(_resume(coordinator, files), resumed=coordinator.place)
-    warm = warm_up(coordinator, files)
-    if warm is not None:
-        progress = warm
-        yield progress
-    steps = periods(coordinator, files, progress)
-    while not progress.ended and not (stop is not None and stop.wanted):
-        progress = next(steps)
-        yield progress
-    coordinator.close_files()
-
-
-def periods(
-    coordinator: Coordinator, files: EventFiles, progress: ShardsProgress
-) -> Iterator[ShardsProgress]:
-    """Learn the rows after a position, up to a barrier each time."""
     n = coordinator.n
     coordinator.open_files([(files, k, progress.position) for k in range(n)])
-    while not progress.ended:
+    while not progress.ended and not (stop is not None and stop.wanted):
         left = coordinator.next - coordinator.place
         reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
         _check_agreement(reports)
@@ -144,29 +125,7 @@ def periods(
             lost=coordinator.engine.lost_workers,
         )
         yield progress
-
-
-def warm_up(coordinator: Coordinator, files: EventFiles) -> ShardsProgress | None:
-    """Learn the first rows of remote shards in this process, up to a barrier.
-
-    At first barriers are a few events apart, and a message to a worker costs more than these. The
-    bits are the same.
-    """
-    rows = min(WARM_UP_ROWS_PER_SHARD * coordinator.n, MAX_WARM_UP_ROWS)
-    remote = coordinator.engine.local_shards is None
-    if not remote or coordinator.n == 1 or coordinator.place or not rows:
-        return None
-    schedule, progress = coordinator.schedule, ShardsProgress()
-    state = from_model_state(coordinator.front.state(), schedule)
-    with closing(Coordinator(schedule, state, "serial")) as local:
-        steps = periods(local, files, progress)
-        while local.place < rows and not progress.ended:
-            progress = next(steps)
-    state = from_model_state(local.state(), schedule)
-    coordinator.engine.start(state.starts)
-    coordinator.adopt(state)
-    coordinator.front.engine.history = state.front.engine.history
-    return progress
+    coordinator.close_files()
 
 
 def _check_agreement(reports: list[ReadReport]) -> None:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from romco.io.formats import BadRow, format_of
 from romco.io.reader import Block, Reader
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
-from romco.kernels.merge.partition import encode
 from romco.model.features import features_from_json
 from romco.model.history import TaskHistory
 from romco.model.names import Id, canonical_name, identity, to_json
@@ -65,7 +64,13 @@ class TaskCodes:
             self.names = []
             self._codes = {}
             self.version += 1
-        return encode(self._codes, names, self._add)
+        try:
+            codes: list[int | None] = list(map(self._codes.get, names))
+        except TypeError:  # a name that cannot be hashed
+            codes = [None] * len(names)
+        for at in [k for k, code in enumerate(codes) if code is None]:
+            codes[at] = self._add(names[at])
+        return np.array(codes, dtype=np.int64)
 
     def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
         """Return the shard (k,) of each code."""

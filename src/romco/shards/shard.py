@@ -1,7 +1,7 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -69,15 +69,13 @@ class SharedBatch:
     names: list[Id]
     version: int
     margins: Floats  # (n,), or (n, K) of many classes, to be filled in
-    grows: InitVar[bool]
-    with_probabilities: InitVar[bool]  # (n,) of the margins then; not of many classes
 
-    def __post_init__(self, grows: bool, with_probabilities: bool) -> None:
+    def __post_init__(self) -> None:
         self.widths = None
-        if grows and isinstance(self.rows.x, Sparse):
+        if isinstance(self.rows.x, Sparse):
             self.widths = row_widths(self.rows.x)
-        self.probabilities = np.empty(0)
-        if with_probabilities:
+        self.probabilities = np.empty(0)  # of many classes
+        if self.margins.ndim == 1:
             self.probabilities = np.empty(len(self.codes))
 
     def matrix(self, width: int) -> Any:

@@ -25,7 +25,6 @@ from romco.learners.merging import (
     merge_scales,
 )
 from romco.model import Features, Model, Scale
-from romco.model.features import Names
 from romco.model.lock import Locks
 from romco.model.names import Id
 from romco.model.rows import (
@@ -66,7 +65,6 @@ from romco.typing import Floats
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
-Settings = tuple[float | None, int | None, str, str | None, str | Path | None, int]
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
@@ -155,10 +153,6 @@ class Coordinator:
         state, self.schedule = from_model_state(self.state(), schedule), schedule
         self.engine.close()
         self.engine = Threads(state.starts)
-        self.adopt(state)
-
-    def adopt(self, state: ShardsState) -> None:
-        """Continue from a state that the shards were started from."""
         front, other = self.front.engine, state.front.engine
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
@@ -373,17 +367,28 @@ class Shards(Closing):
         given = {"target": target, "classes": classes, "positive": positive, "new_task": new_task}
         front = Model(learner, features, **given, **parameters)
         front.engine.learner.sharing()  # ValueError where it cannot be sharded
-        how = growth, every, engine, address, checkpoint, checkpoint_every
-        self._start(front.state(), n, how, parameters)
+        barriers: dict[str, Any] = {"growth": growth, "every": every}
+        saving: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+        where: dict[str, Any] = {"engine": engine, "address": address}
+        self._start(front.state(), n, parameters, **barriers, **saving, **where)
 
     def _start(
-        self, state: dict[str, Any], n: int | str | None, how: Settings, resume: Any = None
+        self,
+        state: dict[str, Any],
+        n: int | str | None,
+        resume: dict[str, Any] | None = None,
+        *,
+        engine: str = "threads",
+        growth: float | None = None,
+        every: int | None = None,
+        address: str | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
     ) -> None:
         """Start from the state of a model or of shards.
 
         With parameters to ``resume``, start from the checkpoint if there is one.
         """
-        growth, every, engine, address, checkpoint, checkpoint_every = how
         if n == "auto" and engine in ("serial", "ray"):
             raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
         with ExitStack() as opened:
@@ -443,7 +448,8 @@ class Shards(Closing):
 
     def events_of(self, task: Any) -> int:
         """Count the learned events of a task; 0 if it is unknown."""
-        return int(self._call_owner(task, Shard.events_of))
+        with self._locks.step:
+            return int(self.coordinator.engine.call_one(self._owner(task), Shard.events_of, task))
 
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Floats:
         """Return margins (n,) of rows, above 0 for the positive label; of numbers the predictions.
@@ -480,7 +486,7 @@ class Shards(Closing):
         A bad event changes nothing.
         """
         row = Rows.of_one(x, task, y, weight, offset)
-        margin = self.predict_and_learn(row, with_probabilities=False).margins[0]
+        margin = self.predict_and_learn(row).margins[0]
         return margin if margin.ndim else float(margin)
 
     def learn(
@@ -497,10 +503,9 @@ class Shards(Closing):
         As :meth:`romco.Model.learn`. Raises ValueError if a row, label or weight is bad, or lengths
         differ; then nothing changes.
         """
-        rows = Rows(x, task, y, weight, offset)
-        return self.predict_and_learn(rows, with_probabilities=False).margins
+        return self.predict_and_learn(Rows(x, task, y, weight, offset)).margins
 
-    def predict_and_learn(self, rows: Rows, *, with_probabilities: bool = True) -> Predictions:
+    def predict_and_learn(self, rows: Rows) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         if rows.weight is not None:
             rows = rows._replace(weight=read_weights(rows.weight, self._front.engine.learner))
@@ -508,7 +513,7 @@ class Shards(Closing):
                 return learn_in_turn(self, rows.listed())
         if self._front.engine.history is not None:
             return self._learn_to_barriers(rows.listed())
-        return self._learn_all(rows, with_probabilities)
+        return self._learn_all(rows)
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
@@ -526,15 +531,13 @@ class Shards(Closing):
                 end = min(n, begin + self.coordinator.next - self.coordinator.place)
                 part = rows.select(np.arange(begin, end))
                 try:
-                    parts.append(self._learn_all(part, True, observing=True))
+                    parts.append(self._learn_all(part, observing=True))
                 finally:
                     history.rollback()  # what was not committed
                 begin = end
         return join_predictions(parts)
 
-    def _learn_all(
-        self, rows: Rows, with_probabilities: bool, observing: bool = False
-    ) -> Predictions:
+    def _learn_all(self, rows: Rows, observing: bool = False) -> Predictions:
         with self._locks.writing:
             labels = self.target
             batch = self._read(rows, observing)
@@ -546,12 +549,12 @@ class Shards(Closing):
                 self._front.engine.with_offset = batch.offset is not None
             if batch.offset is not None:  # has the sign of the labels known in the end
                 before = labels.sign
-            answers = self._learn(batch, codes, with_probabilities)
+            answers = self._learn(batch, codes)
             if labels.kind == "classes":
                 if batch.since:
                     labels.hide(answers.margins, batch.since)
                 return self._of_classes(answers.margins)
-            return _with_sign(answers, labels.outward(np.ones(len(codes)), batch.y, before))
+            return _with_sign(answers, labels.user_margins(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
@@ -592,24 +595,19 @@ class Shards(Closing):
         cls,
         model: Model | dict[str, Any],
         n: int | Literal["auto"] | None = None,
-        *,
-        engine: str = "threads",
-        growth: float | None = None,
-        every: int | None = None,
-        address: str | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
+        **settings: Any,
     ) -> Self:
         """Split a model, or its state, into shards.
 
-        By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
-        as if they had never stopped. ``checkpoint`` is a file to save to. ValueError if its
-        learner cannot be sharded.
+        ``settings`` are ``engine``, ``address``, ``growth``, ``every``, ``checkpoint``, a file to
+        save to, and ``checkpoint_every``. By default ``n``, ``growth`` and ``every`` are those of
+        the state; shards then continue as if they had never stopped. ValueError if its learner
+        cannot be sharded.
         """
         if isinstance(model, Model):
             model = model.state()
         shards = cls.__new__(cls)
-        shards._start(model, n, (growth, every, engine, address, checkpoint, checkpoint_every))
+        shards._start(model, n, **settings)
         return shards
 
     def close(self) -> None:
@@ -622,14 +620,10 @@ class Shards(Closing):
         with front.transaction():  # columns of refused rows are not kept
             return read_labelled(front, rows, observing=observing, learned=learned)
 
-    def _learn(
-        self, rows: Batch, codes: NDArray[np.int64], with_probabilities: bool
-    ) -> Predictions:
+    def _learn(self, rows: Batch, codes: NDArray[np.int64]) -> Predictions:
         local = self.coordinator.engine.local_shards is not None
-        grows = local and isinstance(self.features, Names)
-        wanted = with_probabilities or not local
         numbers = Rows(rows.matrix, None, rows.y, rows.weight, rows.offset)
-        batch = self._share(numbers, codes, grows, wanted)
+        batch = self._share(numbers, codes)
         owners, begin = self._tasks.owners(codes), 0
         first_rows = self._first_rows(rows)
         while begin < len(codes):
@@ -699,7 +693,7 @@ class Shards(Closing):
                     front.history.commit(len(read.ids))
             codes = self._tasks.encode(read.ids)
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
-            batch = self._share(Rows(read.matrix, None, offset=read.offset), codes, False, True)
+            batch = self._share(Rows(read.matrix, None, offset=read.offset), codes)
             arguments = [(batch.copy(own),) if len(own) else None for own in indices]
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
             answers = Predictions(batch.margins, batch.probabilities)
@@ -707,22 +701,14 @@ class Shards(Closing):
                 return self._of_classes(batch.margins)
             return _with_sign(answers, np.full(len(codes), self.target.sign))
 
-    def _share(
-        self, rows: Rows, codes: NDArray[np.int64], grows: bool, with_probabilities: bool
-    ) -> SharedBatch:
-        names, version, target = self._tasks.names, self._tasks.version, self.target
-        n_classes = max(self._front.engine.learner.answers, len(target.known))
-        margins = target.allocate(len(codes), n_classes)
-        of_each = with_probabilities and target.kind != "classes"
-        return SharedBatch(rows, codes, names, version, margins, grows, of_each)
+    def _share(self, rows: Rows, codes: NDArray[np.int64]) -> SharedBatch:
+        n_classes = max(self._front.engine.learner.answers, len(self.target.known))
+        margins = self.target.allocate(len(codes), n_classes)
+        return SharedBatch(rows, codes, self._tasks.names, self._tasks.version, margins)
 
     def _of_classes(self, margins: Floats) -> Predictions:
         """Return log-probabilities of many classes, and the probabilities of those known."""
         return Predictions(margins, self.target.probabilities(margins, self._front.engine.scale))
-
-    def _call_owner(self, task: Any, method: Method) -> Any:
-        with self._locks.step:
-            return self.coordinator.engine.call_one(self._owner(task), method, task)
 
     def _owner(self, task: Any) -> int:
         (owner,) = self._tasks.owners(self._tasks.encode([task]))

@@ -14,10 +14,9 @@ information and the precision are stored apart from the prior, whose variance is
 a change of it acts on all tasks at once.
 
 A stacking model, a Bayesian logistic regression on the four margins and on a low-rank part of the own
-vectors (`subspace`), gives the log-odds. Each task has a deviation from its weights. *The moment* is a
-level and slopes of frequent features that follow a random walk on top of it; it takes part while it
-predicts better. That is the live prediction. A second stacking model, without deviations and the moment,
-makes frozen predictions, after which no labels come. It learns from margins by old copies of the
+vectors (`subspace`), gives the log-odds. *The moment* is a level and slopes of frequent features that
+follow a random walk on top of it; it takes part while it predicts better. That is the live prediction.
+A second stacking model, without the moment, makes frozen predictions, after which no labels come. It learns from margins by old copies of the
 weights: a copy is renewed at the first change after the stream has grown by COPY_GROWTH.
 
 Of numbers both losses are Student's t, and there is no global hinge learner. Means are in the unit of the
@@ -33,10 +32,14 @@ from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
 from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.gaussians cimport (
+    Personal, Step, Weight, arow, forget, log_sum, logistic, mean_of, moderate, move, move_weight, observe,
+    softplus, variance_left,
+)
 from romco.kernels.auto.functions cimport FUNCTIONS, WAVES, Definition, Functions, Sketch, surprise
 from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
+from romco.kernels.auto.columns cimport Column, has_zeros
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, column
@@ -52,14 +55,13 @@ cdef enum:
     DIRECTION                                  # then the directions of the low-rank part,
     RECENT = DIRECTION + RANK                  # and of numbers the task's last residual and answer
     INPUTS = RECENT + 2
-    DEVIATIONS = 2                             # inputs from OWN on whose weights differ by task
     CONTEXT = 3                                # numbers kept of a prediction
 
 cdef double SHARD_EVENTS = 1e299               # time of the next recomputation that marks a shard
 cdef double VARIANCES_GROWTH = 1.02            # of the events between two estimates of variances
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
-cdef double ROUNDING = 1e-12                   # least share of a variance that a step leaves
-cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
+cdef double LEAST_VARIANCE = 1e-250            # of answers: below it, or
+cdef double ROUNDING = 1e-12                   # by their squared mean, they are all alike
 cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
 cdef double CHOICE_GROWTH = 1.3                # then whenever events have grown so much
 cdef double FIRST_CROSSES = 256.0              # and products
@@ -77,23 +79,20 @@ cdef double BINS_PER_DOUBLING = 8.0            # and each doubling has so many
 cdef double MAX_ERROR = 1e140                  # sizes of an answer beyond which it is refused
 cdef double MAX_RATIO = 3.0                    # of units of a feature beyond which its weights are forgotten
 cdef double MAX_SHIFT = 10.0                   # and sizes by which its centre moves
+cdef double NEARLY_ONE = 1.04                  # up to which four terms are a logarithm to rounding
 cdef double VARIED = 1e9                       # stands for a value that has varied within a task
 cdef unsigned long long HASH_FACTOR = 0x9E3779B97F4A7C15
 cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs that are searched for those of one feature
 
 
 cdef struct FeatureState:
-    double hinge_mean, hinge_spent
-    double global_mean, global_spent
-    double mixed_mean, mixed_spent
-    double hinge_copy, global_copy, mixed_copy
+    Weight hinge, global_, mixed
     double copied_at
 
 
 cdef struct PairState:
-    double hinge_mean, hinge_spent
-    double information, precision  # of the slope in the mixed logistic learner
-    double hinge_copy, slope_copy
+    Weight hinge
+    Personal slope                 # in the mixed logistic learner
     double copied_at
     double value_hash              # of the feature's value in all events of the task, or VARIED
 
@@ -107,19 +106,17 @@ cdef struct FunctionState:         # of a function of columns
 
 
 cdef struct CurveState:            # of a task and a function
-    double information, precision  # of the slope in the mixed logistic learner
-    double slope_copy, copied_at
+    Personal slope                 # in the mixed logistic learner
+    double copied_at
 
 
 cdef struct TaskState:
-    double information, precision  # of the level
-    double level_copy, copied_at
-    double deviation[DEVIATIONS]
-    double spent[DEVIATIONS]
+    Personal level
+    double copied_at
     double factor_copy[RANK]       # row of F
     double evidence                # log-odds that the level and the slopes are not zero
-    double own_level, own_level_spent  # of numbers: intercept of the own learner,
-    double own_level_copy, own_level_spent_copy
+    Weight own_level               # of numbers: intercept of the own learner,
+    double own_level_spent_copy
     double residual, answer        # the last ones,
     double log_noise, noise_events # and logarithm of its noise by that of all, from so many events
 
@@ -139,7 +136,6 @@ cdef struct StreamState:
     double slope_evidence[GRID]
     double level_variance, slope_variance
     double variances_due           # events at which variances are estimated again
-    double global_copy, mixed_copy, copied_at  # of the shared intercepts
     double directions_at           # events at which the low-rank part was last recomputed
     double functions_due           # events at which functions are chosen
     double answers                 # events learned
@@ -149,42 +145,36 @@ cdef struct StreamState:
     double unit                    # of rows
 
 
-FEATURE_FIELDS = (
-    *("hinge_mean", "hinge_spent", "global_mean", "global_spent", "mixed_mean", "mixed_spent"),
-    *("hinge_copy", "global_copy", "mixed_copy", "copied_at"),
-)
-PAIR_FIELDS = (
-    *("hinge_mean", "hinge_spent", "information", "precision", "hinge_copy", "slope_copy"),
-    *("copied_at", "value_hash"),
-)
-MAX_HASH = 65536.0                             # of a value; beyond it the value has varied
-FUNCTION_FIELDS = (
-    *FEATURE_FIELDS, *(f"evidence_{k}" for k in range(GRID)), "variance",
-    *("information", "precision", "tasks"),
-)
-CURVE_FIELDS = ("information", "precision", "slope_copy", "copied_at")
-DEVIATING = ("own", "mixed")
-TASK_FIELDS = (
-    *("information", "precision", "level_copy", "copied_at"),
-    *(f"{name}_{what}" for what in ("deviation", "spent") for name in DEVIATING),
-    *(f"factor_copy_{k}" for k in range(RANK)),
-    *("evidence", "own_level", "own_level_spent"),
-    *("own_level_copy", "own_level_spent_copy", "residual", "answer", "log_noise", "noise_events"),
-)
+def _fields(state, prefix=""):
+    """Return the names of a state's numbers, in order."""
+    names = []
+    for name, value in state.items():
+        if isinstance(value, dict):
+            names += _fields(value, f"{prefix}{name.strip("_")}_")
+        elif isinstance(value, list):
+            names += [f"{prefix}{name}_{k}" for k in range(len(value))]
+        else:
+            names.append(prefix + name)
+    return tuple(names)
+
+
+cdef FeatureState no_feature
+cdef PairState no_pair
+cdef FunctionState no_function
+cdef CurveState no_curve
+cdef TaskState no_task
+cdef StreamState no_stream
+FEATURE_FIELDS = _fields(no_feature)
+PAIR_FIELDS = _fields(no_pair)
+FUNCTION_FIELDS = _fields(no_function)
+CURVE_FIELDS = _fields(no_curve)
+TASK_FIELDS = _fields(no_task)
+STREAM_FIELDS = _fields(no_stream)
 PLACE_FIELDS = (
     "moment_mean", "moment_spent", *(f"evidence_{k}" for k in range(GRID)), "variance",
     *SKETCH_FIELDS,
 )
-STREAM_FIELDS = (
-    *("moment", "moment_variance", "tracking", "drift"),
-    *(f"level_evidence_{k}" for k in range(GRID)),
-    *(f"slope_evidence_{k}" for k in range(GRID)),
-    *("level_variance", "slope_variance", "variances_due"),
-    *("global_copy", "mixed_copy", "copied_at", "directions_at", "functions_due"),
-    *("answers", "origin", "total", "squares"),
-    *("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_noise"),
-    *("rise_below", "rise_above", "unit"),
-)
+MAX_HASH = 65536.0                             # of a value; beyond it the value has varied
 INPUT_NAMES = (
     *("constant", "own hinge", "mixed logistic", "global hinge", "global logistic"),
     *(f"direction {k}" for k in range(1, RANK + 1)),
@@ -193,7 +183,7 @@ RECENT_NAMES = ("last residual", "last answer")
 
 
 cdef struct Constants:             # see constants.py
-    double arow_r, global_prior, deviation_variance, copy_growth, frozen_min_events
+    double arow_r, global_prior, copy_growth, frozen_min_events
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate
     double degrees_of_freedom, stacking_degrees, noise_pace, noise_events, error_memory
@@ -213,8 +203,7 @@ cdef struct Outputs:               # of an event
     double copied_base             # by copies of the weights, too
     double copied[INPUTS]
     double V                       # unit of variances: of numbers the variance of the answers
-    double Dz[DEVIATIONS]          # variances of deviations times their inputs
-    double mean, variance          # of the stacked margin
+    double variance                # of the stacked margin, in that unit
     StackedPrediction live, frozen
     double settled                 # log-odds without the moment, offset included,
     double moment, moment_variance # and what the moment adds
@@ -224,7 +213,8 @@ cdef class AutoKernel(Kernel):
     """Views of the learner's arrays, and the two verbs."""
 
     cdef double[:, ::1] features, tasks, places, directions, factor
-    cdef double[:, ::1] global_intercept, mixed_intercept
+    cdef double[:, ::1] intercept_array
+    cdef FeatureState* intercept   # of the two shared logistic vectors
     cdef double[::1] clock, stream_array
     cdef StreamState* stream
     cdef Pairs personal, curves
@@ -252,14 +242,15 @@ cdef class AutoKernel(Kernel):
 
     def __init__(
         self, Units scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen,
-        features, tasks, places, directions, factor, global_intercept, mixed_intercept, clock, stream,
+        features, tasks, places, directions, factor, intercept, clock, stream,
         global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
         errors=None, frozen_errors=None,
     ):
         self.features, self.tasks, self.places = features, tasks, places
         self.directions, self.factor = directions, factor
         self.personal, self.curves = personal, curves
-        self.global_intercept, self.mixed_intercept = global_intercept, mixed_intercept
+        self.intercept_array = intercept
+        self.intercept = <FeatureState*> &self.intercept_array[0, 0]
         self.clock, self.stream_array, self.scales = clock, stream, scales
         self.stream = <StreamState*> &self.stream_array[0]
         self.live, self.frozen = live, frozen
@@ -273,10 +264,10 @@ cdef class AutoKernel(Kernel):
         self.read_constants()
         prior = self.c.global_prior
         self.global_block = Covariances(
-            global_joint, frequent, features, functions, global_intercept, 2, 3, prior, places
+            global_joint, frequent, features, functions, intercept, 3, 4, prior, places
         )
         self.mixed_block = Covariances(
-            mixed_joint, mixed_frequent, features, functions, mixed_intercept, 4, 5, prior
+            mixed_joint, mixed_frequent, features, functions, intercept, 6, 7, prior
         )
         self.function_states = functions
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
@@ -289,8 +280,8 @@ cdef class AutoKernel(Kernel):
         """Read the constants that the learner is made with."""
         cdef Constants* c = &self.c
         c.arow_r, c.global_prior = constants.AROW_R, constants.GLOBAL_PRIOR
-        c.deviation_variance, c.copy_growth = constants.DEVIATION_VARIANCE, constants.COPY_GROWTH
-        c.frozen_min_events, c.moment_pace = constants.FROZEN_MIN_EVENTS, constants.MOMENT_PACE
+        c.copy_growth, c.moment_pace = constants.COPY_GROWTH, constants.MOMENT_PACE
+        c.frozen_min_events = constants.FROZEN_MIN_EVENTS
         c.moment_prior, c.moment_forgetting = constants.MOMENT_PRIOR, constants.MOMENT_FORGETTING
         c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
         c.drift_rate = constants.DRIFT_RATE
@@ -367,10 +358,10 @@ cdef class AutoKernel(Kernel):
         The offset is added to all that becomes a loss, and to no input of a stacking model.
         """
         cdef double hinge = 0.0, hinge_spent = 0.0, own = 0.0, own_spent = 0.0
-        cdef double all_ = self.global_intercept[0, 0], all_spent = 0.0
-        cdef double mixed = self.mixed_intercept[0, 0], mixed_spent = 0.0, slopes = 0.0
-        cdef double old_hinge = 0.0, old_own = 0.0, old_all = self.stream.global_copy
-        cdef double old_mixed = self.stream.mixed_copy, old_slopes = 0.0
+        cdef double all_ = self.intercept.global_.mean, all_spent = 0.0
+        cdef double mixed = self.intercept.mixed.mean, mixed_spent = 0.0, slopes = 0.0
+        cdef double old_hinge = 0.0, old_own = 0.0, old_all = self.intercept.global_.copy
+        cdef double old_mixed = self.intercept.mixed.copy, old_slopes = 0.0
         cdef double value, square, variance, personal = 0.0
         cdef double x2 = x.x2 * unit * unit, prior = self.c.global_prior
         cdef double[RANK] direction
@@ -378,8 +369,6 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t k, j
         cdef const FeatureState* f
         cdef const PairState* p
-        cdef const PairState* row = <const PairState*> self.personal.dense_row(task)
-        cdef const PairState* stored = <const PairState*> self.personal.value
         cdef const double* b
         cdef TaskState* t = self.task(task)
         for c in range(RANK):
@@ -390,7 +379,7 @@ cdef class AutoKernel(Kernel):
             self.functions.read(given)
         else:
             self.functions.n_active = self.functions.n_listed = 0
-        if row == NULL:
+        if not self.personal.dense:
             self.find_pairs(x, task)
         for k in range(x.n):
             self.ask_unit(k)
@@ -398,34 +387,31 @@ cdef class AutoKernel(Kernel):
             square = value * value
             f = self.feature(j)
             b = self.subspace.row(j, side)
-            hinge += f.hinge_mean * value
-            hinge_spent += f.hinge_spent * square
-            all_ += f.global_mean * value
-            all_spent += f.global_spent * square
-            mixed += f.mixed_mean * value
-            mixed_spent += f.mixed_spent * square
-            old_hinge += f.hinge_copy * value
-            old_all += f.global_copy * value
-            old_mixed += f.mixed_copy * value
+            hinge += f.hinge.mean * value
+            hinge_spent += f.hinge.spent * square
+            all_ += f.global_.mean * value
+            all_spent += f.global_.spent * square
+            mixed += f.mixed.mean * value
+            mixed_spent += f.mixed.spent * square
+            old_hinge += f.hinge.copy * value
+            old_all += f.global_.copy * value
+            old_mixed += f.mixed.copy * value
             for c in range(RANK):
                 direction[c] += b[c] * value
             variance = self.slope_variance(j)
-            if row != NULL:
-                p = row + j
-            elif self.pair[k] >= 0:
-                p = stored + self.pair[k]
-            else:
+            p = self.pair_state(k, task, j)
+            if p == NULL:
                 slopes += variance * square
                 continue
-            own += p.hinge_mean * value
-            own_spent += p.hinge_spent * square
-            variance /= 1.0 + variance * p.precision
-            personal += p.information * variance * value
+            own += p.hinge.mean * value
+            own_spent += p.hinge.spent * square
+            variance = variance_left(&p.slope, variance)
+            personal += p.slope.information * variance * value
             slopes += variance * square
-            old_own += p.hinge_copy * value
-            old_slopes += p.slope_copy * value
-        o.level_variance = self.stream.level_variance / (1.0 + self.stream.level_variance * t.precision)
-        o.level = t.information * o.level_variance
+            old_own += p.hinge.copy * value
+            old_slopes += p.slope.copy * value
+        o.level_variance = variance_left(&t.level, self.stream.level_variance)
+        o.level = t.level.information * o.level_variance
         o.unit, o.x2, o.offset = unit, x2, offset
         o.hinge_variance, o.own_variance = x2 - hinge_spent, x2 - own_spent
         o.global_variance = max(0.0, self.read_block(self.global_block, x, unit) \
@@ -436,8 +422,8 @@ cdef class AutoKernel(Kernel):
         mixed += self.mixed_block.margin
         for k in range(self.functions.n_active):
             f = &self.function(self.functions.active[k]).shared
-            old_all += f.global_copy * self.functions.value[k]
-            old_mixed += f.mixed_copy * self.functions.value[k]
+            old_all += f.global_.copy * self.functions.value[k]
+            old_mixed += f.mixed.copy * self.functions.value[k]
         self.read_curves(task, &personal, &slopes, &old_slopes)
         o.V = self.variance_of_answers()
         o.without = self.moderated(mixed, o.mixed_variance)
@@ -449,21 +435,21 @@ cdef class AutoKernel(Kernel):
         if self.global_block.closed():  # without covariances it says nothing that others do not
             o.p[GLOBAL] = old_all = 0.0
         if self.number:
-            o.own_variance += 1.0 - t.own_level_spent
-            o.p[OWN] += self.mixed_intercept[0, 0] + t.own_level
-            old_own += self.stream.mixed_copy + t.own_level_copy
+            o.own_variance += 1.0 - t.own_level.spent
+            o.p[OWN] += self.intercept.mixed.mean + t.own_level.mean
+            old_own += self.intercept.mixed.copy + t.own_level.copy
             o.base = o.p[MIXED]
-            o.copied_base = old_mixed + old_slopes + t.level_copy
-            own = t.own_level_spent * (o.p[OWN] - o.base)
+            o.copied_base = old_mixed + old_slopes + t.level.copy
+            own = t.own_level.spent * (o.p[OWN] - o.base)
             contrast(own, personal + o.level, o.p[GLOBAL] - o.base, sqrt(o.V), o.z)
             own = t.own_level_spent_copy * (old_own - o.copied_base)
-            contrast(own, old_slopes + t.level_copy, old_all - o.copied_base, sqrt(o.V), o.copied)
+            contrast(own, old_slopes + t.level.copy, old_all - o.copied_base, sqrt(o.V), o.copied)
         else:
             o.base = o.copied_base = 0.0
             o.z[CONSTANT], o.z[OWN], o.z[MIXED] = 1.0, own, o.p[MIXED]
             o.z[HINGE], o.z[GLOBAL] = hinge, o.p[GLOBAL]
             o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
-            o.copied[MIXED] = moderate(old_mixed + old_slopes + t.level_copy, o.mixed_variance)
+            o.copied[MIXED] = moderate(old_mixed + old_slopes + t.level.copy, o.mixed_variance)
             o.copied[GLOBAL] = moderate(old_all, o.global_variance)
         for c in range(RANK):
             o.z[DIRECTION + c] = direction[c] * self.factor[task, side * RANK + c]
@@ -476,17 +462,17 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """Add a task's slopes of functions to a margin, to its variance and to that by copies."""
         cdef Py_ssize_t k, f
-        cdef const CurveState* own
+        cdef const Personal* slope
         cdef double value, left
         for k in range(self.functions.n_active):
             f, value = self.functions.active[k], self.functions.value[k]
             left = self.curve_variance(f)
             self.curve[k] = self.curves.find(task, f)
             if self.curve[k] >= 0:
-                own = self.curve_state(k)
-                left /= 1.0 + left * own.precision
-                mean[0] += own.information * left * value
-                copied[0] += own.slope_copy * value
+                slope = &self.curve_state(k).slope
+                left = variance_left(slope, left)
+                mean[0] += slope.information * left * value
+                copied[0] += slope.copy * value
             variance[0] += left * value * value
 
     cdef inline CurveState* curve_state(self, Py_ssize_t k) noexcept nogil:
@@ -516,19 +502,12 @@ cdef class AutoKernel(Kernel):
     cdef void stack(self, long long task, Outputs* o) noexcept nogil:
         """The log-odds of a live prediction, without the moment and with what it adds."""
         cdef const TaskState* t = self.task(task)
-        cdef int c
         if self.number:
             o.z[RECENT] = t.residual
-            o.z[RECENT + 1] = t.answer - o.base if t.own_level_spent > 0.0 else 0.0
+            o.z[RECENT + 1] = t.answer - o.base if t.own_level.spent > 0.0 else 0.0
         self.live.predict(o.base, o.z, &o.live)
-        o.mean, o.variance = o.live.mean, o.live.variance
-        for c in range(DEVIATIONS):
-            o.Dz[c] = (self.c.deviation_variance - t.spent[c]) * o.z[OWN + c]
-            o.mean += t.deviation[c] * o.z[OWN + c]
-            o.variance += o.Dz[c] * o.z[OWN + c]
-        if self.number:
-            o.variance /= o.V
-        o.settled = self.moderated(o.mean, o.variance) + o.offset
+        o.variance = o.live.variance / o.V
+        o.settled = self.moderated(o.live.mean, o.variance) + o.offset
         self.read_moment(o)
 
     cdef void read_moment(self, Outputs* o) noexcept nogil:
@@ -558,14 +537,10 @@ cdef class AutoKernel(Kernel):
         odds = w / (1.0 - w)
         return log_mixture(o.settled, odds, o.settled + o.moment)
 
-    cdef double frozen_margin(self, Outputs* o) noexcept nogil:
-        """Log-odds of a prediction after which no labels come."""
-        if self.number:
-            o.z[RECENT] = o.z[RECENT + 1] = 0.0
-        return self.frozen_by(o.base, o.z, o)
-
-    cdef double frozen_by(self, double base, const double* z, Outputs* o) noexcept nogil:
+    cdef double frozen_margin(self, double base, double* z, Outputs* o) noexcept nogil:
         """Margin by the stacking model of frozen predictions."""
+        if self.number:
+            z[RECENT] = z[RECENT + 1] = 0.0
         self.frozen.predict(base, z, &o.frozen)
         return self.moderated(o.frozen.mean, o.frozen.variance) + o.offset
 
@@ -580,7 +555,7 @@ cdef class AutoKernel(Kernel):
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
-                margins[e] = self.frozen_margin(o)
+                margins[e] = self.frozen_margin(o.base, o.z, o)
             else:
                 self.stack(events.tasks[e], o)
                 margins[e] = self.live_margin(o)
@@ -739,9 +714,7 @@ cdef class AutoKernel(Kernel):
         cdef Step step
         if self.stream.answers <= self.c.frozen_min_events:
             return
-        if self.number:
-            o.copied[RECENT] = o.copied[RECENT + 1] = 0.0
-        margin = self.frozen_by(o.copied_base, o.copied, o)
+        margin = self.frozen_margin(o.copied_base, o.copied, o)
         if self.number:
             self.learn_noise(task, y - margin, margin, h, o)
         step = self.stacking_step(
@@ -799,10 +772,10 @@ cdef class AutoKernel(Kernel):
         cdef double settled = o.settled, moment = o.moment, weight, gain
         cdef double shift = 0.0
         cdef double noise = stream.live_noise, scale = self.moment_scale()
+        cdef double forgetting = h * self.c.moment_forgetting
         cdef Step step
         cdef Py_ssize_t k
         cdef PlaceState* place
-        cdef double value, forgetting = h * self.c.moment_forgetting
         if self.number:
             step = self.number_step(
                 y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise,
@@ -824,52 +797,47 @@ cdef class AutoKernel(Kernel):
             stream.drift += self.c.drift_rate * (stream.tracking - stream.drift)
         if stream.drift > self.c.tracking_prior:
             shift = stream.tracking * o.moment
+        step.a *= scale
+        step.b *= scale
         stream.moment_variance += h * self.c.moment_pace
-        stream.moment += scale * step.a * stream.moment_variance
-        stream.moment_variance -= scale * step.b * stream.moment_variance * stream.moment_variance
+        stream.moment += step.a * stream.moment_variance
+        stream.moment_variance -= step.b * stream.moment_variance * stream.moment_variance
         stream.moment_variance = max(0.0, stream.moment_variance)
         for k in range(1, self.global_block.n_active_columns):
-            place, value = self.place(self.global_block.active[k]), self.global_block.value[k]
-            move_scaled(
-                &place.moment_mean, &place.moment_spent, self.c.moment_prior, scale, step, value
+            place = self.place(self.global_block.active[k])
+            move(
+                &place.moment_mean, &place.moment_spent, self.c.moment_prior, step,
+                self.global_block.value[k],
             )
-            place.moment_spent -= forgetting * (self.c.moment_prior - place.moment_spent)
-            place.moment_spent = max(0.0, place.moment_spent)
+            forget(&place.moment_spent, self.c.moment_prior, forgetting)
         return shift
 
     cdef void renew_copies(self, Scaled x, long long task, const Outputs* o) noexcept nogil:
         """Copy weights whose copies are old, before they change."""
-        cdef double now = self.stream.answers + 1.0, growth = self.c.copy_growth, variance
-        cdef StreamState* stream = self.stream
+        cdef double now = self.stream.answers + 1.0, growth = self.c.copy_growth
         cdef TaskState* t = self.task(task)
         cdef PairState* p
         cdef CurveState* own
         cdef Py_ssize_t k, j
-        if now >= growth * stream.copied_at:
-            stream.global_copy, stream.mixed_copy = \
-                self.global_intercept[0, 0], self.mixed_intercept[0, 0]
-            stream.copied_at = now
-        if now >= growth * t.copied_at or t.copied_at <= stream.directions_at:
-            t.level_copy, t.copied_at = o.level, now
-            t.own_level_copy, t.own_level_spent_copy = t.own_level, t.own_level_spent
+        copy_weights(self.intercept, now, growth)
+        if now >= growth * t.copied_at or t.copied_at <= self.stream.directions_at:
+            t.level.copy, t.copied_at = o.level, now
+            t.own_level.copy, t.own_level_spent_copy = t.own_level.mean, t.own_level.spent
             for k in range(RANK):
                 t.factor_copy[k] = self.factor[task, RANK * self.subspace.side() + k]
         for k in range(self.functions.n_active):
             j = self.functions.active[k]
             copy_weights(&self.function(j).shared, now, growth)
             own = self.curve_state(k)
-            if self.curve[k] >= 0 and now >= growth * own.copied_at:
-                variance = self.curve_variance(j)
-                own.slope_copy = own.information * variance / (1.0 + variance * own.precision)
-                own.copied_at = now
+            if self.curve[k] >= 0 and is_old(&own.copied_at, now, growth):
+                own.slope.copy = mean_of(&own.slope, self.curve_variance(j))
         for k in range(x.n):
             j = x.index[k]
             copy_weights(self.feature(j), now, growth)
             p = self.pair_state(k, task, j)
-            if p != NULL and now >= growth * p.copied_at:
-                variance = self.slope_variance(j)
-                p.hinge_copy, p.copied_at = p.hinge_mean, now
-                p.slope_copy = p.information * variance / (1.0 + variance * p.precision)
+            if p != NULL and is_old(&p.copied_at, now, growth):
+                p.hinge.copy = p.hinge.mean
+                p.slope.copy = mean_of(&p.slope, self.slope_variance(j))
 
     cdef inline PairState* pair_state(
         self, Py_ssize_t k, long long task, Py_ssize_t j
@@ -887,22 +855,22 @@ cdef class AutoKernel(Kernel):
         """A step of each learner on its own loss."""
         cdef Step hinge, own, all_, mixed
         cdef double scale = self.global_block.scale, prior = self.c.global_prior, value, change
-        cdef double variance, precision, information, size = 1.0 / sqrt(o.V)
+        cdef double variance, size = 1.0 / sqrt(o.V)
         cdef double[GRID] products
         cdef double* F = &self.factor[task, RANK * self.subspace.side()]
         cdef const double* b
         cdef const unsigned char* place = self.global_block.place
         cdef FeatureState* f
         cdef PairState* p
+        cdef Personal before
         cdef TaskState* t = self.task(task)
-        cdef Py_ssize_t k, j, e = 0
-        cdef bint has_columns = self.global_block.n_columns > 1 or self.stream.answers == 0.0  # no text
+        cdef Py_ssize_t k, j
         cdef int c
         t.evidence += h * (
             self.loss(y, o.without + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
             - self.loss(y, o.p[MIXED] + o.offset, o.mixed_variance, self.stream.mixed_noise, o.V)
         )
-        self.add_level_evidence(t, y, h, o)
+        self.add_level_evidence(&t.level, y, h, o)
         self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
         self.global_block.move(all_)
         self.mixed_block.move(mixed)
@@ -913,72 +881,68 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             self.ask_feature(k)
             value = x.value[k] * unit
-            if value == 0.0 and t.precision > 0.0:  # at the feature's centre
+            if value == 0.0 and t.level.precision > 0.0:  # at the feature's centre
                 continue
             j = x.index[k]
             f = self.feature(j)
             p = self.pair_state(k, task, j)
             if p == NULL:
-                p = (<PairState*> self.personal.value) + self.personal.found(task, j)
+                self.pair[k] = self.personal.found(task, j)
+                p = self.pair_state(k, task, j)
                 p.copied_at = self.stream.answers + 1.0
-            if has_columns:
-                e = self.note_unscaled(given, e, j, task)
-                if e < given.n:
-                    note_value(p, t, given.value[e])
-                e += 1
-            move(&f.hinge_mean, &f.hinge_spent, 1.0, hinge, value)
+            move_weight(&f.hinge, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
-                move_scaled(&f.global_mean, &f.global_spent, prior, scale, all_, value)
-                move_scaled(&f.mixed_mean, &f.mixed_spent, prior, scale, mixed, value)
-            change = move(&p.hinge_mean, &p.hinge_spent, 1.0, own, value)
+                move_scaled(&f.global_, prior, scale, all_, value)
+                move_scaled(&f.mixed, prior, scale, mixed, value)
+            change = move_weight(&p.hinge, 1.0, own, value)
             b = self.subspace.row(j, self.subspace.side())
             for c in range(RANK):
                 F[c] += change * b[c]
-            variance = self.slope_variance(j)
-            variance /= 1.0 + variance * p.precision
-            information, precision = p.information, p.precision
-            observe(&p.information, &p.precision, variance, mixed, value)
+            before, variance = p.slope, self.slope_variance(j)
+            observe(&p.slope, variance, mixed, value)
             add_evidence(
-                self.stream.slope_evidence, products, self.slope_grid.least,
-                size * information, precision, size * p.information, p.precision,
+                self.stream.slope_evidence, products, self.slope_grid.least, size, before, p.slope
             )
             if place[j]:
                 replace_evidence(
-                    self.place(place[j]).evidence, self.slope_grid.least,
-                    size * information, precision, size * p.information, p.precision,
+                    self.place(place[j]).evidence, self.slope_grid.least, size, before, p.slope
                 )
-        if has_columns:
-            self.note_unscaled(given, e, self.personal.n_features, task)
+        if self.global_block.n_columns > 1 or self.stream.answers == 0.0:  # no text
+            self.note_values(given, task)
         finish_evidence(self.stream.slope_evidence, products)
         self.move_curves(task, size, mixed)
-        observe(&t.information, &t.precision, o.level_variance, mixed, 1.0)
+        observe(&t.level, self.stream.level_variance, mixed, 1.0)
         if self.number:
-            move(&t.own_level, &t.own_level_spent, 1.0, own, 1.0)
+            move_weight(&t.own_level, 1.0, own, 1.0)
 
-    cdef Py_ssize_t note_unscaled(
-        self, Row given, Py_ssize_t e, Py_ssize_t j, long long task
-    ) noexcept nogil:
-        """Note values from the e-th entry on that no learner sees; return the entry of feature j."""
-        cdef const TaskState* t = self.task(task)
+    cdef inline bint has_zeros(self, Py_ssize_t j) noexcept nogil:
+        """Whether a zero is a value of a feature."""
+        return has_zeros(<const Column*> &self.scales.columns[j, 0], self.scales.events())
+
+    cdef void note_values(self, Row given, long long task) noexcept nogil:
+        """Note the values of a row, to tell which vary within a task.
+
+        The values themselves are not kept: they may be what the task is known by.
+        """
+        cdef bint first = self.task(task).level.precision == 0.0
+        cdef unsigned long long bits
+        cdef double value, hashed
         cdef PairState* p
-        cdef Py_ssize_t pair, f
-        while e < given.n and column(given, e) < j:
-            f = column(given, e)
-            p = NULL
-            if given.index == NULL and given.value[e] == 0.0:  # no value
-                pass
-            elif self.personal.dense:
-                p = (<PairState*> self.personal.dense_row(task)) + f
-            else:
-                pair = self.personal.find(task, f)
-                if pair < 0 and t.precision == 0.0 and given.value[e] != 0.0:
-                    pair = self.personal.found(task, f)
-                if pair >= 0:
-                    p = (<PairState*> self.personal.value) + pair
-            if p != NULL:
-                note_value(p, t, given.value[e])
-            e += 1
-        return e
+        cdef Py_ssize_t e, f
+        for e in range(given.n):
+            f, value = column(given, e), given.value[e] + 0.0  # -0 is 0
+            if given.index == NULL and value == 0.0 and not self.has_zeros(f):  # no value
+                continue
+            if not self.personal.dense and self.personal.find(task, f) < 0 \
+                    and not (first and value != 0.0):
+                continue
+            p = <PairState*> self.personal.touch(task, f)
+            memcpy(&bits, &value, sizeof(bits))
+            hashed = 1.0 + <double> ((bits * HASH_FACTOR) >> 48)
+            if p.value_hash == 0.0 and first:
+                p.value_hash = hashed
+            elif hashed != p.value_hash:  # earlier events of the task had another value, or none
+                p.value_hash = VARIED
 
     cdef void find_steps(
         self, double y, double h, const Outputs* o, Step* hinge, Step* own, Step* all_, Step* mixed
@@ -1006,14 +970,14 @@ cdef class AutoKernel(Kernel):
         self.residual = mixed.a / sqrt(mixed.b * V)
 
     cdef void add_level_evidence(
-        self, const TaskState* t, double y, double h, const Outputs* o
+        self, const Personal* level, double y, double h, const Outputs* o
     ) noexcept nogil:
         """Log-likelihood of the answer under each variance of tasks' levels."""
         cdef double prior = self.level_grid.least, variance, margin, loss
         cdef int c
         for c in range(GRID):
-            variance = prior / (1.0 + prior * t.precision)
-            margin = o.slopes + variance * t.information
+            variance = variance_left(level, prior)
+            margin = o.slopes + variance * level.information
             variance += o.slopes_variance
             margin = self.moderated(margin, variance) + o.offset
             loss = self.loss(y, margin, variance, self.stream.mixed_noise, o.V)
@@ -1025,27 +989,22 @@ cdef class AutoKernel(Kernel):
     cdef void move_curves(self, long long task, double size, Step mixed) noexcept nogil:
         """A step of the task's slopes of functions."""
         cdef Py_ssize_t k, f
-        cdef CurveState* own
+        cdef Personal* slope
+        cdef Personal before
         cdef FunctionState* state
-        cdef double variance, information, precision
         for k in range(self.functions.n_active):
             f = self.functions.active[k]
             if self.curve[k] < 0:
                 self.curve[k] = self.curves.found(task, f)
                 self.curve_state(k).copied_at = self.stream.answers + 1.0
-            own, state = self.curve_state(k), self.function(f)
-            variance = self.curve_variance(f)
-            variance /= 1.0 + variance * own.precision
-            information, precision = own.information, own.precision
-            if precision == 0.0:
+            slope, state = &self.curve_state(k).slope, self.function(f)
+            before = slope[0]
+            if before.precision == 0.0:
                 state.tasks += 1.0
-            observe(&own.information, &own.precision, variance, mixed, self.functions.value[k])
-            replace_evidence(
-                state.evidence, self.curve_grid.least,
-                size * information, precision, size * own.information, own.precision,
-            )
-            state.information += own.information - information
-            state.precision += own.precision - precision
+            observe(slope, self.curve_variance(f), mixed, self.functions.value[k])
+            replace_evidence(state.evidence, self.curve_grid.least, size, before, slope[0])
+            state.information += slope.information - before.information
+            state.precision += slope.precision - before.precision
 
     cdef void follow(self, Scaled x, long long task, double unit, double a) noexcept nogil:
         """Let the next F know of a step of the own hinge learner."""
@@ -1055,27 +1014,22 @@ cdef class AutoKernel(Kernel):
             p = self.pair_state(k, task, x.index[k])
             if p != NULL:
                 self.subspace.follow(
-                    task, x.index[k], self.pair[k], a * (1.0 - p.hinge_spent) * x.value[k] * unit
+                    task, x.index[k], self.pair[k], a * (1.0 - p.hinge.spent) * x.value[k] * unit
                 )
 
     cdef void learn_stacking(
         self, long long task, double y, double h, double shift, const Outputs* o
     ) noexcept nogil:
-        """A step of the stacking weights and of the task's deviations, given the moment."""
-        cdef TaskState* t = self.task(task)
+        """A step of the stacking weights, given the moment."""
         cdef Step step = self.stacking_step(
             y, o.settled + shift, o.variance, h, o.V, &self.stream.live_noise
         )
         cdef double spread
-        cdef int c
         if self.number:
             spread = self.spread(task, o.settled, o.variance, self.stream.live_noise, o)
             remember(self.errors, fabs(y - o.settled - shift) / spread, h, self.c.error_memory)
-            t.residual, t.answer = y - o.settled, y - o.offset
+            self.task(task).residual, self.task(task).answer = y - o.settled, y - o.offset
         self.live.update(step, &o.live)
-        self.live.renew(h)
-        for c in range(DEVIATIONS):
-            move(&t.deviation[c], &t.spent[c], self.c.deviation_variance, step, o.z[OWN + c])
 
     cdef void estimate_variances(self) noexcept nogil:
         """Variances of tasks' levels and slopes, by the evidence so far."""
@@ -1243,16 +1197,15 @@ cdef class AutoKernel(Kernel):
         """
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef FeatureState* f = self.feature(j)
-        cdef StreamState* s = self.stream
         cdef double* own
         if not fabs(shift) < MAX_SHIFT:  # values there were cut
             shift = ratio = 0.0
         if not 1.0 / MAX_RATIO < ratio < MAX_RATIO:
             ratio = 0.0
-        s.global_copy += shift * f.global_copy
-        s.mixed_copy += shift * f.mixed_copy
-        f.global_copy *= ratio
-        f.mixed_copy *= ratio
+        self.intercept.global_.copy += shift * f.global_.copy
+        self.intercept.mixed.copy += shift * f.mixed.copy
+        f.global_.copy *= ratio
+        f.mixed.copy *= ratio
         self.global_block.rebase(j, ratio, shift)
         self.mixed_block.rebase(j, ratio, shift)
         if self.personal.dense:
@@ -1270,32 +1223,33 @@ cdef class AutoKernel(Kernel):
         """`rebase` of what a task has of its own."""
         cdef PairState* p = <PairState*> own
         cdef TaskState* t = self.task(task)
-        cdef double variance = self.slope_variance(j), change = -p.hinge_mean
+        cdef double variance, change = -p.hinge.mean
         cdef int c, side = self.subspace.side()
         cdef const double* b = self.subspace.row(j, side)
-        if p.precision == 0.0:  # never learned
+        if p.slope.precision == 0.0:  # never learned
             return
-        variance /= 1.0 + variance * p.precision
+        variance = variance_left(&p.slope, self.slope_variance(j))
         shift_level(
-            t, shift * p.information * variance, shift * shift * variance, self.stream.level_variance
+            &t.level, shift * p.slope.information * variance, shift * shift * variance,
+            self.stream.level_variance,
         )
-        t.level_copy += shift * p.slope_copy
-        t.own_level_copy += shift * p.hinge_copy
-        rebase_own(p, t, ratio, shift)
-        change += p.hinge_mean
+        t.level.copy += shift * p.slope.copy
+        t.own_level.copy += shift * p.hinge.copy
+        rebase_own(&p.hinge, &t.own_level, ratio, shift)
+        change += p.hinge.mean
         for c in range(RANK):
             self.factor[task, RANK * side + c] += change * b[c]
         if self.subspace.phase() == PROJECT:
             self.subspace.follow(
                 task, j, (own - self.personal.value) // self.personal.width, change
             )
-        p.hinge_copy *= ratio
-        p.slope_copy *= ratio
+        p.hinge.copy *= ratio
+        p.slope.copy *= ratio
         if ratio == 0.0:
-            p.information = p.precision = 0.0
+            p.slope.information = p.slope.precision = 0.0
         else:
-            p.information /= ratio
-            p.precision /= ratio * ratio
+            p.slope.information /= ratio
+            p.slope.precision /= ratio * ratio
 
     cdef inline double standing(self, double margin, const Outputs* o) noexcept nogil:
         """A prediction in standard deviations of the answers from their mean, within 3."""
@@ -1354,7 +1308,7 @@ cdef class AutoKernel(Kernel):
             if o.V == 0.0:
                 continue
             if frozen:
-                margin, noise = self.frozen_margin(o), self.stream.frozen_noise
+                margin, noise = self.frozen_margin(o.base, o.z, o), self.stream.frozen_noise
                 variance = o.frozen.variance / o.V
             else:
                 self.stack(events.tasks[e], o)
@@ -1420,7 +1374,7 @@ cdef class AutoKernel(Kernel):
         cdef Scaled x
         cdef Outputs* o = &self.outputs
         cdef const PairState* p
-        cdef double variance, unit = self.unit()
+        cdef double unit = self.unit()
         cdef double[:, ::1] own, levels = np.empty((events.n, 6))
         cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
         cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
@@ -1428,23 +1382,22 @@ cdef class AutoKernel(Kernel):
         for e in range(events.n):
             x = self.scales.look(events.row(e))
             self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
-            self.frozen_margin(o)
+            self.frozen_margin(o.base, o.z, o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance
             levels[e, 2], levels[e, 3] = o.mixed_variance, o.frozen.variance
-            levels[e, 4] = self.task(events.tasks[e]).own_level
-            levels[e, 5] = self.task(events.tasks[e]).own_level_spent
+            levels[e, 4] = self.task(events.tasks[e]).own_level.mean
+            levels[e, 5] = self.task(events.tasks[e]).own_level.spent
             for k in range(self.functions.n_active):
                 functions[e, self.functions.active[k]] = self.functions.value[k]
                 if self.curve[k] >= 0:
-                    variance = self.curve_variance(self.functions.active[k])
-                    variance /= 1.0 + variance * self.curve_state(k).precision
-                    slopes[e, self.functions.active[k]] = self.curve_state(k).information * variance
+                    slopes[e, self.functions.active[k]] = mean_of(
+                        &self.curve_state(k).slope, self.curve_variance(self.functions.active[k])
+                    )
             own = np.zeros((x.n, 2))
             for k in range(x.n):
                 p = <const PairState*> self.personal.look(events.tasks[e], x.index[k])
-                variance = self.slope_variance(x.index[k])
-                own[k, 0] = p.hinge_mean
-                own[k, 1] = p.information * variance / (1.0 + variance * p.precision)
+                own[k, 0] = p.hinge.mean
+                own[k, 1] = mean_of(&p.slope, self.slope_variance(x.index[k]))
             starts.append(starts[e] + x.n)
             features.append(np.array([x.index[k] for k in range(x.n)], np.int32))
             values.append(np.array([x.value[k] for k in range(x.n)]) * unit)
@@ -1558,35 +1511,42 @@ cdef class AutoKernel(Kernel):
         make_orthonormal(values)
 
 
+cdef inline bint is_old(double* copied_at, double now, double growth) noexcept nogil:
+    """Return whether copies are old; they are made now."""
+    if now < growth * copied_at[0]:
+        return False
+    copied_at[0] = now
+    return True
+
+
 cdef inline void copy_weights(FeatureState* f, double now, double growth) noexcept nogil:
-    """Copy the weights of a feature or a function if the copies are old."""
-    if now >= growth * f.copied_at:
-        f.hinge_copy, f.global_copy, f.mixed_copy = f.hinge_mean, f.global_mean, f.mixed_mean
-        f.copied_at = now
+    """Copy the weights of a feature, a function or the intercept if the copies are old."""
+    if is_old(&f.copied_at, now, growth):
+        f.hinge.copy, f.global_.copy, f.mixed.copy = f.hinge.mean, f.global_.mean, f.mixed.mean
 
 
 cdef inline void shift_level(
-    TaskState* t, double change, double more, double prior
+    Personal* level, double change, double more, double prior
 ) noexcept nogil:
     """Move a task's level, whose variance becomes larger."""
-    cdef double variance = prior / (1.0 + prior * t.precision), mean = t.information * variance + change
-    variance = min(prior, variance + more)
-    t.precision = 1.0 / variance - 1.0 / prior
-    t.information = mean / variance
+    cdef double mean = mean_of(level, prior) + change
+    cdef double variance = min(prior, variance_left(level, prior) + more)
+    level.precision = 1.0 / variance - 1.0 / prior
+    level.information = mean / variance
 
 
-cdef inline void rebase_own(PairState* p, TaskState* t, double ratio, double shift) noexcept nogil:
+cdef inline void rebase_own(Weight* w, Weight* level, double ratio, double shift) noexcept nogil:
     """Express a weight of the own learner, and its intercept, in a new unit and around a new centre."""
-    cdef double variance = max(0.0, 1.0 - p.hinge_spent), share
-    t.own_level += shift * p.hinge_mean
-    t.own_level_spent = max(0.0, t.own_level_spent - shift * shift * variance)
+    cdef double variance = max(0.0, 1.0 - w.spent), share
+    level.mean += shift * w.mean
+    level.spent = max(0.0, level.spent - shift * shift * variance)
     if ratio == 0.0:
-        p.hinge_mean = p.hinge_spent = 0.0
+        w.mean = w.spent = 0.0
         return
     variance *= ratio * ratio
     share = 1.0 / (1.0 + (1.0 - 1.0 / (ratio * ratio)) * variance)
-    p.hinge_mean *= ratio * share
-    p.hinge_spent = 1.0 - variance * share
+    w.mean *= ratio * share
+    w.spent = 1.0 - variance * share
 
 
 cdef inline void contrast(
@@ -1624,57 +1584,39 @@ cdef inline double remember(
 
 
 cdef inline void move_scaled(
-    double* mean, double* spent, double prior, double scale, Step step, double value
+    Weight* w, double prior, double scale, Step step, double value
 ) noexcept nogil:
     """`move` of a weight whose variance is ``scale`` times what is left of the prior."""
     step.a *= scale
     step.b *= scale
-    move(mean, spent, prior, step, value)
-
-
-cdef inline void note_value(PairState* p, const TaskState* t, double value) noexcept nogil:
-    """Note a value of a feature; one that earlier events of the task lack has varied.
-
-    The value itself is not kept: it may be what the task is known by.
-    """
-    cdef double hashed
-    cdef unsigned long long bits
-    value += 0.0  # -0 is 0
-    memcpy(&bits, &value, sizeof(bits))
-    hashed = 1.0 + <double> ((bits * HASH_FACTOR) >> 48)
-    if p.value_hash == 0.0:  # the first one
-        p.value_hash = hashed if t.precision == 0.0 else VARIED
-    elif hashed != p.value_hash:
-        p.value_hash = VARIED
-
-
-cdef inline void observe(
-    double* information, double* precision, double variance, Step step, double x
-) noexcept nogil:
-    """A step of a weight of this variance, added to its information and precision."""
-    cdef double gained = step.b * x * x / max(ROUNDING, 1.0 - step.b * variance * x * x)
-    precision[0] += gained
-    information[0] = (information[0] + step.a * x) * (1.0 + variance * gained)
+    move_weight(w, prior, step, value)
 
 
 cdef inline void replace_evidence(
-    double* evidence, double variance, double old_information, double old_precision,
-    double information, double precision,
+    double* evidence, double variance, double size, Personal before, Personal after
 ) noexcept nogil:
     """Replace one weight's term in evidence of its own."""
     cdef double[GRID] products
     cdef int c
     for c in range(GRID):
         products[c] = 1.0
-    add_evidence(
-        evidence, products, variance, old_information, old_precision, information, precision
-    )
+    add_evidence(evidence, products, variance, size, before, after)
     finish_evidence(evidence, products)
 
 
 cdef inline void finish_evidence(double* evidence, const double* products) noexcept nogil:
-    """Take the logarithms of products of relative precisions."""
+    """Take the logarithms of products of relative precisions, the last of which is the largest.
+
+    Near 1, as nearly always, log r is 2 artanh z with z = (r - 1) / (r + 1).
+    """
+    cdef double z, square
     cdef int c
+    if products[GRID - 1] < NEARLY_ONE:
+        for c in range(GRID):
+            z = (products[c] - 1.0) / (products[c] + 1.0)
+            square = z * z
+            evidence[c] -= z * (1.0 + square * (1.0 / 3.0 + square * (0.2 + square / 7.0)))
+        return
     for c in range(GRID):
         evidence[c] -= 0.5 * log(products[c])
 

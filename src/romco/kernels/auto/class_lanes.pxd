@@ -1,6 +1,6 @@
 """Prediction and update of one entry of an event, for all classes at once."""
 
-from romco.kernels.auto.gaussians cimport Step, forget, move
+from romco.kernels.auto.gaussians cimport Step, move
 
 cdef extern from *:
     """
@@ -24,10 +24,10 @@ cdef extern from *:
 
 
 cdef inline void update(
-    double* mean, double* spent, const double* a, const double* b, double prior, double rate,
+    double* mean, double* spent, const double* a, const double* b, double prior,
     double x, const int* some, Py_ssize_t n,
 ) noexcept nogil:
-    """Step the weights of n classes by a and b; then let the variance grow by the rate."""
+    """Step the weights of n classes by a and b."""
     cdef Py_ssize_t i
     cdef int k
     cdef Step step
@@ -35,4 +35,3 @@ cdef inline void update(
         k = some[i]
         step.a, step.b = a[k], b[k]
         move(mean + k, spent + k, prior, step, x)
-        forget(spent + k, prior, rate)

@@ -1,7 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.between import Measured
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.contract import Kernel
 
@@ -20,7 +19,6 @@ class PairsKernel(ClassesKernel):
         members: list[Member],
         classes: int,
         power: NDArray[np.float64],
-        measured: Measured | None = None,
         softmax: Kernel | None = None,
         stacking: ConditionalLogit | None = None,
     ) -> None: ...

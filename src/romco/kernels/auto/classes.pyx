@@ -28,7 +28,6 @@ K (K - 1) / 2 pairs are evaluated.
 import numpy as np
 from libc.math cimport NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
-from romco.kernels.auto.between cimport Measured
 from romco.kernels.auto.gaussians cimport log_sum
 from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.core.memory cimport Scratch
@@ -44,7 +43,6 @@ cdef double LARGEST_POWER = 3.0        # of its logarithm
 cdef double LEAST_PROBABILITY = 1e-15  # probability below which rounding leaves nothing
 cdef double EVEN_SHARE_EVENTS = constants.EVEN_SHARE_EVENTS
 cdef double MAX_LOG_ODDS = 500.0       # log-odds at which scores are clipped
-cdef Py_ssize_t GUESS_CLASSES = 6      # classes from which on a first guess of the best saves time
 cdef double CLOSE_LOG_ODDS = 4.0       # log-odds behind the likeliest class: unlikely beyond
 
 
@@ -328,24 +326,22 @@ cdef class PairsKernel(ClassesKernel):
     """A learner for each pair of classes, low < high, member high (high - 1) / 2 + low.
 
     Those of the true class learn, one event after the other. A margin that is NaN has not been
-    computed. ``measured``, if given, measures the features for all of them: an event is read and
-    counted once. ``softmax``, if given, is a kernel of all classes that learns the same events, and
+    computed. ``softmax``, if given, is a kernel of all classes that learns the same events, and
     ``stacking`` combines its scores with those of the pairs.
 
     Notes are also the scores (n, 2, K) of the pairs and of the softmax, less the offsets.
     """
 
     cdef Kernel softmax
-    cdef Measured measured
     cdef ConditionalLogit stacking
     cdef Scratch inputs, logs, scores
 
     def __init__(
-        self, list members not None, Py_ssize_t classes, double[::1] power, Measured measured=None,
-        Kernel softmax=None, ConditionalLogit stacking=None,
+        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel softmax=None,
+        ConditionalLogit stacking=None,
     ):
         ClassesKernel.__init__(self, members, classes, power)
-        self.measured, self.softmax, self.stacking = measured, softmax, stacking
+        self.softmax, self.stacking = softmax, stacking
         self.inputs, self.logs, self.scores = Scratch(), Scratch(), Scratch()
 
     # --- prediction --------------------------------------------------------------------------
@@ -360,11 +356,9 @@ cdef class PairsKernel(ClassesKernel):
             if self.n == 1:
                 self.score_member(0, events, begin, end, own, self.followed)
             for e in range(begin, end):
-                self.hold(events, e)
                 self.combine(events, e, n, own + e - begin, margins + e * K)
         finally:
             events.offsets = self.offsets
-        self.let_go()
         if self.softmax is not None:
             self.stack(events, begin, end, margins)
         self.keep_notes(events, begin, end)
@@ -401,15 +395,6 @@ cdef class PairsKernel(ClassesKernel):
             soft += K
         return 0
 
-    cdef inline void hold(self, Events events, Py_ssize_t e) noexcept nogil:
-        """Read an event for all pairs, if they measure features together."""
-        if self.measured is not None:
-            self.measured.hold(events.row(e))
-
-    cdef inline void let_go(self) noexcept nogil:
-        if self.measured is not None:
-            self.measured.let_go()
-
     cdef double* clear(self, Py_ssize_t n) except NULL nogil:
         """Return an array of margins, all NaN: not computed."""
         cdef double* own = self.margins.take(self.n * n + 1)
@@ -441,32 +426,14 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t* best
     ) except -1 nogil:
         """Find the best class: compare each with the best so far."""
-        cdef Py_ssize_t k, guess
+        cdef Py_ssize_t k
         cdef double z = 0.0
-        if self.measured is not None and self.width >= GUESS_CLASSES:
-            guess = self.measured.nearest()
-            if guess < self.width and self.stays(events, e, n, own, guess):
-                best[0] = guess
-                return 0
         best[0] = 0
         for k in range(1, self.width):
             self.ask(events, e, n, own, k, best[0], &z)
             if z > 0.0:
                 best[0] = k
         return 0
-
-    cdef bint stays(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k
-    ) except -1 nogil:
-        """Return whether a class beats all others; then fewer pairs are evaluated."""
-        cdef Py_ssize_t j
-        cdef double z = 0.0
-        for j in range(self.width):
-            if j != k:
-                self.ask(events, e, n, own, k, j, &z)
-                if z < 0.0 or (z == 0.0 and j < k):
-                    return False
-        return True
 
     cdef inline Py_ssize_t place(self, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
         """Return the member of a pair of classes."""
@@ -522,10 +489,6 @@ cdef class PairsKernel(ClassesKernel):
             own = self.margins.take(self.n * n + 1) if noted else self.clear(n)
         try:
             for e in range(begin, end):
-                if noted and n == 1 and self.measured is not None:
-                    self.measured.hold_again()
-                else:
-                    self.hold(events, e)
                 self.ask_true(events, e, n, own + e - begin)
             self.weigh(events, begin, end, margins)
             for e in range(begin, end):
@@ -536,7 +499,6 @@ cdef class PairsKernel(ClassesKernel):
                     self.teach(events, e, n, own + e - begin)
         finally:
             events.labels, events.offsets = truth, self.offsets
-            self.let_go()
         if self.softmax is not None:
             self.softmax.learn(events, begin, end, self.logs.data - begin * self.width)
             self.softmax.drop_notes()
@@ -604,15 +566,10 @@ cdef class PairsKernel(ClassesKernel):
         cdef double* side = self.sides.take(1)
         cdef Py_ssize_t i, k, label = <Py_ssize_t> truth[e]
         if n > 1:  # members may have learned another event of the round
-            self.hold(events, e)
             for k in range(self.width):
                 if k != label:
                     i = self.place(label, k)
                     self.score_member(i, events, e, e + 1, own + i * n, True)
-        if self.measured is not None and self.measured.count(events.row(e)):
-            for k in range(self.width):  # the units have changed since
-                if k != label:
-                    (<Member> self.member[self.place(label, k)]).kernel.drop_notes()
         events.labels = side - e
         for k in range(self.width):
             if k == label:
@@ -623,6 +580,4 @@ cdef class PairsKernel(ClassesKernel):
             (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * n - e)
             (<Member> self.member[i]).kernel.drop_notes()
         events.labels = truth
-        if self.measured is not None:
-            self.measured.count_class(label)
         return 0

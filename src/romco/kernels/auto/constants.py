@@ -10,11 +10,7 @@ SLOPE_GRID = 0.003  # the same of tasks' slopes
 LEVEL_START = 0.1  # variance of tasks' levels before any event
 SLOPE_START = 0.3  # variance of tasks' slopes before any event
 GRID_PENALTY = 1.0  # log-odds by which a variance ten times off the expected one is less likely
-STACKING_VARIANCE = 1.0  # prior variance of each stacking weight,
-SCALE_VARIANCE = 5.0  # and of all of them together, in proportion to the prior weights
-DEVIATION_VARIANCE = 0.01  # prior variance of a task's deviation from a stacking weight
-RENEWAL = 3e-5  # variance that each event adds to a stacking weight,
-MAX_VARIANCE = 3.0  # up to this
+STACKING_VARIANCE = 2.0  # prior variance of a stacking weight
 COPY_GROWTH = 1.2  # of the stream, after which a weight's copy for frozen predictions is renewed
 FROZEN_MIN_EVENTS = 50.0  # events before the stacking model of frozen predictions learns
 MOMENT_PACE = 1e-2  # variance that each event adds to the level of the moment
@@ -41,8 +37,10 @@ NUMBER_FUNCTIONS = 0.03  # by which the prior variances of waves and products ar
 
 # Of many classes
 COVARIANCE_PRIOR_EVENTS = 5.0  # events of variance 1 in each covariance of a discriminant
-MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class,
-CLASS_PRIOR_EVENTS = 0.1  # and that to the origin
+MEAN_PRIOR_EVENTS = 3.0  # by which a task's class mean is shrunk to that of the class, at first
+GROUP_PRIOR_WEIGHT = 30.0  # weight of that in an estimate,
+MAX_MEAN_PRIOR = 100.0  # which is at most this
+CLASS_PRIOR_EVENTS = 0.1  # events by which a class mean is shrunk to the origin
 NORMAL = 0.9  # least normality (Shapiro-Francia) at which a number is no normal score
 NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
 SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts

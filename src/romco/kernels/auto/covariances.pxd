@@ -15,7 +15,7 @@ cdef class Covariances:
     cdef double[::1] frequent      # (n,) features of the places from 1 on, or FREE, or CLOSED
     cdef double[:, ::1] functions  # (f, w) the same of functions of columns
     cdef double[:, ::1] shared     # (d, w) rows that hold a weight and what is spent of its variance
-    cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
+    cdef double[:, ::1] intercept  # (1, w) the same of the intercept
     cdef double[:, ::1] extra      # (n, k) further numbers of a place: zeros when a feature joins
     cdef int mean_at, spent_at     # their columns in `shared`
     cdef double prior              # variance of a feature's weight before any event; the intercept's: 1
@@ -44,6 +44,7 @@ cdef class Covariances:
     cdef bint set_place(self, Py_ssize_t k) noexcept nogil
     cdef void clear_place(self, Py_ssize_t k) noexcept nogil
     cdef bint has_column(self, Py_ssize_t k) noexcept nogil
+    cdef double* row_of(self, Py_ssize_t k) noexcept nogil
     cdef double* mean_of(self, Py_ssize_t k) noexcept nogil
     cdef double* spent_of(self, Py_ssize_t k) noexcept nogil
     cdef bint are_true(self) noexcept nogil

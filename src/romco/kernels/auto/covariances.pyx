@@ -85,21 +85,20 @@ cdef class Covariances:
         """Whether a place is that of a feature."""
         return 0 < k and self.frequent[k] < FIRST_FUNCTION
 
-    cdef inline double* mean_of(self, Py_ssize_t k) noexcept nogil:
-        """The weight of a place."""
+    cdef inline double* row_of(self, Py_ssize_t k) noexcept nogil:
+        """The numbers of a place's weight."""
+        cdef Py_ssize_t j = <Py_ssize_t> self.frequent[k]
         if k == 0:
             return &self.intercept[0, 0]
-        if self.frequent[k] >= FIRST_FUNCTION:
-            return &self.functions[<Py_ssize_t> self.frequent[k] - FIRST_FUNCTION, self.mean_at]
-        return &self.shared[<Py_ssize_t> self.frequent[k], self.mean_at]
+        return &self.functions[j - FIRST_FUNCTION, 0] if j >= FIRST_FUNCTION else &self.shared[j, 0]
+
+    cdef inline double* mean_of(self, Py_ssize_t k) noexcept nogil:
+        """The weight of a place."""
+        return self.row_of(k) + self.mean_at
 
     cdef inline double* spent_of(self, Py_ssize_t k) noexcept nogil:
         """What is spent of the variance of a place."""
-        if k == 0:
-            return &self.intercept[0, 1]
-        if self.frequent[k] >= FIRST_FUNCTION:
-            return &self.functions[<Py_ssize_t> self.frequent[k] - FIRST_FUNCTION, self.spent_at]
-        return &self.shared[<Py_ssize_t> self.frequent[k], self.spent_at]
+        return self.row_of(k) + self.spent_at
 
     cdef bint are_true(self) noexcept nogil:
         """Whether nobody else has changed the variances."""
@@ -203,7 +202,7 @@ cdef class Covariances:
         cdef double variance = self.prior - spent[0], excess, share
         if spent[0] == 0.0:  # never learned
             return
-        self.intercept[0, 0] += shift * mean[0]
+        self.mean_of(0)[0] += shift * mean[0]
         first[0] -= shift * shift * variance
         if k:
             first[0] += 2.0 * shift * row[0]
@@ -213,7 +212,7 @@ cdef class Covariances:
                     self.spent[i, 0] = first[i]
                 row[i] *= ratio
             row[0] = ratio * (row[0] - shift * variance)
-        self.intercept[0, 1] = first[0]
+        self.spent_of(0)[0] = first[0]
         variance *= ratio * ratio
         excess = (1.0 - 1.0 / (ratio * ratio)) / self.prior if ratio > 0.0 else 0.0
         share = excess / (1.0 + excess * variance)

@@ -23,6 +23,8 @@ cdef struct Progress:
     double closed                  # 1 where too many features are frequent
     double log_det                 # of the common covariance of the lines
     double is_shard                # 1 in one of several shards, which leaves all this to barriers
+    double group_products          # of events and the means of their groups, both less those of classes,
+    double group_weights           # and the weights that these products have
 
 
 cdef struct Vectors:               # weights of decorrelated columns, where they are
@@ -67,6 +69,10 @@ cdef class Discriminant:
         """Whether this is one of several shards, which leaves columns and solutions to barriers."""
         return self.progress.is_shard != 0.0
 
+    cdef inline double mean_prior(self) noexcept nogil:
+        """Return the events by which a task's class mean is shrunk to that of the class."""
+        return mean_prior_of(self.progress.group_products, self.progress.group_weights)
+
     cdef void find_columns(self) noexcept nogil
     cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil
     cdef void read_columns(self, Row x, Scaled row, Scales scales) noexcept nogil
@@ -77,6 +83,9 @@ cdef class Discriminant:
     ) noexcept nogil
     cdef void set_offset(
         self, long long task, Py_ssize_t k, double count, double seen
+    ) noexcept nogil
+    cdef void compare_means(
+        self, const double* own, Py_ssize_t label, double count, double seen, double h
     ) noexcept nogil
     cdef void learn(
         self, long long task, Py_ssize_t label, double count, double seen, double h
@@ -103,6 +112,9 @@ cdef class Discriminant:
     cdef double factorise(self, double* R) noexcept nogil
     cdef void solve(self) noexcept nogil
     cdef void solve_class(self, Py_ssize_t k, double seen) noexcept nogil
+
+
+cdef double mean_prior_of(double products, double weights) noexcept nogil
 
 
 cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:

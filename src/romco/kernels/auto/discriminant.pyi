@@ -8,6 +8,8 @@ PROGRESS_FIELDS: tuple[str, ...]
 MOST_COLUMNS: int
 WAVE_ORDERS: tuple[int, ...]
 
+def shrinkage_events(products: float, weights: float) -> float: ...
+
 class Discriminant:
     def __init__(
         self,

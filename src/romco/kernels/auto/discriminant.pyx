@@ -14,11 +14,12 @@ take up the rest, so that they predict the same.
 The discriminant has the sums of the lines by class and by task and class. Means of a task's classes
 are shrunk to those of the classes, and log-densities are those of Student's t:
 
-    mu_ik = (sum_ik + MEAN_PRIOR_EVENTS mu_k) / (n_ik + MEAN_PRIOR_EVENTS)
-    s = 1 + 1 / (n_ik + MEAN_PRIOR_EVENTS) + 1 / (n_k + CLASS_PRIOR_EVENTS)
+    mu_ik = (sum_ik + kappa mu_k) / (n_ik + kappa)
+    s = 1 + 1 / (n_ik + kappa) + 1 / (n_k + CLASS_PRIOR_EVENTS)
     log p(x | i, k) = -(f + n) / 2 log(1 + D / (f s)) - n / 2 log s - 1/2 log |C|
 
-D is the squared distance of x from mu_ik in the covariance C, and f the events that C is of. *Linear*
+kappa is the variance within groups over that of the groups' means, estimated along the stream. D is
+the squared distance of x from mu_ik in the covariance C, and f the events that C is of. *Linear*
 has one C for all classes. *Quadratic* has one of each class, shrunk to the common one by as many
 events as there are lines, and one more. An event costs O(K n^2) for n lines.
 """
@@ -52,6 +53,8 @@ cdef double COLUMN_PRIOR_EVENTS = 1.0  # such events more for each column, where
 cdef double RIDGE = 0.1                # added to each variance where columns are decorrelated,
 cdef double LINE_RIDGE = 0.005         # and in the discriminant
 cdef double MEAN_PRIOR_EVENTS = constants.MEAN_PRIOR_EVENTS
+cdef double GROUP_PRIOR_WEIGHT = constants.GROUP_PRIOR_WEIGHT
+cdef double MAX_MEAN_PRIOR = constants.MAX_MEAN_PRIOR
 cdef double CLASS_PRIOR_EVENTS = constants.CLASS_PRIOR_EVENTS
 cdef double NEARLY_ALWAYS = constants.NEARLY_ALWAYS
 cdef double NORMAL = constants.NORMAL
@@ -61,7 +64,10 @@ cdef double ROUNDING = 1e-12           # least share of a variance that is left
 cdef int STEPS = 64                    # of the table of normal quantiles
 
 COLUMN_FIELDS = ("feature", "order", "is_score", *SKETCH_FIELDS)
-PROGRESS_FIELDS = ("events", "renewal", "solution", "closed", "log_det", "is_shard")
+PROGRESS_FIELDS = (
+    "events", "renewal", "solution", "closed", "log_det", "is_shard", "group_products",
+    "group_weights",
+)
 MOST_COLUMNS = COLUMNS
 WAVE_ORDERS = tuple(range(2, WAVES + 1))
 
@@ -109,6 +115,20 @@ cdef inline void substitute(
             continue
         a[i] /= R[i * ld + i]
         axpy(n - i - 1, -a[i], R + i * ld + i + 1, a + i + 1)
+
+
+def shrinkage_events(products, weights):
+    """Return the events by which a task's class mean is shrunk to that of the class.
+
+    It is the variance within groups over that of their means, which is estimated with a prior.
+    """
+    return mean_prior_of(products, weights)
+
+
+cdef double mean_prior_of(double products, double weights) noexcept nogil:
+    cdef double prior = GROUP_PRIOR_WEIGHT
+    cdef double variance = (products + prior / MEAN_PRIOR_EVENTS) / (weights + prior)
+    return 1.0 / min(max(variance, 1.0 / MAX_MEAN_PRIOR), 1.0)
 
 
 cdef class Discriminant:
@@ -216,12 +236,13 @@ cdef class Discriminant:
         """Log-densities (K,) of the row that was last composed, 0 for the best class."""
         cdef Py_ssize_t k, n = self.n_lines, room = self.line_factor.shape[0]
         cdef double far, spread, events, log_det, best = -INFINITY, other = -INFINITY
+        cdef double prior = self.mean_prior()
         memset(linear, 0, classes * sizeof(double))
         memset(quadratic, 0, classes * sizeof(double))
         if n == 0 or n > room or self.progress.solution == 0.0:
             return
         for k in range(classes):
-            spread = 1.0 + 1.0 / (counts[k] + MEAN_PRIOR_EVENTS) + 1.0 / (seen[k] + CLASS_PRIOR_EVENTS)
+            spread = 1.0 + 1.0 / (counts[k] + prior) + 1.0 / (seen[k] + CLASS_PRIOR_EVENTS)
             self.set_offset(task, k, counts[k], seen[k])
             memcpy(self.matrix, self.off, n * sizeof(double))
             substitute(&self.line_factor[0, 0], room, self.off, n)
@@ -246,8 +267,9 @@ cdef class Discriminant:
     ) noexcept nogil:
         """``off`` = the lines of the row that was last composed, less the mean of a task's class."""
         cdef const double* own = stored(self.groups, task, k) if count > 0.0 else NULL
-        cdef double share = 1.0 / (count + MEAN_PRIOR_EVENTS)
-        cdef double common = MEAN_PRIOR_EVENTS * share / (seen + CLASS_PRIOR_EVENTS)
+        cdef double prior = self.mean_prior()
+        cdef double share = 1.0 / (count + prior)
+        cdef double common = prior * share / (seen + CLASS_PRIOR_EVENTS)
         cdef Py_ssize_t i
         for i in range(self.n_lines):
             self.off[i] = self.u[self.line[i]] - common * self.sums[k, self.line[i]]
@@ -264,8 +286,9 @@ cdef class Discriminant:
         Call ``groups.reserve`` first.
         """
         cdef Py_ssize_t c, i, n = self.n_lines, room = self.line_factor.shape[0]
-        cdef double share = h * (count + MEAN_PRIOR_EVENTS) / (count + MEAN_PRIOR_EVENTS + h)
-        cdef double* own
+        cdef double prior = self.mean_prior()
+        cdef double share = h * (count + prior) / (count + prior + h)
+        cdef double* own = NULL
         if self.n_columns == 0:
             return
         for c in range(self.n_columns):
@@ -280,11 +303,36 @@ cdef class Discriminant:
             for i in range(n if n <= room else 0):
                 axpy(n, share * self.off[i], self.off, &self.class_scatter[label, i, 0])
             self.progress.events += h
-        axpy(self.n_columns, h, self.u, &self.sums[label, 0])
         if n <= room:
             own = self.groups.touch(task, label)
+            if 0.0 < count < seen:
+                self.compare_means(own, label, count, seen, h)
+        axpy(self.n_columns, h, self.u, &self.sums[label, 0])
+        if n <= room:
             for i in range(n):
                 own[i] += h * self.u[self.line[i]]
+
+    cdef void compare_means(
+        self, const double* own, Py_ssize_t label, double count, double seen, double h
+    ) noexcept nogil:
+        """Estimate how much tasks differ, by an event and the mean of its group before.
+
+        Of both, less the mean of the class, only what a group has in common is correlated.
+        """
+        cdef Py_ssize_t i, n = self.n_lines, room = self.line_factor.shape[0]
+        cdef double* difference = self.matrix
+        cdef double weight, common
+        if self.progress.solution == 0.0:
+            return
+        for i in range(n):
+            common = self.sums[label, self.line[i]] / (seen + CLASS_PRIOR_EVENTS)
+            self.off[i] = self.u[self.line[i]] - common
+            difference[i] = own[i] / count - common
+        substitute(&self.line_factor[0, 0], room, self.off, n)
+        substitute(&self.line_factor[0, 0], room, difference, n)
+        weight = h * count / (count + self.mean_prior())
+        self.progress.group_products += weight * dot_product(n, self.off, difference) / n
+        self.progress.group_weights += weight
 
     cdef void count(self, Row x) noexcept nogil:
         """Count the values of a row's lines."""

@@ -2,6 +2,22 @@
 
 from libc.math cimport M_PI, exp, log1p, sqrt
 
+cdef extern from *:
+    """
+    #define ROMCO_LEAST_LEFT 1e-12  /* least share of a variance that a step leaves */
+    """
+    const double LEAST_LEFT "ROMCO_LEAST_LEFT"
+
+
+cdef struct Weight:
+    double mean, spent             # spent is the prior variance less that of now: zeros are the prior
+    double copy                    # of the mean, for frozen predictions
+
+
+cdef struct Personal:              # a task's own weight, whose prior variance is learned
+    double information, precision  # without the prior; mean = information * variance
+    double copy                    # of the mean, for frozen predictions
+
 
 cdef struct Step:
     double a, b                    # w += a S x, S -= b (S x)(S x)'
@@ -48,10 +64,7 @@ cdef inline Step arow(double y, double p, double v, double r) noexcept nogil:
 cdef inline double move(
     double* mean, double* spent, double prior, Step step, double x
 ) noexcept nogil:
-    """Step along a feature of value x; gives the mean's change.
-
-    Kept is how much of the prior variance is spent, so that zeros are the prior.
-    """
+    """Step along a feature of value x; return the mean's change."""
     cdef double sx = (prior - spent[0]) * x
     mean[0] += step.a * sx
     spent[0] += step.b * sx * sx
@@ -61,3 +74,26 @@ cdef inline double move(
 cdef inline void forget(double* spent, double prior, double rate) noexcept nogil:
     """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
     spent[0] = max(0.0, spent[0] - rate * max(0.0, prior - spent[0]))
+
+
+cdef inline double move_weight(Weight* w, double prior, Step step, double x) noexcept nogil:
+    """`move` of a weight."""
+    return move(&w.mean, &w.spent, prior, step, x)
+
+
+cdef inline double variance_left(const Personal* w, double prior) noexcept nogil:
+    """Return the variance of a personal weight."""
+    return prior / (1.0 + prior * w.precision)
+
+
+cdef inline double mean_of(const Personal* w, double prior) noexcept nogil:
+    """Return the mean of a personal weight."""
+    return w.information * variance_left(w, prior)
+
+
+cdef inline void observe(Personal* w, double prior, Step step, double x) noexcept nogil:
+    """Step along a feature of value x."""
+    cdef double variance = variance_left(w, prior)
+    cdef double gained = step.b * x * x / max(LEAST_LEFT, 1.0 - step.b * variance * x * x)
+    w.precision += gained
+    w.information = (w.information + step.a * x) * (1.0 + variance * gained)

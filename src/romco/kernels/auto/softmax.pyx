@@ -1,25 +1,24 @@
 """romco-auto for very many classes: all of them at once, O(K) for each entry of an event.
 
-Seven inputs score every class, and a stacking model turns them into a probability:
+Six inputs score every class, and a stacking model turns them into a probability:
 
-    softmax    one vector per class, on the multinomial logistic loss
     margin     one vector per class, on the squared hinge loss of the class against the rest (AROW)
-    together   the same by a shared and a personal vector of the task; it forgets slowly
+    mixed      a shared vector and one of the task, on the multinomial logistic loss
     linear     discriminant with the task's own class means and one covariance
     quadratic  the same with a covariance of each class
     usual      how often the task has had the class so far
     common     how often all tasks have
 
-The first three are Gaussians of diagonal covariance over the weights of each class, with
+The first two are Gaussians of diagonal covariance over the weights of each class, with
 intercepts. Their features are decorrelated columns (`discriminant`) and, beside these, rare features in
 units of their own (`scales`). Waves have no personal weights. A class less likely than MIN_PROBABILITY, or
 beyond the margin, is not updated. Offsets o_k are added to the scores of the stacking model and of
-softmax, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last four inputs are then left
+mixed, and 2 (P_k - 1 / K) to margins, where P = softmax(o). The last four inputs are then left
 out: they do not learn what an offset leaves. Numbers of all classes lie side by side; K numbers each,
 of a feature
 
-    shared   mean and spent variance of softmax, of margin, of together
-    personal (of a task and a feature) mean and spent variance of together
+    shared   mean and spent variance of margin, and of mixed
+    personal (of a task and a feature) mean and spent variance of mixed
 """
 
 import numpy as np
@@ -40,14 +39,12 @@ from romco.kernels.auto import constants
 cnp.import_array()
 
 cdef enum:
-    SOFTMAX, MARGIN, TOGETHER, LINEAR, QUADRATIC, USUAL, COMMON, INPUTS
-    VECTORS = 3                                # inputs with a vector per class
-    BUFFERS = 18                               # of K numbers: z, m, v, a, b, scores, hinge
+    MARGIN, MIXED, LINEAR, QUADRATIC, USUAL, COMMON, INPUTS
+    VECTORS = 2                                # inputs with a vector per class
+    BUFFERS = 14                               # of K numbers: z, m, v, a, b, scores, hinge
 
 cdef double AROW_R = 0.3            # AROW's r
-cdef double AROW_R_JOINT = 1.0      # the same where both vectors learn together
-cdef double OWN_PRIOR = 1.0         # prior variance of a task's part in together
-cdef double FORGETTING = 3e-4       # share of its variance that forgetting restores
+cdef double OWN_PRIOR = 1.0         # prior variance of a task's weights
 cdef double MIN_PROBABILITY = 1e-6  # probability below which a class is not updated
 cdef double MAX_SCORE = 50.0        # log-odds or margins at which scores are clipped
 cdef double SHRINKAGE_EVENTS = constants.SHRINKAGE_EVENTS
@@ -117,7 +114,7 @@ cdef class SoftmaxKernel(Kernel):
             self.hinge[k] = 2.0 * (self.hinge[k] / total - 1.0 / K)
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
-        """Compute the inputs (7, K) of the stacking model, of the row that was last composed."""
+        """Compute the inputs (6, K) of the stacking model, of the row that was last composed."""
         cdef Py_ssize_t i, K = self.width
         cdef const double* all_
         cdef const double* own
@@ -139,7 +136,7 @@ cdef class SoftmaxKernel(Kernel):
                     )
             if own != NULL:
                 accumulate(
-                    self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + self.room, value, K
+                    self.m + MIXED * K, self.v + MIXED * K, own, own + self.room, value, K
                 )
         self.set_inputs(task)
         if self.offset == NULL:
@@ -167,20 +164,18 @@ cdef class SoftmaxKernel(Kernel):
                 self.m[c * K + k] = self.level[2 * c, k]
                 self.v[c * K + k] = 1.0 + x2 - self.level[2 * c + 1, k]
         for k in range(K):
-            self.m[TOGETHER * K + k] += self.own_level[task, 0, k]
-            self.v[TOGETHER * K + k] += OWN_PRIOR * (1.0 + own_x2) - self.own_level[task, 1, k]
+            self.m[MIXED * K + k] += self.own_level[task, 0, k]
+            self.v[MIXED * K + k] += OWN_PRIOR * (1.0 + own_x2) - self.own_level[task, 1, k]
 
     cdef void set_inputs(self, long long task) noexcept nogil:
         cdef Py_ssize_t k, K = self.width
         cdef double total = 0.0
-        cdef int c
         for k in range(VECTORS * K):
             self.v[k] = max(self.v[k], 0.0)
         for k in range(K):
             total += self.seen[k]
-            self.z[k] = within(moderate(self.m[k], self.v[k]))
-            self.z[MARGIN * K + k] = within(self.m[MARGIN * K + k])
-            self.z[TOGETHER * K + k] = within(self.m[TOGETHER * K + k])
+            self.z[k] = within(self.m[k])
+            self.z[MIXED * K + k] = within(moderate(self.m[MIXED * K + k], self.v[MIXED * K + k]))
         if self.offset != NULL:
             memset(self.z + USUAL * K, 0, 2 * K * sizeof(double))
             return
@@ -244,12 +239,8 @@ cdef class SoftmaxKernel(Kernel):
             self.read(row, task, unit)
         self.stacking.score(self.z, self.width, self.scores, self.offset)
         self.stacking.learn(self.z, self.width, self.scores, label, h)
-        self.move(row, task, SOFTMAX, self.plan_softmax(label, h), 0.0, unit)
-        self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, AROW_R / h), 0.0, unit)
-        self.move(
-            row, task, TOGETHER, self.plan_margin(TOGETHER, label, AROW_R_JOINT / h), h * FORGETTING,
-            unit,
-        )
+        self.move(row, task, MARGIN, self.plan_margin(label, AROW_R / h), unit)
+        self.move(row, task, MIXED, self.plan_mixed(label, h), unit)
         self.discriminant.learn(task, label, self.counts[task, label], self.seen[label], h)
         self.discriminant.count(x)
         self.counts[task, label] += h
@@ -284,12 +275,15 @@ cdef class SoftmaxKernel(Kernel):
             self.scales, &self.seen[0], -1, self.vectors(unit_of(&self.clock[0]))
         )
 
-    cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
+    cdef Py_ssize_t plan_mixed(self, Py_ssize_t label, double h) noexcept nogil:
         """Steps on the multinomial logistic loss; gives how many classes move."""
         cdef Py_ssize_t k, n = 0
+        cdef const double* v = self.v + MIXED * self.width
         cdef double total = 0.0, best = -INFINITY, p, g, curvature
         for k in range(self.width):
-            self.a[k] = self.z[k] if self.offset == NULL else self.z[k] + self.offset[k]
+            self.a[k] = self.z[MIXED * self.width + k]
+            if self.offset != NULL:
+                self.a[k] += self.offset[k]
             best = max(best, self.a[k])
         for k in range(self.width):
             self.a[k] = exp(self.a[k] - best)
@@ -300,55 +294,53 @@ cdef class SoftmaxKernel(Kernel):
                 continue
             g = (1.0 if k == label else 0.0) - p
             curvature = h * p * (1.0 - p)
-            self.b[k] = curvature / (1.0 + curvature * self.v[k])
-            self.a[k] = h * g / (1.0 + curvature * self.v[k])
+            self.b[k] = curvature / (1.0 + curvature * v[k])
+            self.a[k] = h * g / (1.0 + curvature * v[k])
             self.some[n] = <int> k
             n += 1
         return n
 
-    cdef Py_ssize_t plan_margin(self, int input, Py_ssize_t label, double r) noexcept nogil:
+    cdef Py_ssize_t plan_margin(self, Py_ssize_t label, double r) noexcept nogil:
         """Steps on the squared hinge loss of each class against the rest; how many move."""
         cdef Py_ssize_t k, n = 0
-        cdef const double* m = self.m + input * self.width
-        cdef const double* v = self.v + input * self.width
         cdef Step step
         for k in range(self.width):
-            step = arow(1.0 if k == label else -1.0, m[k] + self.hinge[k], v[k], r)
+            step = arow(1.0 if k == label else -1.0, self.m[k] + self.hinge[k], self.v[k], r)
             if step.b > 0.0:
                 self.a[k], self.b[k], self.some[n] = step.a, step.b, <int> k
                 n += 1
         return n
 
     cdef void move(
-        self, Scaled x, long long task, int input, Py_ssize_t n, double rate, double unit
+        self, Scaled x, long long task, int input, Py_ssize_t n, double unit
     ) noexcept nogil:
         """The planned step of n classes along each entry, and of their intercepts."""
         cdef Py_ssize_t i
         cdef double* w
         cdef double value
         update(
-            &self.level[2 * input, 0], &self.level[2 * input + 1, 0], self.a, self.b, 1.0, rate,
+            &self.level[2 * input, 0], &self.level[2 * input + 1, 0], self.a, self.b, 1.0,
             1.0, self.some, n,
         )
-        if input == TOGETHER:
+        if input == MIXED:
             update(
                 &self.own_level[task, 0, 0], &self.own_level[task, 1, 0], self.a, self.b, OWN_PRIOR,
-                rate, 1.0, self.some, n,
+                1.0, self.some, n,
             )
         for i in range(x.n):
             value = x.value[i] * unit
             if value == 0.0:  # at the feature's centre
                 continue
             w = self.shared.touch(0, x.index[i]) + 2 * input * self.room
-            update(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
-            if input == TOGETHER and self.is_personal(x.index[i]):
+            update(w, w + self.room, self.a, self.b, 1.0, value, self.some, n)
+            if input == MIXED and self.is_personal(x.index[i]):
                 w = self.personal.touch(task, x.index[i])
-                update(w, w + self.room, self.a, self.b, OWN_PRIOR, rate, value, self.some, n)
+                update(w, w + self.room, self.a, self.b, OWN_PRIOR, value, self.some, n)
 
     # --- explanations ------------------------------------------------------------------------
 
     def inputs(self, Events events not None):
-        """Return the inputs (n, 7, K) of the stacking model."""
+        """Return the inputs (n, 6, K) of the stacking model."""
         self.check_idle()
         self.drop_notes()
         cdef Py_ssize_t e
@@ -363,14 +355,14 @@ cdef class SoftmaxKernel(Kernel):
         """Return the entries of the first event, as vectors have them.
 
         Columns or features, numbered from COLUMNS on, (k,), their values (k,), one over the size of
-        events, and the variances (3, K) of the scores of the vectors.
+        events, and the variances (K,) of the scores of mixed.
         """
         self.check_idle()
         self.drop_notes()
         cdef Scaled x = self.look(events.row(0))
         self.take_offset(events, 0)
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
-        variances = self.buffers[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
+        variances = self.buffers[INPUTS + VECTORS + MIXED].copy()
         index, values = self.discriminant.entries(x.n)
         return index, values, unit_of(&self.clock[0]), variances
 

@@ -12,17 +12,15 @@ cdef struct StackedPrediction:
 
 
 cdef class StackingModel:
-    cdef double prior              # variance of a weight before any event
-    cdef double[::1] weight, renewal
+    cdef double[::1] weight
     cdef double[:, ::1] covariance
 
     cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil
     cdef void update(self, Step step, const StackedPrediction* out) noexcept nogil
-    cdef void renew(self, double h) noexcept nogil
 
 
 cdef class ConditionalLogit:
-    cdef double renewal
+    cdef double forgetting
     cdef double[::1] weight, prior
     cdef double[:, ::1] covariance
 
@@ -32,4 +30,5 @@ cdef class ConditionalLogit:
     cdef void learn(
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil
+    cdef void forget(self, double h) noexcept nogil
     cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil

@@ -2,13 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 class StackingModel:
-    def __init__(
-        self,
-        weight: NDArray[np.float64],
-        covariance: NDArray[np.float64],
-        prior: float,
-        renewal: NDArray[np.float64] | None = None,
-    ) -> None: ...
+    def __init__(self, weight: NDArray[np.float64], covariance: NDArray[np.float64]) -> None: ...
 
 class ConditionalLogit:
     def __init__(
@@ -16,5 +10,5 @@ class ConditionalLogit:
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
         prior: NDArray[np.float64],
-        renewal: float,
+        forgetting: float,
     ) -> None: ...

@@ -14,20 +14,16 @@ whose curvature is that half-way to the answer: where the model was sure and wro
 zero at p, and a step by that would go much too far.
 """
 
-from libc.math cimport exp, log
+from libc.math cimport exp, log, sqrt
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.core.triangles cimport cholesky
 
 
 cdef class StackingModel:
-    """Views of the ``weight`` (n,) and its ``covariance`` (n, n), which is symmetric.
+    """Views of the ``weight`` (n,) and its ``covariance`` (n, n), which is symmetric."""
 
-    ``renewal`` (n,), if given, is the variance that every event adds while there is less than
-    ``prior``, so that the model never stops learning: which learner is best may change.
-    """
-
-    def __init__(self, weight, covariance, double prior, renewal=None):
-        self.weight, self.covariance, self.prior, self.renewal = weight, covariance, prior, renewal
+    def __init__(self, weight, covariance):
+        self.weight, self.covariance = weight, covariance
 
     cdef void predict(self, double offset, const double* z, StackedPrediction* out) noexcept nogil:
         """Compute the mean offset + w . z, and its variance."""
@@ -59,25 +55,19 @@ cdef class StackingModel:
                 row[k] -= change * out.Sz[k]
             row[c] = max(row[c], 0.0)
 
-    cdef void renew(self, double h) noexcept nogil:
-        """Add the variance of h events."""
-        cdef Py_ssize_t c
-        for c in range(self.weight.shape[0]):
-            if self.covariance[c, c] < self.prior:
-                self.covariance[c, c] += h * self.renewal[c]
-
 
 cdef class ConditionalLogit:
     """Views of ``weight`` (n,) and ``covariance`` (n, n).
 
-    Each event adds ``renewal`` to a variance below its ``prior`` (n,): which input is best may change.
+    Each event lets the covariance grow by a share ``forgetting``, up to variances ``prior`` (n,): which
+    input is best changes as more is learned.
     """
 
-    def __init__(self, weight, covariance, prior, double renewal):
+    def __init__(self, weight, covariance, prior, double forgetting):
         if len(weight) > MAX_INPUTS:
             raise ValueError(f"at most {MAX_INPUTS} inputs; got {len(weight)}")
         self.weight, self.covariance = weight, covariance
-        self.prior, self.renewal = prior, renewal
+        self.prior, self.forgetting = prior, forgetting
 
     cdef void score(
         self, const double* z, Py_ssize_t classes, double* scores, const double* offset=NULL
@@ -128,9 +118,21 @@ cdef class ConditionalLogit:
         for i in range(n):
             for j in range(n):
                 self.weight[i] += h * self.covariance[i, j] * (z[j * classes + label] - mean[j])
+        self.forget(h)
+
+    cdef void forget(self, double h) noexcept nogil:
+        """Let the covariance grow as h events do; correlations stay."""
+        cdef double[MAX_INPUTS] roots
+        cdef double growth
+        cdef Py_ssize_t i, j, n = self.weight.shape[0]
         for i in range(n):
-            if self.covariance[i, i] < self.prior[i]:
-                self.covariance[i, i] = min(self.prior[i], self.covariance[i, i] + h * self.renewal)
+            growth = 1.0 + h * self.forgetting
+            if growth * self.covariance[i, i] > self.prior[i]:
+                growth = max(1.0, self.prior[i] / self.covariance[i, i])
+            roots[i] = sqrt(growth)
+        for i in range(n):
+            for j in range(n):
+                self.covariance[i, j] *= roots[i] * roots[j]
 
     cdef void spend(self, const double* r, Py_ssize_t first) noexcept nogil:
         """S <- (S^-1 + r r')^-1, for r that is 0 before its number ``first``."""

@@ -15,6 +15,7 @@ prior falls with the square of the distance from an expected variance.
 """
 
 from libc.math cimport exp, log10
+from romco.kernels.auto.gaussians cimport Personal
 
 cdef enum:
     GRID = 4
@@ -27,18 +28,16 @@ cdef struct VarianceGrid:
 
 
 cdef inline void add_evidence(
-    double* evidence, double* products, double variance, double old_information,
-    double old_precision, double information, double precision,
+    double* evidence, double* products, double variance, double size, Personal old, Personal new
 ) noexcept nogil:
     """Replace a weight's term in the evidence; products of 1 + t p are for `finish_evidence`."""
-    cdef double before, after
+    cdef double before, after, old_square = (size * old.information) * (size * old.information)
+    cdef double square = (size * new.information) * (size * new.information)
     cdef int k
     for k in range(GRID):
-        before = 1.0 + variance * old_precision
-        after = 1.0 + variance * precision
-        evidence[k] += 0.5 * variance * (
-            information * information / after - old_information * old_information / before
-        )
+        before = 1.0 + variance * old.precision
+        after = 1.0 + variance * new.precision
+        evidence[k] += 0.5 * variance * (square / after - old_square / before)
         products[k] *= after / before
         variance *= 10.0
 

@@ -56,7 +56,6 @@ class LearnedKernel(LinearKernel):
         seen: NDArray[np.int64],
         eta: float,
         prime: int,
-        literal: bool,
         by_round: bool,
         C: float,
         wide: bool,

@@ -422,9 +422,6 @@ cdef class TruncatedKernel(SmoothedKernel):
         return 0
 
 
-cdef double LARGEST = 50.0  # logarithm of the largest trace that "none" puts up with
-
-
 cdef class CoupledKernel(LinearKernel):
     """On an error in task i, w_j += tau y B[j, i] x for every task j (abstract).
 
@@ -482,29 +479,28 @@ cdef class LearnedKernel(CoupledKernel):
     A rule adds eta G to ``A`` (m, m), which is B itself or its logarithm, and ``relate``
     makes B of it: at every step, from W before it, or ``by_round``, from W after a round with
     a step. ``G`` is (m, m), ``seen`` (1,) counts events; the relation is learned
-    after the first ``prime``. ``literal`` leaves out the normalisation and stops before
-    numbers run away.
+    after the first ``prime``.
     """
 
     cdef double[:, ::1] A, G
     cdef long long[::1] seen
     cdef long long prime
     cdef double eta
-    cdef bint literal, by_round
-    cdef Scratch room, memory
+    cdef bint by_round
+    cdef Scratch room
 
     def __init__(
         self, double[:, ::1] w, double[:, ::1] B, double[:, ::1] A, double[:, ::1] G,
-        long long[::1] seen, double eta, long long prime, bint literal, bint by_round,
+        long long[::1] seen, double eta, long long prime, bint by_round,
         double C, bint wide, bint passive,
     ):
         self.w, self.B, self.A, self.G, self.seen = w, B, A, G, seen
-        self.eta, self.prime, self.literal, self.by_round = eta, prime, literal, by_round
+        self.eta, self.prime, self.by_round = eta, prime, by_round
         self.C, self.wide, self.passive = C, wide, passive
-        self.room, self.memory = Scratch(), Scratch()
+        self.room = Scratch()
 
-    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
-        """Fill B from A, normalise both; False where they grow too large. ``free``: 2 m^2."""
+    cdef int relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
+        """Fill B from A, and scale both to trace m; ``free`` is room for 2 m^2 numbers."""
         with gil:
             raise NotImplementedError("a learned relation must define relate")
 
@@ -513,37 +509,18 @@ cdef class LearnedKernel(CoupledKernel):
     ) except -1 nogil:
         cdef Py_ssize_t e
         cdef double margin
-        cdef long long seen = self.seen[0]
         cdef bint moved = False
-        # Only the literal rules can fail, and a single event's does before anything has changed.
-        cdef bint careful = self.literal and (self.by_round or end - begin > 1)
-        if careful:
-            self.remember(False)
         for e in range(begin, end):
             margin = margins[e]
             if e > begin:
                 margin = dot(events.row(e), &self.w[events.tasks[e], 0])
-            if not self.one(events, e, margin, &moved):
-                self.give_up(seen, careful, e)
-        if self.by_round and moved and self.seen[0] > self.prime and not self.renewed():
-            self.give_up(seen, careful, end - 1)
+            moved = self.learn_event(events, e, margin) or moved
+        if self.by_round and moved and self.seen[0] > self.prime:
+            self.renew()
         return 0
 
-    cdef int give_up(self, long long seen, bint careful, Py_ssize_t e) except -1 nogil:
-        """Undo the round and raise the error."""
-        if careful:
-            self.remember(True)
-        self.seen[0] = seen
-        with gil:
-            raise FloatingPointError(
-                f"event {e}: the task relation grows without bound; "
-                "use normalize='trace', a smaller eta, or smaller features"
-            )
-
-    cdef bint one(
-        self, Events events, Py_ssize_t e, double margin, bint* moved
-    ) except -1 nogil:
-        """Learn one event; False, with nothing changed but the count, where that is impossible."""
+    cdef bint learn_event(self, Events events, Py_ssize_t e, double margin) except -1 nogil:
+        """Learn one event; return whether it moved the weights. Where it fails, nothing changes."""
         cdef Py_ssize_t j, k, i = events.tasks[e], m = self.w.shape[0]
         cdef double* A = self.room.take(4 * m * m + m)
         cdef double* B = A + m * m
@@ -551,13 +528,12 @@ cdef class LearnedKernel(CoupledKernel):
         cdef double* p = free + 2 * m * m
         cdef double s, y = events.labels[e]
         cdef Row x = events.row(e)
-        self.seen[0] += 1
         cdef double tau = self.length(x, y, margin, i)
+        cdef bint learned = tau > 0.0 and self.seen[0] >= self.prime and not self.by_round
+        if learned:  # from W before this event
+            self.propose(A, B, free)
+        self.seen[0] += 1
         if not tau > 0.0:
-            return True
-        moved[0] = True
-        cdef bint learned = self.seen[0] > self.prime and not self.by_round
-        if learned and not self.propose(A, B, free):  # from W before this event
             return False
         y *= tau
         s = y * y * square(x)
@@ -573,81 +549,66 @@ cdef class LearnedKernel(CoupledKernel):
             self.take_over(A, B)
         return True
 
-    cdef bint renewed(self) except -1 nogil:
-        """Move the relation by the present W; False, with nothing changed, if impossible."""
+    cdef int renew(self) except -1 nogil:
+        """Move the relation by the present W."""
         cdef Py_ssize_t m = self.w.shape[0]
         cdef double* A = self.room.take(4 * m * m + m)
         cdef double* B = A + m * m
-        if not self.propose(A, B, B + m * m):
-            return False
+        self.propose(A, B, B + m * m)
         self.take_over(A, B)
-        return True
+        return 0
 
     cdef inline void take_over(self, const double* A, const double* B) noexcept nogil:
         cdef Py_ssize_t m = self.w.shape[0]
         memcpy(&self.A[0, 0], A, m * m * sizeof(double))
         memcpy(&self.B[0, 0], B, m * m * sizeof(double))
 
-    cdef bint propose(self, double* A, double* B, double* free) except -1 nogil:
+    cdef int propose(self, double* A, double* B, double* free) except -1 nogil:
         cdef Py_ssize_t j, k, m = self.w.shape[0]
         for j in range(m):
             for k in range(m):
                 A[j * m + k] = self.A[j, k] + self.eta * self.G[j, k]
                 if not isfinite(A[j * m + k]):
-                    return False
+                    overflowed()
         return self.relate(m, A, B, free)
 
-    cdef int remember(self, bint back) except -1 nogil:
-        """Save the arrays that learning changes, or restore them."""
-        cdef Py_ssize_t m = self.w.shape[0], weights = m * self.w.shape[1]
-        cdef double* kept = self.memory.take(weights + 3 * m * m)
-        move(&self.w[0, 0], kept, weights, back)
-        move(&self.A[0, 0], kept + weights, m * m, back)
-        move(&self.B[0, 0], kept + weights + m * m, m * m, back)
-        move(&self.G[0, 0], kept + weights + 2 * m * m, m * m, back)
-        return 0
 
-
-cdef inline void move(double* live, double* kept, Py_ssize_t n, bint back) noexcept nogil:
-    if back:
-        memcpy(live, kept, n * sizeof(double))
-    else:
-        memcpy(kept, live, n * sizeof(double))
+cdef int overflowed() except -1 nogil:
+    with gil:
+        raise FloatingPointError(
+            "the task relation has overflowed; use a smaller eta, or scale the features"
+        )
 
 
 cdef class LogDetKernel(LearnedKernel):
     """B <- B + eta W'W: OMTLLOG. A is B."""
 
-    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
+    cdef int relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
         cdef Py_ssize_t j
-        cdef double trace = 0.0, scale = 1.0
+        cdef double trace = 0.0
         for j in range(m):
             trace += A[j * m + j]
-        if not 0.0 < trace < (exp(LARGEST) if self.literal else INFINITY):
-            return False
-        if not self.literal:
-            scale = m / trace
+        if not 0.0 < trace < INFINITY:
+            overflowed()
         for j in range(m * m):
-            A[j] *= scale
+            A[j] *= m / trace
             B[j] = A[j]
-        return True
+        return 0
 
 
 cdef class VonNeumannKernel(LearnedKernel):
     """B <- exp(log B + eta W'W): OMTLVON. A is log B."""
 
-    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
+    cdef int relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
         cdef Py_ssize_t j
         cdef double trace = exponential(m, A, B, free, free + m * m)  # its logarithm
-        cdef double scale = exp(trace) if self.literal else <double> m
-        if not trace < (LARGEST if self.literal else INFINITY):
-            return False
+        if not trace < INFINITY:
+            overflowed()
         for j in range(m * m):
-            B[j] *= scale
-        if not self.literal:
-            for j in range(m):
-                A[j * m + j] -= trace - log(<double> m)
-        return True
+            B[j] *= m
+        for j in range(m):
+            A[j * m + j] -= trace - log(<double> m)
+        return 0
 
 
 cdef double exponential(

@@ -11,7 +11,6 @@ from libc.float cimport DBL_EPSILON
 from libc.math cimport exp, log1p
 from romco.kernels.core.bits cimport Word, lowest, mark
 from romco.kernels.core.events cimport Events, Row
-from romco.kernels.core.prefetch cimport ahead
 
 cnp.import_array()
 
@@ -21,8 +20,6 @@ cdef enum:
     BLOCK_FEATURES = 1024              # merged by one rule before the next: they stay in the cache
     BLOCK_WORDS = 16                   # of 64 bits, one per feature
     DECAY_TABLE_SIZE = 256             # touches up to which their decay is tabulated
-    ROWS_AHEAD = 12                    # prefetched
-    COUNTS_AHEAD = 24                  # prefetched
 
 
 cdef class FeatureCounts:
@@ -69,8 +66,6 @@ cdef class FeatureCounts:
                         self.count[k] += x.value[k] != 0.0
                     continue
                 for k in range(x.n):
-                    if k + COUNTS_AHEAD < x.n:
-                        ahead(self.count + x.index[k + COUNTS_AHEAD])
                     if x.value[k] != 0.0:
                         self.touch(x.index[k])
             if events.index == NULL:
@@ -425,24 +420,6 @@ cdef class Column:
         for k in range(self.n):
             self.own[k], self.step[k] = first(own[k]), step(own[k])
 
-    cdef inline void ask(self, Entries entries, int r, Py_ssize_t width) noexcept nogil:
-        """Prefetch a row of all arrays, ``width`` columns from this one on."""
-        cdef Py_ssize_t row = entries.row[r], k
-        ahead(self.common + row * self.common_step)
-        ahead(self.common + row * self.common_step + width - 1)  # it may lie in two lines
-        if self.live:
-            for k in range(self.n):
-                ahead(self.own[k] + row * self.step[k])
-                ahead(self.own[k] + row * self.step[k] + width - 1)
-
-    cdef inline void ask_next(
-        self, Entries entries, const int* rows, int i, int n, Py_ssize_t width
-    ) noexcept nogil:
-        """Prefetch a later row before the i-th of n rows; before the first, all up to it."""
-        cdef int k
-        for k in range(0 if i == 0 else i + ROWS_AHEAD, min(n, i + ROWS_AHEAD + 1)):
-            self.ask(entries, rows[k], width)
-
     cdef inline double of(self, Entries entries, Py_ssize_t e, Py_ssize_t c = 0) noexcept nogil:
         """Return the value of an entry, c columns further on."""
         cdef int k = entries.whose[e]
@@ -529,7 +506,6 @@ cdef class CopyRule(SpanRule):
         cdef int i, r
         for i in range(entries.n_single):
             r = entries.single[i]
-            self.head.ask_next(entries, entries.single, i, entries.n_single, self.width)
             self.head.take(entries, entries.start[r], entries.row[r], self.width)
 
 
@@ -582,8 +558,6 @@ cdef class GaussianRule(Rule):
         cdef int i, r
         for i in range(entries.n_several):
             r = entries.several[i]
-            self.mean.ask_next(entries, entries.several, i, entries.n_several, 1)
-            self.spread.ask_next(entries, entries.several, i, entries.n_several, 1)
             self.merge_row(entries, entries.row[r], entries.start[r], entries.start[r + 1])
 
     cdef void merge_row(
@@ -636,7 +610,6 @@ cdef class SumRule(SpanRule):
         for i in range(entries.n_several):
             r = entries.several[i]
             row = entries.row[r]
-            self.head.ask_next(entries, entries.several, i, entries.n_several, self.width)
             for c in range(self.width):
                 start = total = self.head.common[row * self.head.common_step + c]
                 for e in range(entries.start[r], entries.start[r + 1]):

@@ -6,7 +6,6 @@ from romco.kernels.romco.rows cimport Head
 
 cdef enum:
     EPOCHS = 16           # epochs in a block
-    MANY = 128            # rows that may catch up together
 
 cdef struct Transform:    # (rows, cols), row-major
     Py_ssize_t rows, cols
@@ -23,11 +22,6 @@ cdef class BasisChanges:
     cdef Py_ssize_t started_before        # no row is older than this epoch
     cdef double* between                  # room for a row on its way
     cdef Py_ssize_t between_room
-    cdef double* half_way                 # room for MANY rows at the end of their blocks,
-    cdef double* opened                   # and at the start of the open block
-    cdef Py_ssize_t many_rooms[2]
-    cdef Py_ssize_t many_ld
-    cdef int* group                       # (blocks,) which group a block's rows are
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1
     cdef int fit(self, Py_ssize_t columns) except -1 nogil
@@ -53,12 +47,6 @@ cdef class BasisChanges:
         ahead(data + 24)
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil
-    cdef void catch_up_all(
-        self, const double** rows, Py_ssize_t n, double** out
-    ) noexcept nogil
-    cdef void open_all(
-        self, const Py_ssize_t* blocks, const Py_ssize_t* end, Py_ssize_t n
-    ) noexcept nogil
     cdef int end_epoch(
         self, const double* turned, Py_ssize_t ld, Py_ssize_t columns, Py_ssize_t rank
     ) except -1 nogil

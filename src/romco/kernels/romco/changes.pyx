@@ -30,9 +30,6 @@ cdef class BasisChanges:
         free_ring(self.steps, self.blocks * EPOCHS)
         free_ring(self.leaps, self.blocks)
         release(self.between)
-        release(self.half_way)
-        release(self.opened)
-        release(self.group)
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1:
         """An empty ring of that many blocks, in place of the one there is."""
@@ -42,14 +39,10 @@ cdef class BasisChanges:
         self.blocks = blocks
         self.steps = <Transform*> zeros(blocks * EPOCHS, sizeof(Transform))
         self.leaps = <Transform*> zeros(blocks, sizeof(Transform))
-        self.group = <int*> resize(self.group, blocks, sizeof(int))
         return 0
 
     cdef int fit(self, Py_ssize_t columns) except -1 nogil:
         """Room for rows of that many columns."""
-        reserve(<void**> &self.half_way, &self.many_rooms[0], MANY * columns, sizeof(double))
-        reserve(<void**> &self.opened, &self.many_rooms[1], MANY * columns, sizeof(double))
-        self.many_ld = columns
         return reserve(<void**> &self.between, &self.between_room, columns, sizeof(double))
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil:
@@ -73,77 +66,6 @@ cdef class BasisChanges:
         apply(&now, &n, step, &other, out)
         if now != out:
             memcpy(out, now, n * sizeof(double))
-
-    cdef void catch_up_all(
-        self, const double** rows, Py_ssize_t n, double** out
-    ) noexcept nogil:
-        """`catch_up` of up to MANY rows: those on the same way go together, to the same bits.
-
-        out[i] (base,) is where row i goes.
-        """
-        cdef Py_ssize_t open_block = self.epoch // EPOCHS, ring = self.blocks * EPOCHS
-        cdef Py_ssize_t i, k, block, n_groups = 0, begin = 0
-        cdef Py_ssize_t[MANY] blocks, place
-        cdef Py_ssize_t[MANY] size         # of a group, then where its next row goes
-        cdef const Head* head
-        cdef Transform step
-        for i in range(n):  # a group for each block that is closed
-            block = (<const Head*> rows[i]).epoch // EPOCHS
-            if block < open_block:
-                self.group[block % self.blocks] = -1
-        for i in range(n):
-            block = (<const Head*> rows[i]).epoch // EPOCHS
-            if block == open_block:
-                self.catch_up(rows[i], out[i])
-                continue
-            if self.group[block % self.blocks] < 0:
-                self.group[block % self.blocks] = <int> n_groups
-                blocks[n_groups], size[n_groups] = block, 0
-                n_groups += 1
-            size[self.group[block % self.blocks]] += 1
-        for k in range(n_groups):
-            begin, size[k] = begin + size[k], begin
-        for i in range(n):  # to the end of its block
-            head = <const Head*> rows[i]
-            if head.epoch // EPOCHS < open_block:
-                step = self.steps[head.epoch % ring]
-                k = self.group[(head.epoch // EPOCHS) % self.blocks]
-                place[i] = size[k]
-                size[k] += 1
-                row_times(
-                    head.count, step.cols, rows[i] + 1, step.data, step.cols,
-                    self.half_way + place[i] * self.many_ld,
-                )
-        if n_groups == 0:
-            return
-        self.open_all(blocks, size, n_groups)
-        for i in range(n):
-            if (<const Head*> rows[i]).epoch // EPOCHS < open_block:
-                memcpy(out[i], self.opened + place[i] * self.many_ld, self.base * sizeof(double))
-
-    cdef void open_all(
-        self, const Py_ssize_t* blocks, const Py_ssize_t* end, Py_ssize_t n
-    ) noexcept nogil:
-        """`opened` <- the rows of `half_way` today; group k, of blocks[k], ends before end[k]."""
-        cdef Py_ssize_t k, begin = 0, ld = self.many_ld, open_block = self.epoch // EPOCHS
-        cdef Transform leap, last
-        cdef double* from_
-        cdef double* to
-        for k in range(n):
-            from_, to = self.half_way + begin * ld, self.opened + begin * ld
-            if blocks[k] + 1 < open_block:
-                leap = self.leaps[blocks[k] % self.blocks]
-                multiply(end[k] - begin, leap.rows, leap.cols, from_, ld, leap.data, leap.cols, to, ld)
-            else:
-                memcpy(to, from_, (end[k] - begin) * ld * sizeof(double))
-            begin = end[k]
-        if self.epoch % EPOCHS:
-            last = self.steps[(open_block * EPOCHS) % (self.blocks * EPOCHS)]
-            self.half_way, self.opened = self.opened, self.half_way
-            multiply(
-                begin, self.leaps[(open_block - 1) % self.blocks].cols, last.cols, self.half_way, ld,
-                last.data, last.cols, self.opened, ld,
-            )
 
     cdef int end_epoch(
         self, const double* turned, Py_ssize_t ld, Py_ssize_t columns, Py_ssize_t rank

@@ -38,7 +38,6 @@ cdef class Factored(Kernel):
     cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil
     cdef int turn_right(self, Py_ssize_t kept) except -1 nogil
     cdef int settle_right(self, Py_ssize_t active) except -1 nogil
-    cdef couple(self)
     cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil
     cdef int change_column(self, Py_ssize_t task, double g) except -1

@@ -74,9 +74,6 @@ cdef class Factored(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         self.learn_weights(events, begin, end, margins)
-        if self.tasks.learn(events, begin, end):
-            with gil:
-                self.couple()
         self.torn = False
         return 0
 
@@ -185,10 +182,6 @@ cdef class Factored(Kernel):
     cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
         """Room for a K of that size."""
         return 0
-
-    cdef couple(self):
-        """Express U by another coupling of the tasks."""
-        raise NotImplementedError("a learned coupling needs a column for every task")
 
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
         return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))

@@ -54,15 +54,6 @@ cdef class OneSided(Factored):
         reserve(<void**> &self.core, &self.core_room, height * self.ld, sizeof(double))
         return self.fit_coordinates(height + 1)
 
-    cdef couple(self):
-        """U = K F' stays, so K moves to the F that the tasks have now."""
-        before, seen = self.tasks.couple()
-        core = self.give()
-        own = self.tasks.dense(self.width)[np.ix_(seen, seen)]
-        moved = np.zeros_like(core)
-        moved[:, seen] = np.linalg.solve(own, before[seen] @ core.T).T
-        self.take(moved)
-
     cdef int sum_columns(self, double* c) except -1:
         cdef Py_ssize_t i, j
         for j in range(self.height):

@@ -19,8 +19,7 @@ cdef class ReadableBasis:
     cdef Py_ssize_t ld                    # leading dimension of the small matrices
     cdef double* turned                   # P'   (rank, columns)
     cdef double* work                     # room for a matrix of all columns
-    cdef double* fresh                    # and for a row,
-    cdef double* recent                   # and for many of them, see `renew`
+    cdef double* fresh                    # and for a row
     cdef Py_ssize_t cursor                # rows before it are summed up on their own, see `gather`
     # Notes that scoring leaves for learning
     cdef Note* notes
@@ -40,7 +39,7 @@ cdef class ReadableBasis:
     cdef double* across                   # (panel_length, n_across) the same rows, by feature
     cdef Py_ssize_t n_across
     cdef double* pack
-    cdef Py_ssize_t rooms[9]
+    cdef Py_ssize_t rooms[8]
 
     # Used by scoring: changes nothing but the notes.
     cdef void start_round(self, bint noting) noexcept nogil
@@ -54,11 +53,7 @@ cdef class ReadableBasis:
     cdef void gather(
         self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
     ) noexcept nogil
-    cdef void renew(
-        self, Row x, Py_ssize_t at, Py_ssize_t m, const Py_ssize_t* slots, const double** rows,
-        double** today, bint noting
-    ) noexcept nogil
-    cdef double* room_for_row(self, Py_ssize_t entry, Py_ssize_t n, bint noting) noexcept nogil
+    cdef double* room_for_row(self, Py_ssize_t entry, bint noting) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
     cdef bint level(self) noexcept nogil
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil

@@ -13,12 +13,11 @@ from romco.kernels.core.dense cimport add_gram, add_products, axpy, dot_product
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.events cimport Row, column
 from romco.kernels.core.memory cimport release, reserve, zeros
-from romco.kernels.romco.changes cimport MANY, BasisChanges
+from romco.kernels.romco.changes cimport BasisChanges
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head, RowStore
 
 cdef enum:
-    BLOCK = 32            # entries of x whose rows are asked for at once,
-    LONG = 12             # unless rows have so many numbers that they had better go together
+    BLOCK = 32            # entries of x whose rows are prefetched together
     LINE = 8              # numbers that come from memory at once
     MOST_NOTES = 1024     # events of a round whose notes are kept
     MOST_STALE = 16384    # rows of a round
@@ -34,7 +33,6 @@ cdef class ReadableBasis:
         release(self.turned)
         release(self.work)
         release(self.fresh)
-        release(self.recent)
         release(self.behind)
         release(self.total)
         release(self.notes)
@@ -80,16 +78,15 @@ cdef class ReadableBasis:
     ) noexcept nogil:
         """Columns from `first` on of B'x; `behind` over the rows behind the cursor only."""
         cdef Py_ssize_t i, at = 0, m, slot, n = self.columns - first
-        cdef Py_ssize_t slots[MANY]
-        cdef const double* rows[MANY]
-        cdef double* today[MANY]
+        cdef Py_ssize_t slots[BLOCK]
+        cdef const double* rows[BLOCK]
+        cdef double* today
         cdef double* target
         cdef Head* head
-        cdef bint long_rows = first == 0 and self.changes.base >= LONG
         memset(behind + first, 0, n * sizeof(double))
         memset(total + first, 0, n * sizeof(double))
         while at < x.n:
-            m = min(<Py_ssize_t> (MANY if long_rows else BLOCK), x.n - at)
+            m = min(<Py_ssize_t> BLOCK, x.n - at)
             for i in range(m):  # rows are far apart in memory: ask for all before any is needed
                 slot = slots[i] = self.store.slots[column(x, at + i)] - 1
                 if slot >= 0:
@@ -103,8 +100,6 @@ cdef class ReadableBasis:
                         slots[i] = -1
                     else:
                         self.changes.ask_for_step((<Head*> rows[i]).epoch)
-            if long_rows:
-                self.renew(x, at, m, slots, rows, today, noting)
             for i in range(m):
                 if slots[i] < 0 or x.value[at + i] == 0.0:
                     continue
@@ -114,34 +109,16 @@ cdef class ReadableBasis:
                     if head.count > first:
                         axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
                 elif first == 0:  # an old row has none of the new columns
-                    if not long_rows:
-                        today[i] = self.room_for_row(at + i, 0, noting)
-                        self.changes.catch_up(rows[i], today[i])
-                    axpy(self.changes.base, x.value[at + i], today[i], target)
+                    today = self.room_for_row(at + i, noting)
+                    self.changes.catch_up(rows[i], today)
+                    axpy(self.changes.base, x.value[at + i], today, target)
             at += m
         axpy(n, 1.0, behind + first, total + first)
 
-    cdef void renew(
-        self, Row x, Py_ssize_t at, Py_ssize_t m, const Py_ssize_t* slots, const double** rows,
-        double** today, bint noting
-    ) noexcept nogil:
-        """today[i] <- row i brought up to date, where it is not; noted down, as far as there is room."""
-        cdef Py_ssize_t i, n = 0
-        cdef const double* old[MANY]
-        cdef double* new[MANY]
-        for i in range(m):
-            if slots[i] < 0 or x.value[at + i] == 0.0 \
-                    or (<Head*> rows[i]).epoch == self.changes.epoch:
-                continue
-            today[i] = self.room_for_row(at + i, n, noting)
-            old[n], new[n] = rows[i], today[i]
-            n += 1
-        self.changes.catch_up_all(old, n, new)
-
-    cdef inline double* room_for_row(self, Py_ssize_t entry, Py_ssize_t n, bint noting) noexcept nogil:
-        """Where a row goes that is brought up to date: into the notes, else the n-th for now."""
+    cdef inline double* room_for_row(self, Py_ssize_t entry, bint noting) noexcept nogil:
+        """Return where an updated row goes: into the notes while they have room, else into `fresh`."""
         if not noting or self.n_stale >= MOST_STALE:
-            return self.recent + n * self.ld
+            return self.fresh
         self.stale_at[self.n_stale] = <int> entry
         self.n_stale += 1
         return self.stale_rows + (self.n_stale - 1) * self.changes.base
@@ -243,7 +220,7 @@ cdef class ReadableBasis:
         cdef Py_ssize_t e, j, at = 0, length = first.n
         cdef const double* x
         cdef double* out
-        reserve(<void**> &self.across, &self.rooms[8], n * length, sizeof(double))
+        reserve(<void**> &self.across, &self.rooms[7], n * length, sizeof(double))
         while at < length:
             for e in range(n):
                 x, out = first.value + e * length + at, self.across + at * n + e
@@ -275,7 +252,6 @@ cdef class ReadableBasis:
     cdef int fit_reading(self, Py_ssize_t ld) except -1 nogil:
         """Small matrices of that leading dimension; the caller sets `ld` when all have it."""
         self.changes.fit(ld)
-        reserve(<void**> &self.recent, &self.rooms[7], MANY * ld, sizeof(double))
         widen(&self.turned, self.rank, self.ld, ld)
         widen(&self.work, 0, self.ld, ld)
         widen(&self.behind, 1, self.ld, ld)

@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.math cimport sqrt
-from romco.kernels.core.events cimport Events, Row
+from romco.kernels.core.events cimport Row
 from romco.kernels.romco.spectral cimport Shrink, shrink_nuclear
 
 ctypedef double (*Pull)(double margin, double y) noexcept nogil
@@ -48,6 +48,7 @@ cdef class Rules:
     cdef int call_penalty(self, double* s, Py_ssize_t n, double step) except -1
 
 
+@cython.final
 cdef class TaskVectors:
     cdef readonly Py_ssize_t width
     cdef double[:, ::1] factor       # F, where a whole matrix was given
@@ -55,10 +56,6 @@ cdef class TaskVectors:
     cdef double value[2]
     cdef int entries
 
-    # Look at events that were learned; true if it is time to couple the tasks anew.
-    cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
-
-    @cython.final
     cdef inline Row row(self, Py_ssize_t task) noexcept nogil:
         """Valid until the next call."""
         cdef Row f

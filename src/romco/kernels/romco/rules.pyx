@@ -9,7 +9,7 @@ is e_i plus sqrt(b) times the vector of one more task that all others share.
 import numpy as np
 cimport cython
 from libc.math cimport exp, fmax, sqrt
-from romco.kernels.core.events cimport Events, Row
+from romco.kernels.core.events cimport Row
 from romco.kernels.romco.spectral cimport shrink_logdet, shrink_nuclear
 
 
@@ -165,20 +165,15 @@ cdef class Rules:
         return value
 
 
+@cython.final
 cdef class TaskVectors:
-    """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~.
-
-    As it is here the coupling is given and stays; `relations` has one that is learned.
-    """
+    """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~."""
 
     def __init__(self, Py_ssize_t n_tasks, double b, factor=None):
         self.width = n_tasks + (b > 0.0) if factor is None else factor.shape[1]
         self.entries = 1 if b == 0.0 else 2
         self.value[0], self.value[1] = (sqrt(b), 1.0) if b > 0.0 else (1.0, 0.0)
         self.factor = np.ascontiguousarray(factor, dtype=np.float64) if factor is not None else None
-
-    cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-        return False
 
     def dense(self, n_tasks):
         """F (m, w)."""

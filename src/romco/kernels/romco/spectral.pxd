@@ -36,14 +36,10 @@ cdef class SmallSVD:
     cdef int factor(
         self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) except -1 nogil
-    cdef void factor_large(
-        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
-    ) noexcept nogil
-    cdef bint turn_at_once(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil
     cdef void sort_lengths(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
     cdef void collect_large(
-        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least, bint changed
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) noexcept nogil
     cdef int lapack(self, Py_ssize_t n, Py_ssize_t w) except -1 nogil
     cdef void collect(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil

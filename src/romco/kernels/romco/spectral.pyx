@@ -12,15 +12,14 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.core.dense cimport add_gram, dot_product, multiply, rotate, size
+from romco.kernels.core.dense cimport dot_product, multiply, rotate, size
 from romco.kernels.core.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dgesdd
 
 cdef Py_ssize_t JACOBI_ROWS = 40    # measured: at 33 rows Jacobi is 1.3 times faster, at 65 slower
 cdef Py_ssize_t SECULAR_ROWS = 16   # from here on, secular equations first
-cdef Py_ssize_t LARGE_ROWS = 24     # from here on, left vectors by one product where that is exact
-cdef Py_ssize_t MOST_LARGE = 80     # and Jacobi up to here
-cdef double LARGE = 1e-4            # of the largest: a value that is large enough for that
+cdef Py_ssize_t MAX_SECULAR_ROWS = 80
+cdef double LARGE = 1e-4            # relative to the largest value: those below must not matter
 cdef Py_ssize_t JACOBI_WIDTH = 256  # long rows: LAPACK first reduces them to a square
 cdef int SWEEPS = 40                # never reached; 3 to 6 are used
 cdef double NOTHING = 1e-29         # squared length, relative to the longest row: rounding only
@@ -117,7 +116,7 @@ cdef class SmallSVD:
         cdef Py_ssize_t i, few = min(n, w)
         cdef double beside
         self.change_n = self.change_w = 0
-        if not SECULAR_ROWS <= n <= MOST_LARGE or few == 0:
+        if not SECULAR_ROWS <= n <= MAX_SECULAR_ROWS or few == 0:
             return 0
         beside = beside_falling_diagonal(a, height, width, ld)
         if not beside <= SMALL_TURN * a[0]:
@@ -169,22 +168,15 @@ cdef class SmallSVD:
         reserve(<void**> &self.s, &self.rooms[0], most, sizeof(double))
         reserve(<void**> &self.left, &self.rooms[1], most * n, sizeof(double))
         reserve(<void**> &self.right, &self.rooms[2], most * w, sizeof(double))
-        reserve(<void**> &self.rows, &self.rooms[3], 2 * n * w, sizeof(double))
+        reserve(<void**> &self.rows, &self.rooms[3], n * w, sizeof(double))
         reserve(<void**> &self.turns, &self.rooms[4], n * most, sizeof(double))
         reserve(<void**> &self.order, &self.rooms[5], most, sizeof(Py_ssize_t))
         if (
             changed and least >= LARGE * longest_row(a, n, w, ld)
             and self.start_close(a, n, w, ld)
         ):
-            if not self.turn_at_once(n, w):
-                self.jacobi(n, w, False)
-            self.collect_large(a, n, w, ld, least, self.change_exact)
-            return 0
-        if (
-            LARGE_ROWS < n and min(n, w) <= MOST_LARGE and most <= JACOBI_WIDTH
-            and least >= LARGE * longest_row(a, n, w, ld)
-        ):
-            self.factor_large(a, n, w, ld, least)
+            self.jacobi(n, w, False)
+            self.collect_large(a, n, w, ld, least)
             return 0
         for i in range(n):
             memcpy(self.rows + i * w, a + i * ld, w * sizeof(double))
@@ -193,60 +185,6 @@ cdef class SmallSVD:
             self.collect(n, w)
             return 0
         return self.lapack(n, w)
-
-    cdef void factor_large(
-        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
-    ) noexcept nogil:
-        """Triples above `least`, by turning rows, or columns where these are fewer."""
-        cdef Py_ssize_t i, j
-        cdef double* other = self.rows + n * w  # a', which is kept as it is
-        if n <= w:
-            for i in range(n):
-                memcpy(self.rows + i * w, a + i * ld, w * sizeof(double))
-            self.jacobi(n, w, False)
-            self.collect_large(a, n, w, ld, least, False)
-            return
-        for i in range(n):
-            for j in range(w):
-                other[j * n + i] = a[i * ld + j]
-        memcpy(self.rows, other, n * w * sizeof(double))
-        self.jacobi(w, n, False)
-        self.collect_large(other, w, n, n, least, False)
-        self.left, self.right = self.right, self.left
-        self.rooms[1], self.rooms[2] = self.rooms[2], self.rooms[1]
-
-    cdef bint turn_at_once(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
-        """One sweep of turns so small that they do not see each other; False where some are not.
-
-        Turns by angles t change each other by t^2, so all can be one product: rows += E rows,
-        where E is antisymmetric. `left` and `right` are room.
-        """
-        cdef Py_ssize_t i, j
-        cdef double g, t
-        cdef double* products = self.left     # (n, n), lower half
-        cdef double* E = self.turns           # (n, n)
-        cdef double* across = self.right      # (w, n), then (n, w)
-        for i in range(n):
-            for j in range(w):
-                across[j * n + i] = self.rows[i * w + j]
-        memset(products, 0, n * n * sizeof(double))
-        add_gram(w, n, across, n, products, n)
-        for i in range(n):
-            E[i * n + i] = 0.0
-            for j in range(i):
-                g = products[i * n + j]
-                t = products[i * n + i] - products[j * n + j]
-                if g * g <= ORTHOGONAL * ORTHOGONAL * products[i * n + i] * products[j * n + j]:
-                    t = 0.0
-                elif fabs(g) > SMALL_TURN * fabs(t):
-                    return False
-                else:
-                    t = g / t
-                E[i * n + j], E[j * n + i] = t, -t
-        multiply(n, n, w, E, n, self.rows, w, across, w)
-        for i in range(n * w):
-            self.rows[i] += across[i]
-        return True
 
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil:
         """Turn pairs of rows until all are orthogonal; if `turns` follows, rows = turns a."""
@@ -301,7 +239,7 @@ cdef class SmallSVD:
             self.s[i] = length
 
     cdef void collect_large(
-        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least, bint changed
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) noexcept nogil:
         """Triples above `least`, longest first, where the turns were not followed.
 
@@ -322,7 +260,7 @@ cdef class SmallSVD:
             length = 1.0 / length
             for i in range(w):
                 z[i] = self.rows[self.order[j] * w + i] * length
-            if changed:  # a z = d z + c (q . z)
+            if self.change_exact:  # a z = d z + c (q . z)
                 length = dot_product(w, self.change + few + n, z)
                 for i in range(n):
                     y[i] = self.change[few + i] * length
@@ -441,11 +379,11 @@ def shrink(s, double rho, bint logdet):
     return s
 
 
-def small_svd(const double[:, ::1] a not None, double least=0.0):
-    """left (n, q), s (q,), right (q, w) of a small matrix, values above `least`; for tests."""
+def small_svd(const double[:, ::1] a not None):
+    """Return left (n, q), s (q,), right (q, w) of a small matrix; for tests."""
     cdef SmallSVD svd = SmallSVD()
     cdef Py_ssize_t n = a.shape[0], w = a.shape[1]
-    svd.factor(&a[0, 0], n, w, w, least)
+    svd.factor(&a[0, 0], n, w, w, 0.0)
     if svd.count == 0:
         return np.empty((n, 0)), np.empty(0), np.empty((0, w))
     left = np.asarray(<double[:svd.count, :n]> svd.left).T.copy()
