@@ -69,8 +69,6 @@ def test_weights_that_are_nearly_one(tmp_path):
     """onnxruntime leaves out a product with a single number that is 1 in single precision."""
     model = romco.Model(target="classes")
     model.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
-    weights = model.engine.learner.frozen_classes().weights
-    assert 0.0 < abs(weights[0] - 1.0) < 1e-7
     rows, tasks = [{"a": 1.0}, {"a": None}], ["ann", "new"]
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
