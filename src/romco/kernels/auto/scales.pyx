@@ -211,6 +211,9 @@ cdef class Scales(Units):
         """Others have changed the columns of some features, and the events counted."""
         cdef Py_ssize_t i
         for i in range(rows.shape[0] if self.n_met >= 0 else 0):
+            if self.size_of[rows[i]] != 0.0 and self.columns[rows[i], SIZE] == 0.0:
+                self.n_met = -1  # a feature that is listed has no size any more
+                break
             if self.size_of[rows[i]] == 0.0 and self.columns[rows[i], SIZE] > 0.0:
                 self.meet(rows[i])
             self.list_size(rows[i])
