@@ -38,16 +38,15 @@ def merge_steps(start, parts):
     return start + min(1.0, apart / joint if joint > 0 else 1.0) * changes.sum(axis=0)
 
 
-def merge_full(mean, covariance, parts, events, renewal, ceiling):
+def merge_full(mean, covariance, parts, events, forgetting, ceiling):
     """Parts are (mean, covariance); in terms of precision and precision x mean."""
 
     ceilings = np.broadcast_to(ceiling, mean.shape)
 
     def aged(n):
-        grown = covariance.copy()
-        for c in range(len(mean)):
-            grown[c, c] = max(grown[c, c], min(ceilings[c], grown[c, c] + n * renewal[c]))
-        return np.linalg.inv(grown)
+        growth = np.minimum((1.0 + forgetting) ** n, ceilings / np.diag(covariance))
+        roots = np.sqrt(np.maximum(growth, 1.0))
+        return np.linalg.inv(roots[:, None] * covariance * roots)
 
     total = aged(sum(events)) + sum(
         np.linalg.inv(own) - aged(n) for (_, own), n in zip(parts, events, strict=True)

@@ -139,8 +139,8 @@ FUNCTIONS: tuple[Line, ...] = (  # of columns
 )
 SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
     Whole("intercept", Latest(tuple(range(len(FEATURE_FIELDS))))),  # blocks merge its means
-    Full("weight", "covariance", None, ceiling=constants.STACKING_VARIANCE),
-    Full("frozen_weight", "frozen_covariance", None, ceiling=constants.STACKING_VARIANCE),
+    Full("weight", "covariance", 0.0, ceiling=constants.STACKING_VARIANCE),
+    Full("frozen_weight", "frozen_covariance", 0.0, ceiling=constants.STACKING_VARIANCE),
     Whole(
         "stream",
         *evidence_and_rest(

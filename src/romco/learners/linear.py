@@ -247,7 +247,7 @@ class Arow(LinearLearner):
         if not self.one_for_all:
             return ()
         if "S" in self._arrays:
-            return (Full("w", "S", None, ceiling=1.0),)
+            return (Full("w", "S", 0.0, ceiling=1.0),)
         return (PerFeature(("w", "s"), Belief(0, 1, spent=False)),)
 
 

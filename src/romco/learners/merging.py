@@ -493,12 +493,9 @@ def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
     events = [one.events for one in active]
     parts = [line.view(one.values) for one in active]
     for k in range(len(means)):
-        renewal = None
-        if line.renewal is not None:
-            renewal = line.renewal * np.diagonal(covariances[k])
         gaussians = [(mean[k], covariance[k]) for mean, covariance in parts]
         before = means[k], covariances[k]
-        merged = merge_gaussians(*before, gaussians, events, renewal, line.ceiling)
+        merged = merge_gaussians(*before, gaussians, events, line.forgetting, line.ceiling)
         means[k], covariances[k] = merged
     return start
 

@@ -183,6 +183,8 @@ class Whole(Line):
         self.arrays, self.parts = (array,), parts
         self.columns = _sorted_columns(parts)
         self.width = len(self.columns)
+        if self.columns != tuple(range(self.width)):
+            raise ValueError(f"parts of {array} must name its first columns, each once")
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The live array as rows."""
@@ -191,16 +193,16 @@ class Whole(Line):
 
 
 class Full(Line):
-    """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
+    """Gaussians with a full covariance, which grows by a share ``forgetting`` with each event.
 
-    The arrays may stack several: mean (k, n), covariance (k, n, n). ``renewal`` is a share of each
-    variance, ``ceiling`` one number or one of each (n,).
+    The arrays may stack several: mean (k, n), covariance (k, n, n). No variance grows beyond
+    ``ceiling``, one number or one of each (n,).
     """
 
     def __init__(
-        self, mean: str, covariance: str, renewal: float | None, ceiling: float | Floats
+        self, mean: str, covariance: str, forgetting: float, ceiling: float | Floats
     ) -> None:
-        self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
+        self.arrays, self.forgetting, self.ceiling = (mean, covariance), forgetting, ceiling
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
         """Live means (k, n) and covariances (k, n, n)."""

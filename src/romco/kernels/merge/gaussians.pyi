@@ -8,6 +8,6 @@ def merge_gaussians(
     covariance: NDArray[np.float64],
     parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     counts: Sequence[int] | None = None,
-    renewal: NDArray[np.float64] | None = None,
+    forgetting: float = 0.0,
     ceiling: float | NDArray[np.float64] = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

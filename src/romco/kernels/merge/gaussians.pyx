@@ -5,32 +5,33 @@ checks would cost twenty times the computation.
 """
 
 import numpy as np
-from libc.math cimport fabs
+from libc.math cimport fabs, pow, sqrt
 from scipy.linalg.cython_lapack cimport dlauu2, dpotf2, dsyev, dtrti2
 
 
 def merge_gaussians(
     const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts=None,
-    const double[::1] renewal=None, ceiling=0.0,
+    double forgetting=0.0, ceiling=0.0,
 ):
     """Return mean (n,) and covariance (n, n) merged from parts that started at the given ones.
 
     ``parts`` are pairs of mean and covariance, ``counts`` the events of each. The change of each
-    part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``, one
-    number or (n,): the start's covariance is aged by a part's events when its change is formed, and by all events in
-    the total. No direction becomes less certain than at the start, or than ``ceiling``. Without
-    ``renewal`` and ``counts`` nothing is aged. LinAlgError unless all are positive definite.
+    part's precision is added. Each event lets the covariance grow by a share ``forgetting``, up to
+    variances ``ceiling``, one number or (n,): the start's covariance is aged by a part's events when its
+    change is formed, and by all events in the total. No direction becomes less certain than at the
+    start, or than ``ceiling``. Without ``counts`` nothing is aged. LinAlgError unless all are positive
+    definite.
     """
-    cdef bint ages = renewal is not None
+    cdef bint ages = counts is not None and forgetting > 0.0
     if not ages:
-        renewal, counts = np.zeros(mean.shape[0]), [0] * len(parts)
+        counts = [0] * len(parts)
     means, covariances = [part[0] for part in parts], [part[1] for part in parts]
     cdef const long long[::1] events = np.array(counts, dtype=np.int64)
     cdef Py_ssize_t n = mean.shape[0], k
     cdef long long total = 0
     cdef double least
     cdef const double[::1] ceilings = np.full(n, ceiling, dtype=np.float64)
-    check(n, covariance, means, covariances, events, renewal)
+    check(n, covariance, means, covariances, events)
     cdef double[:, :, ::1] room = np.empty((3, n, n))
     cdef double[:, ::1] precision = room[0], start = room[1], own = room[2]
     cdef double[:, ::1] merged = np.empty((n, n))
@@ -38,10 +39,10 @@ def merge_gaussians(
     cdef const double[:, ::1] given
     for k in range(events.shape[0]):
         total += events[k]
-    invert(aged(covariance, total, renewal, ceilings, own), precision)
+    invert(aged(covariance, total, forgetting, ceilings, own), precision)
     for k in range(events.shape[0]):
         if ages or k == 0:
-            invert(aged(covariance, events[k], renewal, ceilings, own), start)
+            invert(aged(covariance, events[k], forgetting, ceilings, own), start)
         given = covariances[k]
         own[:, :] = given
         invert(own, merged)
@@ -57,9 +58,9 @@ def merge_gaussians(
     return np.asarray(moved), np.asarray(merged)
 
 
-cdef check(Py_ssize_t n, covariance, means, covariances, events, renewal):
+cdef check(Py_ssize_t n, covariance, means, covariances, events):
     """Raise ValueError where sizes differ."""
-    fits = covariance.shape[0] == covariance.shape[1] == renewal.shape[0] == n
+    fits = covariance.shape[0] == covariance.shape[1] == n
     fits = fits and len(means) == events.shape[0]
     fits = fits and all(own.shape == (n,) for own in means)
     if not fits or not all(own.shape == (n, n) for own in covariances):
@@ -67,14 +68,18 @@ cdef check(Py_ssize_t n, covariance, means, covariances, events, renewal):
 
 
 cdef double[:, ::1] aged(
-    const double[:, ::1] covariance, long long events, const double[::1] renewal,
+    const double[:, ::1] covariance, long long events, double forgetting,
     const double[::1] ceiling, double[:, ::1] place,
 ):
-    """What the renewal of so many events makes of a covariance."""
-    cdef Py_ssize_t i
+    """What so many events make of a covariance without learning; correlations stay."""
+    cdef double growth, most = pow(1.0 + forgetting, events)
+    cdef Py_ssize_t i, j
     place[:, :] = covariance
-    for i in range(renewal.shape[0]):
-        place[i, i] += min(max(0.0, ceiling[i] - covariance[i, i]), renewal[i] * events)
+    for i in range(ceiling.shape[0]):
+        growth = sqrt(max(1.0, min(most, ceiling[i] / covariance[i, i])))
+        for j in range(ceiling.shape[0]):
+            place[i, j] *= growth
+            place[j, i] *= growth
     return place
 
 
