@@ -100,7 +100,7 @@ class Reward(msgspec.Struct, array_like=True, frozen=True, tag="reward"):
 class ChoiceStore(Store):
     """Folder of a chooser; a table holds the choices with their probabilities and rewards."""
 
-    file_kind = Chooser.file_kind
+    file_kind = "chooser"
     decode_change = staticmethod(msgspec.json.Decoder(Choose | Reward | Forget).decode)
 
     def _connect(self) -> None:

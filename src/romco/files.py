@@ -5,14 +5,14 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from romco.io.modelfile import read, refusing, save_state
-from romco.learners import restore
+from romco.learners import Learner, restore
 
 CLASSES = {  # module and name by kind of file: imported when such a file is loaded
-    "model": ("romco.model", "Model"),
-    "chooser": ("romco.choosing", "Chooser"),
+    "model": ("romco.model.model", "Model"),
+    "chooser": ("romco.choosing.chooser", "Chooser"),
     "personal layer": ("romco.adapters.personal", "PersonalLayer"),
     "scikit-learn": ("romco.adapters.sklearn", "ROMCOClassifier"),
     "scikit-learn number": ("romco.adapters.sklearn", "ROMCORegressor"),
@@ -21,19 +21,7 @@ CLASSES = {  # module and name by kind of file: imported when such a file is loa
 }
 
 
-@runtime_checkable
-class Stored(Protocol):
-    """An object that a file can hold; its class restores it by ``from_state``."""
-
-    @property
-    def file_kind(self) -> str:
-        """Key in ``CLASSES``; "learner" for learners, which are restored by name."""
-
-    def state(self) -> dict[str, Any]:
-        """Return JSON-able values, and NumPy arrays ``"arrays"``."""
-
-
-def save(model: Stored, path: str | Path) -> None:
+def save(model: Any, path: str | Path) -> None:
     """Write a model, learner, chooser or estimator; the file is always the old or the new one.
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
@@ -46,13 +34,8 @@ def save(model: Stored, path: str | Path) -> None:
     >>> load(path).name, romco.peek(path)["format"]
     ('ogd-unique', 2)
     """
-    if not isinstance(model, Stored):
-        kind = type(model).__name__
-        raise TypeError(
-            f"romco.save takes models, learners, choosers and estimators of romco, not {kind}; "
-            "of a pipeline save the romco step, pipeline[-1], and the other steps with joblib"
-        )
-    save_state(model.state(), path, model.file_kind)
+    kind = _kind_of(model)
+    save_state(model.state(), path, kind)
 
 
 def load(path: str | Path, limit: int | None = None) -> Any:
@@ -76,3 +59,19 @@ def load(path: str | Path, limit: int | None = None) -> Any:
             raise ValueError(f"unknown kind {kind!r}")
         module, name = CLASSES[kind]
         return vars(import_module(module))[name].from_state(state)
+
+
+def _kind_of(model: Any) -> str:
+    """Return the kind of file that holds an object; TypeError if none does."""
+    if isinstance(model, Learner):
+        return "learner"
+    kinds = {place: kind for kind, place in CLASSES.items()}
+    for one in type(model).__mro__:
+        place = one.__module__, one.__name__
+        if place in kinds:
+            return kinds[place]
+    raise TypeError(
+        "romco.save takes models, learners, choosers and estimators of romco, not "
+        f"{type(model).__name__}; of a pipeline save the romco step, pipeline[-1], and the other "
+        "steps with joblib"
+    )

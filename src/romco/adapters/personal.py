@@ -156,8 +156,6 @@ class PersonalLayer:
 
     # For romco.save and romco.load
 
-    file_kind = "personal layer"
-
     def fitted_model(self) -> Model:
         """Return the model that has the scores of the base as columns."""
         if self.model is None:

@@ -194,10 +194,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):  # type: ignore[mis
     ... ]
     >>> model = preprocessing.StandardScaler() | ROMCOClassifier()
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
-    Accuracy: 97.21%
+    Accuracy: 96.65%
     """
-
-    file_kind = "river"  # in a file of :func:`romco.save`
 
     @property
     def _multiclass(self) -> bool:
@@ -263,7 +261,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     """
 
     target = "number"
-    file_kind = "river number"  # in a file of :func:`romco.save`
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -244,12 +244,13 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def state(self) -> dict[str, Any]:
         """Return the model's state, parameters and columns, for :func:`romco.save`."""
+        model = self.fitted_model()
         names = None
         if "feature_names_in_" in vars(self):
             names = self.feature_names_in_.tolist()
         parameters = self.get_params(deep=False) | {"task_column": column_to_json(self.task_column)}
         settings = {"parameters": parameters, "width": self.n_features_in_, "names": names}
-        return {**self.fitted_model().state(), "estimator": settings}
+        return {**model.state(), "estimator": settings}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -595,7 +596,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.kinds = kinds
         self.random_state = random_state
 
-    file_kind = "scikit-learn"  # in a file of :func:`romco.save`
     score = TaskEstimator.score  # not the mixin's
     _metric = staticmethod(accuracy_score)
 
@@ -720,7 +720,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     True
     """
 
-    file_kind = "scikit-learn number"  # in a file of :func:`romco.save`
     score = TaskEstimator.score  # not the mixin's
     _metric = staticmethod(r2_score)
 

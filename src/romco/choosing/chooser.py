@@ -108,8 +108,6 @@ class Chooser:
         first; one that had no reward by then is counted in ``dropped`` and never learned.
     """
 
-    file_kind = "chooser"
-
     def __init__(
         self,
         reward: Literal["yes/no", "number"] = "yes/no",
@@ -351,7 +349,7 @@ class Chooser:
 
     def save(self, path: str | Path) -> None:
         """Write the chooser with its pending choices to a file that ``romco.load`` opens."""
-        save_state(self.state(), path, self.file_kind)
+        save_state(self.state(), path, "chooser")
 
     def state(self) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``."""

@@ -49,7 +49,6 @@ class Learner(ABC):
     True
     """
 
-    file_kind: ClassVar[str] = "learner"  # in a file of :func:`romco.save`
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number

@@ -88,8 +88,6 @@ class Model:
         longest ago is forgotten first.
     """
 
-    file_kind = "model"  # in a file of :func:`romco.save`
-
     def __init__(
         self,
         learner: str = "romco-auto",
