@@ -484,7 +484,7 @@ class Service:
 
     @property
     def learns(self) -> bool:
-        """Whether changes can be learned now."""
+        """True while changes can be learned."""
         return not (self.failing or self.broken)
 
     # Housekeeping
