@@ -29,6 +29,7 @@ class Rules:
         by_share: bool,
     ) -> None: ...
 
+@final
 class TaskVectors:
     width: int
     def __init__(
