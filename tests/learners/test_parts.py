@@ -1,4 +1,4 @@
-"""A loss, a penalty, a step and a coupling of one's own, and the two readings of shrinkage."""
+"""A loss, a penalty and a step of one's own, and the two readings of shrinkage."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import romco
-from romco.couplings import COUPLINGS, FixedCoupling, Independent, Uniform, coupling_of
 from romco.learners import romco as learners
 from romco.losses import LOSSES, Hinge
 from romco.penalties import (
@@ -59,22 +58,10 @@ class Smoothed:
         return -y * np.clip((1.0 - y * p) / self.width, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Each task is related to the one before it."""
-
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def factor(self, n_tasks):
-        return np.eye(n_tasks) + self.strength * np.eye(n_tasks, k=-1)
-
-
 @pytest.fixture(autouse=True)
 def listed(monkeypatch):
     monkeypatch.setitem(PENALTIES, "elastic", Elastic)
     monkeypatch.setitem(LOSSES, "smoothed", Smoothed(0.5))
-    monkeypatch.setitem(COUPLINGS, "chain", Chain)
 
 
 @pytest.fixture(params=[0, 64], ids=["many", "few"])
@@ -132,21 +119,11 @@ def test_a_loss_and_a_step_of_ones_own():
     )
 
 
-def test_a_coupling_of_ones_own_is_that_of_its_matrix():
-    rounds = sparse_rounds(150, 30, 6, 5)
-    own = romco.learner("romco-nucl", 30, 6, coupling=Chain(0.5), **STRENGTHS)
-    F = Chain(0.5).factor(6)
-    given = romco.learner("romco-nucl", 30, 6, coupling=F @ F.T, **STRENGTHS)
-    np.testing.assert_allclose(own.replay(rounds), given.replay(rounds), atol=1e-11)
-    np.testing.assert_allclose(own.coupling(), F @ F.T)
-
-
 def test_what_a_learner_is_made_of_is_kept_as_data():
     parts = {
         "shared": Elastic(0.1, 2.0),
         "loss": Smoothed(0.3),
         "step": InverseSqrt(),
-        "coupling": Chain(0.5),
     }
     learner = romco.learner("romco", 30, 6, **STRENGTHS, **parts)
     rounds = sparse_rounds(60, 30, 6, 5)
@@ -157,33 +134,6 @@ def test_what_a_learner_is_made_of_is_kept_as_data():
     assert state["parameters"]["step"] == "inverse-sqrt"
     twin = romco.restore(state)
     np.testing.assert_array_equal(twin.replay(rounds), learner.replay(rounds))
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (None, None),
-        (0.5, 0.5),
-        (Uniform(0.5), 0.5),
-        (Independent(), None),
-    ],
-)
-def test_couplings_by_value_and_by_name(given, kept):
-    assert romco.learner("romco-nucl", 4, 3, coupling=given).parameters["coupling"] == kept
-
-
-def test_factors_make_the_coupling():
-    A = np.array([[2.0, 1.0], [1.0, 2.0]])
-    for coupling, expected in [
-        (Independent(), np.eye(2)),
-        (Uniform(3.0), np.eye(2) + 3),
-        (FixedCoupling(A), A),
-    ]:
-        F = coupling.factor(2)
-        np.testing.assert_allclose(F @ F.T, expected)
-        found = romco.learner("romco-nucl", 4, 2, coupling=coupling).coupling()
-        np.testing.assert_allclose(found, expected)
-    assert coupling_of(np.float64(2.0)) == Uniform(2.0)
 
 
 class Unlisted(Hinge):
@@ -200,7 +150,6 @@ class Unlisted(Hinge):
         {"shared": {"name": "nuclear", "power": 2}},
         {"shared": Nuclear},
         {"step": "never"},
-        {"coupling": "chains"},
         {"shrinkage": "none"},
     ],
     ids=str,

@@ -92,13 +92,6 @@ def test_zero_is_the_learners_own_beginning(name):
     assert not isinstance(learned("romco-auto").engine.learner, StartsTasks)
 
 
-def test_coupled_tasks_share_from_the_start():
-    model = learned("romco-nucl", coupling=4.0)
-    predicted = model.margins(X, NEW)
-    assert np.abs(predicted).max() > 1e-3
-    assert model.learn(X[:1], Y[:1], ["new"])[0] == pytest.approx(predicted[0])
-
-
 @pytest.mark.parametrize("name", ["omtlvon", "omtllog"])
 def test_inner_products_of_a_started_task_are_kept_up(name):
     model = learned(name)

@@ -6,19 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from romco.couplings import (
-    COUPLINGS,
-    Coupling,
-    FixedCoupling,
-    Independent,
-    Uniform,
-    coupling_of,
-)
 from romco.kernels.core.events import Events
 from romco.kernels.romco.one_sided import OneSided
-from romco.kernels.romco.rules import Rules, TaskVectors
+from romco.kernels.romco.rules import Rules
 from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import Arrays, CompiledLearner, check_finite
 from romco.learners.capabilities import ROUNDING, Decomposed, Started
@@ -68,11 +60,6 @@ class Romco(Decomposed, CompiledLearner):
     Log-det never makes a singular value zero: its rank grows to the number of tasks
     seen, and an event costs O(m r) as well; with many tasks give ``max_rank``.
     Where that cuts a singular value off, ``truncations`` counts the round.
-
-    ``coupling`` lets tasks learn from each other's events: a number b for
-    A = I + b 11', or A itself (m, m), positive semi-definite. The step
-    of an event of task i then goes along A e_i, and the shared penalty is paid by
-    U A^{-1/2}. Without coupling it is the paper's method, A = I.
     """
 
     shapes: ClassVar = {
@@ -109,7 +96,6 @@ class Romco(Decomposed, CompiledLearner):
         step: str | Step | Data = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | Coupling | Data | None = None,
         shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
@@ -132,16 +118,11 @@ class Romco(Decomposed, CompiledLearner):
             max_rank=limit,
             by_share=choice("shrinkage", shrinkage, "round", "share") == "share",
         )
-        self._coupling = coupling_of(coupling)
-        self._tasks = task_vectors(self.n_tasks, self._coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        whole_matrix = self._coupling.compiled != "uniform"
-        few = self.n_tasks <= MAX_ONE_SIDED_TASKS or not penalty.low_rank or whole_matrix
+        few = self.n_tasks <= MAX_ONE_SIDED_TASKS or not penalty.low_rank
         kind = OneSided if few else TwoSided
-        self.kernel: OneSided | TwoSided = kind(
-            self._rules, self._tasks, self.n_features, self.n_tasks
-        )
+        self.kernel: OneSided | TwoSided = kind(self._rules, self.n_features, self.n_tasks)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -152,12 +133,6 @@ class Romco(Decomposed, CompiledLearner):
     def parameters(self, given: Mapping[str, Any]) -> None:
         self._parameters = {name: as_data(name, value) for name, value in given.items()}
 
-    def coupling(self) -> NDArray[np.float64]:
-        """A (m, m), how much of a step of one task is also a step of another."""
-        self.kernel.check_idle()
-        F = self._tasks.dense(self.n_tasks)
-        return np.asarray(F @ F.T)
-
     @property
     def truncations(self) -> int:
         """Rounds in which ``max_rank`` cut something off, so that U is not exact."""
@@ -167,10 +142,6 @@ class Romco(Decomposed, CompiledLearner):
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
         right = core if isinstance(self.kernel, OneSided) else self.kernel.right_vectors() @ core
-        if isinstance(self._coupling, Uniform) and self._coupling.strength > 0.0:
-            right = right[1:] + np.sqrt(self._coupling.strength) * right[0]  # what is shared first
-        elif not isinstance(self._coupling, Independent):
-            right = self._tasks.dense(self.n_tasks) @ right
         return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
@@ -193,7 +164,7 @@ class Romco(Decomposed, CompiledLearner):
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
+        """Singular values of U above rounding, falling."""
         s = np.linalg.svd(self.kernel.core_matrix(), compute_uv=False)
         return s[s > ROUNDING * s.max(initial=0.0)]
 
@@ -204,23 +175,17 @@ class Romco(Decomposed, CompiledLearner):
         """Tasks whose column of V is not 0."""
         return np.flatnonzero(self.personal_norms() > 0.0)
 
-    def common(self, started: Started) -> "MeanOfShared | None":
-        """The mean of U's columns; coupled tasks share from the start anyway."""
-        if not isinstance(self._coupling, Independent):
-            return None
+    def common(self, started: Started) -> "MeanOfShared":
+        """The mean of U's columns."""
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
         self.starting(task, started)()
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
-        if not isinstance(self._coupling, Independent):  # a new task has it by itself
-            return partial(bool)
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
-        if not isinstance(self._coupling, Independent):
-            raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
@@ -229,7 +194,7 @@ class Romco(Decomposed, CompiledLearner):
 
     def load(self, arrays: Arrays) -> None:
         check_finite(arrays)
-        kernel = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
+        kernel = type(self.kernel)(self._rules, self.n_features, self.n_tasks)
         kernel.load(arrays)
         self.kernel = kernel
 
@@ -239,7 +204,6 @@ LISTED = {  # where the parts are that a parameter can be
     "personal": PERSONAL_PENALTIES,
     "loss": LOSSES,
     "step": STEPS,
-    "coupling": COUPLINGS,
 }
 
 
@@ -256,13 +220,6 @@ def penalty_of(
 
 def as_data(name: str, value: Any) -> Any:
     """A parameter as a state keeps it."""
-    match value:
-        case Independent():
-            return None
-        case Uniform(strength):
-            return strength
-        case FixedCoupling(matrix):
-            return matrix
     listed = LISTED.get(name)
     if listed and is_dataclass(value):
         return data(name, listed, value)
@@ -280,20 +237,3 @@ class MeanOfShared(NamedTuple):
         n, d, m = round.x.shape[0], self.learner.n_features, self.learner.n_tasks
         events = Events(round._replace(task=np.zeros(n, dtype=np.int64)), d, m, False)
         return self.learner.kernel.mean_margins(events, self.started)
-
-
-def task_vectors(n_tasks: int, coupling: Coupling) -> TaskVectors:
-    """The vectors that stand for the tasks: rows of F, where A = F F'.
-
-    >>> task_vectors(2, Uniform(4.0)).dense(2)
-    array([[2., 1., 0.],
-           [2., 0., 1.]])
-    """
-    if isinstance(coupling, Independent):
-        return TaskVectors(n_tasks, 0.0)
-    if isinstance(coupling, Uniform):
-        return TaskVectors(n_tasks, coupling.strength)
-    F = np.asarray(coupling.factor(n_tasks), dtype=np.float64)
-    if F.ndim != 2 or len(F) != n_tasks or not np.isfinite(F).all():
-        raise ValueError(f"{coupling!r} must give a finite factor (m, w) for {n_tasks} tasks")
-    return TaskVectors(n_tasks, 0.0, F)

@@ -1,8 +1,5 @@
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 # The layer above says what these are; here they are objects with the methods that are called.
 _Loss = Any
 _Penalty = Any
@@ -28,11 +25,3 @@ class Rules:
         max_rank: int,
         by_share: bool,
     ) -> None: ...
-
-@final
-class TaskVectors:
-    width: int
-    def __init__(
-        self, n_tasks: int, b: float, factor: NDArray[np.float64] | None = None
-    ) -> None: ...
-    def dense(self, n_tasks: int) -> NDArray[np.float64]: ...
