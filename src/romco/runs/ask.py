@@ -74,7 +74,7 @@ class LabelBudget:
             engine.predict_and_learn(row, with_probabilities=False)
             if self.policy.audited[0]:
                 side = np.array([engine.two_classes.number_of(row.y[0])])
-                self.audit.add_answers(engine.tasks.numbers(row.task), side, odds)
+                self.audit.add_answers(side, odds)
         else:
             engine.observe(row.x, row.task)
         return float(margins[0]), float(chance[0])
@@ -194,9 +194,7 @@ def learn_answers(
         seen.append(key)
         if row[WHY] == BY_CHANCE and model.engine.target.kind == "two classes":
             side = np.array([model.engine.two_classes.number_of(labels[key])])
-            audit.add_answers(
-                model.engine.tasks.numbers(event.tasks), side, np.array([float(row[MARGIN])])
-            )
+            audit.add_answers(side, np.array([float(row[MARGIN])]))
     model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return counts
 
