@@ -12,8 +12,6 @@ from romco.learners import romco as learners
 from romco.losses import LOSSES, Hinge
 from romco.penalties import (
     PENALTIES,
-    PERSONAL_PENALTIES,
-    Entries,
     LogDet,
     Nuclear,
     SpectralPenalty,
@@ -192,7 +190,7 @@ def test_a_loss_that_gives_no_slope_changes_nothing():
 
 def test_named_penalties_take_their_strength_from_lambda1():
     for name, kind in (("nuclear", Nuclear), ("logdet", LogDet)):
-        assert learners.penalty_of("shared", PENALTIES, name, "lambda1", 0.3) == kind(0.3)
+        assert learners.penalty_of(name, 0.3) == kind(0.3)
     assert set(STEPS) >= {"constant", "inverse-sqrt", "inverse"}
 
 
@@ -250,76 +248,3 @@ def test_who_took_part_is_kept():
     bad["arrays"]["last_round"][3] = 10**9
     with pytest.raises(ValueError, match="does not fit together"):
         romco.restore(bad)
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """strength / 2 * sum of squares: V gets shorter, and nothing is 0."""
-
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def value(self, w):
-        return 0.5 * self.strength * float((w * w).sum())
-
-    def prox(self, w, step):
-        return w / (1.0 + step * self.strength)
-
-
-@dataclass(frozen=True)
-class Broken:
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def prox(self, w, step):
-        return w[:1]
-
-
-@pytest.mark.parametrize("shrinkage", ["round", "share"])
-@pytest.mark.parametrize("order", [synchronous, interleaved])
-@pytest.mark.parametrize("kind", [Entries, Ridge])
-def test_any_penalty_of_v_is_the_plain_loops(kind, order, shrinkage, monkeypatch):
-    monkeypatch.setitem(PERSONAL_PENALTIES, "ridge", Ridge)
-    settings = {"eta1": 0.3, "eta2": 0.2, "lambda1": 0.1, "shrinkage": shrinkage}
-    d, m, rounds = STREAM.n_features, STREAM.n_tasks, order(STREAM, seed=0)
-    learner = romco.learner("romco", d, m, personal=kind(0.05), **settings)
-    plain = reference.Romco(
-        d, m, shrink=reference.nuclear, lambda2=0.0, personal=kind(0.05).prox, **settings
-    )
-    half = len(rounds) // 2
-    for round in rounds[:half]:
-        expected = plain.predict(round.task, dense(round.x))
-        np.testing.assert_allclose(learner.predict(round), expected, atol=1e-9)
-        learner.update(round)
-        plain.update(round.task, dense(round.x), round.y)
-    np.testing.assert_allclose(learner.personal(), plain.v, atol=1e-9)
-    norms = np.linalg.norm(plain.v, axis=0)
-    np.testing.assert_allclose(learner.personal_norms(), norms, atol=1e-9)
-    again = romco.restore(learner.state())
-    np.testing.assert_array_equal(again.replay(rounds[half:]), learner.replay(rounds[half:]))
-
-
-def test_entries_make_single_weights_zero_and_task_groups_whole_tasks():
-    rounds = interleaved(STREAM, seed=0)
-    settings = {"lambda1": 5.0, "eta2": 0.2, "lambda2": 0.1, "shrinkage": "share"}
-    columns = {}
-    for name in PERSONAL_PENALTIES:
-        learner = romco.learner(
-            "romco", STREAM.n_features, STREAM.n_tasks, personal=name, **settings
-        )
-        learner.replay(rounds)
-        columns[name] = learner.personal()[:, learner.personal_norms() > 0.0]
-    assert 0 < np.count_nonzero(columns["entries"]) < columns["entries"].size
-    assert np.count_nonzero(columns["task-groups"]) == columns["task-groups"].size > 0
-
-
-def test_a_penalty_of_v_that_must_be_called_is_refused_where_v_is_huge():
-    with pytest.raises(ValueError, match=r"no compiled twin.*task-groups"):
-        romco.learner("romco", 2**20, 1000, personal="entries")
-
-
-def test_a_penalty_of_v_that_makes_no_weights_is_told(monkeypatch):
-    monkeypatch.setitem(PERSONAL_PENALTIES, "broken", Broken)
-    learner = romco.learner("romco", 4, 3, personal=Broken(1.0))
-    with pytest.raises(FloatingPointError, match="must make finite weights"):
-        learner.update(romco.Round(np.array([0]), np.ones((1, 4)), np.array([1.0])))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -183,8 +184,8 @@ class PersonalLayer:
         classes = model.classes or None
         made = cls(None, target=settings["target"], classes=classes, columns=settings["columns"])
         shares, errors, rows = settings["sums"]
-        made._shares = np.array([positive("share", share) for share in shares])
-        made._errors = np.array([not_negative("error", error) for error in errors])
+        made._shares = np.array(list(map(partial(positive, "share"), shares)))
+        made._errors = np.array(list(map(partial(not_negative, "error"), errors)))
         made._rows = whole("rows", rows, least=0)
         if len(made._shares) != len(EXPERTS) or len(made._errors) != len(EXPERTS):
             raise ValueError(f"expected {len(EXPERTS)} shares and errors")

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -101,12 +103,12 @@ class Explanation:
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
         """Tasks that are different from the rest, the most personal first."""
-        return tuple(task for task in self.tasks if task.different)
+        return tuple(filter(attrgetter("different"), self.tasks))
 
     @property
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
-        counts = Counter(task.kind for task in self.tasks)
+        counts = Counter(map(attrgetter("kind"), self.tasks))
         counts[DIFFERENT] += 0
         by_kind = {}
         for kind in (*KINDS, *counts):
@@ -193,7 +195,7 @@ def levels(report: Explanation) -> list[str]:
     if len(values) < 2:
         return []
     quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
-    low, first, middle, third, high = (level_text(report, level) for level in quartiles)
+    low, first, middle, third, high = map(partial(level_text, report), quartiles)
     return [
         f"{level_title(report)}: from {low} to {high} by task, half of them from {first} to "
         f"{third}, in the middle {middle}."
@@ -287,7 +289,7 @@ def groups(report: Explanation) -> list[str]:
 
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Return the names of some tasks, the first eight."""
-    names = ", ".join(task.title for task in tasks[:MAX_NAMES])
+    names = ", ".join(map(attrgetter("title"), tasks[:MAX_NAMES]))
     if len(tasks) > MAX_NAMES:
         names += f" and {len(tasks) - MAX_NAMES:,} more"
     return names
@@ -317,7 +319,7 @@ def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
     """Return a table with a row for each of some tasks; with levels where they are known."""
     with_levels = any(task.level is not None for task in report.tasks)
     head = ["task", "events", "level", "kind", "differs in", "most like", "its own"]
-    rows = [_cells(report, task) for task in tasks]
+    rows = list(map(partial(_cells, report), tasks))
     notes = [
         f"differs in: {unit(report)}, beyond what tasks share",
         "different: predicted far better with weights of its own; the most personal come first",
@@ -352,7 +354,7 @@ def _cells(report: Explanation, task: TaskInsight) -> list[str]:
 
 def rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(f"{value:.3g}" for value in report.spectrum[:10])
+    values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
     return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
 
 
@@ -430,7 +432,7 @@ def _picture(report: Explanation) -> str:
     values = _known_levels(report)
     title = f"{level_title(report)}, one bar for each task"
     if len(values) < 2 or report.positive is None:
-        values = [(task.title, task.share) for task in report.tasks]
+        values = list(map(attrgetter("title", "share"), report.tasks))
         title = "Part of a task's weights that is its own, one bar for each task"
     if len(values) < 2:
         return ""

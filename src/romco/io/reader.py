@@ -79,7 +79,7 @@ class Block:
 
 
 def _pick(values: list[Any], places: NDArray[np.intp]) -> list[Any]:
-    return [values[k] for k in places]
+    return list(map(values.__getitem__, places))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Error and log loss of all predictions, estimated from a small random sample of labels."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -123,7 +124,7 @@ class Audit:
         """Make an audit that continues from :meth:`state`; ValueError where it is none."""
         audit = cls()
         try:
-            labels, wrong, total, squares = (not_negative("audit", number) for number in state)
+            labels, wrong, total, squares = map(partial(not_negative, "audit"), state)
         except (TypeError, ValueError) as error:
             raise ValueError(f"this is not the state of an audit: {error}") from None
         if wrong > labels:

@@ -16,7 +16,7 @@ from romco.learners.base import Arrays, CompiledLearner, check_finite
 from romco.learners.capabilities import ROUNDING, Decomposed, Started
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
-from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
+from romco.penalties import PENALTIES, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step
 
@@ -42,9 +42,7 @@ class Romco(Decomposed, CompiledLearner):
 
     where r is the nuclear norm (``romco-nucl``), log det(I + U'U) (``romco-logd``), or what
     ``shared`` says (``romco``): a name of ``romco.penalties.PENALTIES``, whose strength is then
-    ``lambda1``, or a penalty with a strength of its own. ``personal`` likewise says the penalty of
-    V, of ``romco.penalties.PERSONAL_PENALTIES``; any other than the paper's column norms is called
-    with all of V in every round that changes something, which costs O(m d). A round without loss
+    ``lambda1``, or a penalty with a strength of its own. A round without loss
     changes nothing unless ``always_prox``. ``loss`` is the paper's "hinge", another of
     ``romco.losses.LOSSES``, or a loss of your own; ``step`` likewise, of ``romco.steps.STEPS``.
 
@@ -84,7 +82,6 @@ class Romco(Decomposed, CompiledLearner):
         n_tasks: int,
         *,
         shared: str | SpectralPenalty | Data = "nuclear",
-        personal: str | Penalty | Data = "task-groups",
         eta1: float = 0.5,
         eta2: float = 0.05,
         lambda1: float = 0.15,
@@ -99,18 +96,18 @@ class Romco(Decomposed, CompiledLearner):
         shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        penalty: SpectralPenalty = penalty_of("shared", PENALTIES, shared, "lambda1", lambda1)
+        penalty = penalty_of(shared, lambda1)
         limit = -1
         if max_rank is not None:
             limit = whole("max_rank", max_rank)
         self._rules = Rules(
             loss=part("loss", LOSSES, loss),
             penalty=penalty,
-            personal=penalty_of("personal", PERSONAL_PENALTIES, personal, "lambda2", lambda2),
             step=part("step", STEPS, step),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
             lambda1=penalty.strength,
+            lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
             always_prox=truth("always_prox", always_prox),
@@ -201,20 +198,17 @@ class Romco(Decomposed, CompiledLearner):
 
 LISTED = {  # where the parts are that a parameter can be
     "shared": PENALTIES,
-    "personal": PERSONAL_PENALTIES,
     "loss": LOSSES,
     "step": STEPS,
 }
 
 
-def penalty_of(
-    what: str, listed: Mapping[str, Any], value: Any, parameter: str, strength: float
-) -> Any:
+def penalty_of(shared: str | SpectralPenalty | Data, strength: float) -> SpectralPenalty:
     """Return the penalty of a name, which takes the strength, or one with a strength of its own."""
-    not_negative(parameter, strength)
-    named = {"name": value, "strength": strength} if isinstance(value, str) else value
-    penalty = part(what, listed, named)
-    not_negative(f"the strength of the {what} penalty", penalty.strength)
+    not_negative("lambda1", strength)
+    named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
+    penalty: SpectralPenalty = part("shared", PENALTIES, named)
+    not_negative("the strength of the shared penalty", penalty.strength)
     return penalty
 
 

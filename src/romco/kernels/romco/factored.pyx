@@ -38,7 +38,7 @@ cdef class Factored(Kernel):
     def __init__(self, Rules rules, Py_ssize_t n_features, Py_ssize_t n_tasks, bint folds):
         self.rules = rules
         self.left = LazyBasis(n_features, folds)
-        self.personal = personal_part(n_features, n_tasks, rules.personal, rules.eta2)
+        self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
         self.last_round = np.zeros(n_tasks, dtype=np.int64)
         self.svd = SmallSVD()
 
@@ -117,7 +117,7 @@ cdef class Factored(Kernel):
         if end - begin > 1:
             for e in range(begin, end):
                 self.personal.prune(events.tasks[e], step * share)
-        self.personal.tick(step * share)
+        self.personal.clock += step * share
         return self.shrink(
             self.rules.rho(<double> self.rounds, step, share), self.rules.eta1 * step * share,
             touched, active,

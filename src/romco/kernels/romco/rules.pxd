@@ -10,8 +10,7 @@ ctypedef double (*Decay)(double t) noexcept nogil
 
 @cython.final
 cdef class Rules:
-    cdef readonly double eta1, eta2, lambda1, C
-    cdef readonly object personal    # the penalty of V
+    cdef readonly double eta1, eta2, lambda1, lambda2, C
     cdef readonly bint on_mistake, always_prox, by_share
     cdef readonly Py_ssize_t max_rank
     cdef double rho_power            # rho_t = t ** -power; negative: eta1 lambda1

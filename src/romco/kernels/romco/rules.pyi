@@ -2,7 +2,6 @@ from typing import Any, final
 
 # The layer above says what these are; here they are objects with the methods that are called.
 _Loss = Any
-_Penalty = Any
 _SpectralPenalty = Any
 _Step = Any
 
@@ -13,11 +12,11 @@ class Rules:
         *,
         loss: _Loss,
         penalty: _SpectralPenalty,
-        personal: _Penalty,
         step: _Step,
         eta1: float,
         eta2: float,
         lambda1: float,
+        lambda2: float,
         C: float,
         on_mistake: bool,
         always_prox: bool,

@@ -71,16 +71,17 @@ cdef int find_step(name, Decay* found) except -1:
 cdef class Rules:
     """The parts of a ROMCO learner: what to learn from, how far to go, how much to shrink.
 
-    ``loss``, ``penalty`` (of U), ``personal`` (of V) and ``step`` are Python objects. Where one names a compiled twin, that is
+    ``loss``, ``penalty`` (of U) and ``step`` are Python objects. Where one names a compiled twin, that is
     taken; else the object itself is called, which takes the GIL and some microseconds.
     """
 
     def __init__(
-        self, *, loss, penalty, personal, step, double eta1, double eta2, double lambda1,
+        self, *, loss, penalty, step, double eta1, double eta2, double lambda1, double lambda2,
         double C, bint on_mistake, bint always_prox, double rho_power, Py_ssize_t max_rank,
         bint by_share,
     ):
-        self.eta1, self.eta2, self.lambda1, self.C, self.personal = eta1, eta2, lambda1, C, personal
+        self.eta1, self.eta2, self.C = eta1, eta2, C
+        self.lambda1, self.lambda2 = lambda1, lambda2
         self.on_mistake, self.always_prox, self.by_share = on_mistake, always_prox, by_share
         self.rho_power, self.max_rank = rho_power, max_rank
         self.loss, self.penalty, self.decay = loss, penalty, step
