@@ -225,7 +225,7 @@ class PersonalLayer:
         return X if self.columns is None else X[:, self.columns]
 
     def _weigh(self, experts: Floats, y: NDArray[Any]) -> None:
-        """Update the shares by exponential weights, then a fixed share of the prior."""
+        """Multiply the shares by likelihoods, then mix in a little of the prior, after each row."""
         if self.classes_ is None:
             squares = np.square(experts - y[:, None])
             if not self._rows:  # a number is unknown before the first

@@ -14,7 +14,7 @@ from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
-from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Decomposed, Newcomer, StartedTasks, StartsTasks
 from romco.learners.classes import Classes
 from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
@@ -119,7 +119,7 @@ class ExplainedTask(NamedTuple):
 
     number: int
     known: bool
-    started: Started | None = None  # tasks with whose mean a new one begins, if it does
+    started: StartedTasks | None = None  # tasks with whose mean a new one begins, if it does
 
     def newcomer(self, learner: Learner) -> Newcomer | None:
         """Return what predicts for a new task that begins with a mean."""

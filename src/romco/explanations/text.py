@@ -127,9 +127,10 @@ class Explanation:
         return tuple(sorted(large, key=len, reverse=True))
 
     def __str__(self) -> str:
-        head = [*sentences(self), *curve_lines(self), *self.classes]
-        text = "\n".join([*head, *groups(self), *self.findings])
-        parts = [text, *map(as_text, tables(self, MAX_ROWS)), "\n".join([rank(self), *self.notes])]
+        head = [*opening_sentences(self), *curve_lines(self), *self.classes]
+        text = "\n".join([*head, *describe_groups(self), *self.findings])
+        end = "\n".join([describe_rank(self), *self.notes])
+        parts = [text, *map(as_text, tables(self, MAX_ROWS)), end]
         return "\n\n".join(parts)
 
     def page(self) -> str:
@@ -189,7 +190,7 @@ def label_title(report: Explanation) -> str:
     return inert(report.label)
 
 
-def levels(report: Explanation) -> list[str]:
+def describe_levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
     values = [level for _, level in _known_levels(report)]
     if len(values) < 2:
@@ -227,9 +228,9 @@ def level_text(report: Explanation, level: float | None) -> str:
     return f"{level:.0%}"
 
 
-def sentences(report: Explanation) -> list[str]:
+def opening_sentences(report: Explanation) -> list[str]:
     """Return what text and page begin with."""
-    return [headline(report), *levels(report), kinds(report)]
+    return [headline(report), *describe_levels(report), describe_kinds(report)]
 
 
 def unit(report: Explanation) -> str:
@@ -271,7 +272,7 @@ def change(report: Explanation) -> str:
     return f"log-odds of {inert(str(report.positive))}"
 
 
-def kinds(report: Explanation) -> str:
+def describe_kinds(report: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     counts = {kind: f"{n:,} {kind}" for kind, n in report.kinds.items()}
     if report.personal:
@@ -279,7 +280,7 @@ def kinds(report: Explanation) -> str:
     return f"Kinds of tasks: {', '.join(counts.values())}."
 
 
-def groups(report: Explanation) -> list[str]:
+def describe_groups(report: Explanation) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
     lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in report.groups]
     if len(lines) > MAX_GROUPS:
@@ -352,7 +353,7 @@ def _cells(report: Explanation, task: TaskInsight) -> list[str]:
     ]
 
 
-def rank(report: Explanation) -> str:
+def describe_rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
     values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
     return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
@@ -366,13 +367,13 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 def _content(report: Explanation, most: int) -> str:
     *common, tasks = tables(report, most)
-    parts = [*map(paragraph, sentences(report)), *map(as_html, common), _curves(report)]
+    parts = [*map(paragraph, opening_sentences(report)), *map(as_html, common), _curves(report)]
     parts.append(_picture(report))
-    for title, texts in (("Classes", report.classes), ("Groups", groups(report))):
+    for title, texts in (("Classes", report.classes), ("Groups", describe_groups(report))):
         if texts:
             parts += [heading(title), items(texts)]
     parts += [*map(paragraph, report.findings), as_html(tasks)]
-    terms = [rank(report), *report.notes]
+    terms = [describe_rank(report), *report.notes]
     return "".join([*parts, fold("In terms of the method", list(map(paragraph, terms)))])
 
 

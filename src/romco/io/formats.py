@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from romco.io.cells import BadCell, read_name, read_task
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.frames import duplicates, quoted
 from romco.kernels.io.delimited import Delimited
 from romco.plugins import Registry
@@ -96,7 +96,7 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-class OpenFile(Closing):
+class OpenFile(Closable):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
     def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:

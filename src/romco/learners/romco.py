@@ -13,7 +13,7 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.rules import Rules
 from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import Arrays, CompiledLearner, check_finite
-from romco.learners.capabilities import ROUNDING, Decomposed, Started
+from romco.learners.capabilities import ROUNDING, Decomposed, StartedTasks
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
 from romco.penalties import PENALTIES, SpectralPenalty
@@ -172,14 +172,14 @@ class Romco(Decomposed, CompiledLearner):
         """Tasks whose column of V is not 0."""
         return np.flatnonzero(self.personal_norms() > 0.0)
 
-    def common(self, started: Started) -> "MeanOfShared":
+    def common(self, started: StartedTasks) -> "MeanOfShared":
         """The mean of U's columns."""
         return MeanOfShared(self, started.number)
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         self.starting(task, started)()
 
-    def starting(self, task: int, started: Started) -> Callable[[], object]:
+    def starting(self, task: int, started: StartedTasks) -> Callable[[], object]:
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
