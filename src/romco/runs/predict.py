@@ -37,7 +37,7 @@ WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 
 
 class Learns(Protocol):
-    """A model, or one in shards or under a label budget."""
+    """A model, or one in shards."""
 
     @property
     def engine(self) -> Any:
