@@ -482,7 +482,7 @@ class ModelReader:
         """
         if self.values_met is None or self.model is None or self.model.schema is None:
             return set()
-        values = self.values_met[:, [i]].tocoo()
+        values = self.values_met[: self.n_features, [i]].tocoo()
         met: dict[str, list[int]] = {}
         for j in values.row.tolist():
             column = str(self._name(j)).partition("=")[0]

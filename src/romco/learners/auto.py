@@ -785,6 +785,9 @@ class BaseAuto(PairLearner):
             self._make_kernel()
         if not len(self._arrays["functions"]) and len(arrays.get("functions", ())):
             arrays = _without_functions(arrays, len(self._arrays["frequent"]))
+        for name in ("frequent", "mixed_frequent"):
+            if name in arrays:
+                check_places(name, np.asarray(arrays[name]), self.n_features)
         self.kernel.others_change()
         super().load(arrays)
         self.kernel.subspace.lose_track()
@@ -968,6 +971,16 @@ def _slopes(state: dict[str, Numbers], rows: NDArray[np.int64], prior: Numbers) 
 def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:
     """Return lanes of one part of several inputs."""
     return tuple(Lane(part, k) for k in inputs)
+
+
+def check_places(name: str, numbers: NDArray[Any], n_features: int) -> None:
+    """Raise ValueError unless known features and functions have the first places, one each."""
+    taken = numbers[1:][numbers[1:] >= 0.0]
+    functions = taken >= FUNCTION_NUMBERS
+    limits = np.where(functions, FUNCTION_NUMBERS + MOST_FUNCTIONS, n_features)
+    first = np.all(numbers[1 : 1 + len(taken)] >= 0.0) and np.all(numbers[:1] < 0.0)
+    if not first or np.any(taken >= limits) or len(np.unique(taken)) < len(taken):
+        raise ValueError(f"state array {name!r} does not hold the places of features")
 
 
 def _without_functions(arrays: Arrays, places: int) -> Arrays:
