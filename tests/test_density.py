@@ -53,7 +53,7 @@ def share(texts, counts):
     ("counts", "limit"),
     [
         (is_conditional, 10),
-        (is_comprehension, 27),  # to become 25
+        (is_comprehension, 25),
         (assigns_computed_values, 4),
     ],
 )

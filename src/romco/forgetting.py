@@ -110,7 +110,7 @@ class BaseKnowsError(RequestError):
         super().__init__(reason, status=409)
 
 
-class Replay(durable.Closing):
+class Replay(durable.Closable):
     """Log of a store without some tasks, in another folder, and the model that follows from it.
 
     A *place* is the number of events that the old model had learned. Predictions whose answers

@@ -171,6 +171,6 @@ def test_delays_that_cannot_be_read(together, delay, message):
 def test_shards_take_no_late_labels(tmp_path):
     source = write(tmp_path / "e.csv", TWO)
     given = ["learn", source, "--model", str(tmp_path / "m.romco"), *COLUMNS, "--delay", "3"]
-    for more in (["--shards", "2"], ["--threads", "2"], ["--labels", "5%"]):
+    for more in (["--shards", "2"], ["--threads", "2"]):
         found = CliRunner().invoke(app, [*given, *more])
         assert "--delay" in str(found.exception)

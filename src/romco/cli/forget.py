@@ -3,6 +3,7 @@
 import tempfile
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -47,7 +48,7 @@ def forget(
     try:
         service.start()
         answers = [service.forget(name, exact) for name in task]
-        found = [_wait(service, future) for future in answers]
+        found = list(map(partial(_wait, service), answers))
     finally:
         service.close()
     note(f"forgotten: {', '.join(task)}")

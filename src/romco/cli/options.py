@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +73,7 @@ def _source(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
     task: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the task (svmlight: the qid); again for more groupings."),
+        typer.Option(help="Column of the task; again for more groupings."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     no_task: Annotated[
@@ -146,7 +147,7 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
     if Path(name).suffix in EXCEL_SUFFIXES:
         raise ValueError(f"{name}: Excel files are not read: save the sheet as CSV (UTF-8)")
     try:
-        kind = FORMATS[format_of(name, source.format)]
+        format_of(name, source.format)
     except ValueError:
         there = ", ".join(FORMATS)
         problem = "does not follow from its name"
@@ -155,13 +156,13 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
-    if source.task is None and kind.task is None and not source.one_task:
+    if source.task is None and not source.one_task:
         raise ValueError(
             f"{name}: say which column is the task: --task COLUMN, or --no-task if there is none"
         )
     if source.task is not None and source.task == source.label:
         raise ValueError(f"{name}: column {source.task!r} cannot be both the task and the label")
-    if labelled and source.label is None and kind.label is None:
+    if labelled and source.label is None:
         raise ValueError(f"{name}: say which column is the label: --label COLUMN")
 
 
@@ -302,7 +303,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         if parameter.annotation in MAKERS:
             make = MAKERS[parameter.annotation]
             options = list(inspect.signature(make, eval_str=True).parameters.values())
-            names[name] = [option.name for option in options]
+            names[name] = list(map(attrgetter("name"), options))
             if parameter.default is not parameter.empty:
                 options[0] = options[0].replace(default=parameter.default)
         parameters += options

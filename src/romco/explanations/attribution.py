@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
-from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Decomposed, Newcomer, StartedTasks, StartsTasks
 from romco.learners.classes import Classes
 from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
@@ -94,7 +94,7 @@ class Reasons(NamedTuple):
         """First features, number of the others, and what these add."""
         shown = self.features[:top]
         left = self.features[len(shown) :]
-        return shown, len(left), sum(one.total for one in left)
+        return shown, len(left), sum(map(attrgetter("total"), left))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -119,7 +119,7 @@ class ExplainedTask(NamedTuple):
 
     number: int
     known: bool
-    started: Started | None = None  # tasks with whose mean a new one begins, if it does
+    started: StartedTasks | None = None  # tasks with whose mean a new one begins, if it does
 
     def newcomer(self, learner: Learner) -> Newcomer | None:
         """Return what predicts for a new task that begins with a mean."""
@@ -353,7 +353,7 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
             two = [str(feature_name(model, j, names.get(j))) for j in pair]
             reasons.append(Reason(TIMES.join(two), part, 0.0))
     reasons.sort(key=lambda one: -abs(one.total))
-    rest = parts.margin - float(sum(one.total for one in reasons))
+    rest = parts.margin - float(sum(map(attrgetter("total"), reasons)))
     return Reasons(parts.margin, rest, tuple(reasons), label, known)
 
 

@@ -242,8 +242,8 @@ class ModelReader:
         self.sign = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
             tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
-            self.names = [name for name, _ in tasks]
-            self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
+            self.names = list(map(itemgetter(0), tasks))
+            self.numbers = np.array(list(map(itemgetter(1), tasks)), dtype=np.int64)
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.values_met = _values_met(learner, self.numbers)
@@ -320,7 +320,7 @@ class ModelReader:
 
     @cached_property
     def _folded(self) -> list[str]:
-        return [str(name).casefold() for name in self.names]
+        return list(map(str.casefold, map(str, self.names)))
 
     def search(self, word: str) -> list[int]:
         """Places of the tasks whose name holds a word, the most personal first."""

@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -24,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from romco.io.cells import BadCell, read_name, read_task
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.frames import duplicates, quoted
 from romco.kernels.io.delimited import Delimited
 from romco.plugins import Registry
@@ -75,8 +76,6 @@ class Format:
 
     suffixes: tuple[str, ...]
     read: Callable[..., Rows]
-    task: str | None = None  # column of the task where the format itself fixes it
-    label: str | None = None
     delimiter: str | None = None  # of a table that is text
     lines: bool = True  # whether its bytes are its lines
     kinds: Callable[[BinaryIO], Mapping[str, str]] | None = None  # of columns whose type tells it
@@ -97,7 +96,7 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-class OpenFile(Closing):
+class OpenFile(Closable):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
     def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:
@@ -171,7 +170,6 @@ class Sample(NamedTuple):
     lines: Sequence[int] = ()  # of the rows, where they have lines
     name: str = ""
     typed: bool = True  # whether text is text; else it may spell numbers
-    fixed: bool = False  # whether the format itself fixes how columns are read
     kinds: Mapping[str, str] = MappingProxyType({})  # of columns whose type tells it
     separator: str | None = None  # of the columns, where it is not the format's own
 
@@ -227,7 +225,6 @@ def read_sample(
         lines=[line for line, _ in found],
         name=file.name,
         typed=kind.delimiter is None,
-        fixed=kind.task is not None,
         kinds=kinds,
         separator=sign,
     )
@@ -381,7 +378,7 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
         raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):
         raise BadFile(f"{name} is empty: its first line must name the columns")
-    named = [column for column in header if column]
+    named = list(filter(None, header))
     twice = duplicates(named)
     if twice:
         raise BadFile(f"{name}: column names occur twice: {quoted(sorted(twice))}; rename")
@@ -466,17 +463,6 @@ def _task_finder(column: str) -> Callable[[str], str | None]:
     return find
 
 
-def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Yield rows of ``label qid:task index:value ... # comment``."""
-    for line, text in _lines(stream, name):
-        if isinstance(text, BadRow):
-            yield text
-            continue
-        words = text.partition("#")[0].split()
-        if words:
-            yield _svmlight_row(name, line, words)
-
-
 def parquet_rows(
     stream: BinaryIO, name: str, wanted: Sequence[str], tasks: TaskFilter | None = None
 ) -> Rows:
@@ -538,7 +524,7 @@ def _parquet_batch_rows(metadata: Any, name: str) -> int:
                     f"{group.num_rows:,} rows; a row may have {MAX_ROW_BYTES // 2**20} MB: "
                     "leave the column out, or shorten its texts"
                 )
-        values = max((column.num_values for column in columns), default=0)
+        values = max(map(attrgetter("num_values"), columns), default=0)
         if values - group.num_rows > MAX_LIST_VALUES:
             raise BadFile(
                 f"{name}: lists of {values:,} values in {group.num_rows:,} rows; at most "
@@ -592,7 +578,6 @@ FORMATS: Registry[Format] = Registry(
         "parquet": Format(
             (".parquet", ".pq"), parquet_rows, lines=False, filters=True, kinds=parquet_kinds
         ),
-        "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
     },
 )
 
@@ -627,30 +612,12 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        twice = duplicates(name for name, _ in pairs)
+        twice = duplicates(map(itemgetter(0), pairs))
         raise ValueError(f"names occur twice: {quoted(sorted(twice))}")
     names = "".join(row)
     if not names.isascii():
         names.encode()  # half a surrogate pair is no text
     return row
-
-
-def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
-    row: dict[str, object] = {}
-    for place, word in enumerate(words):
-        column, value = "label", word
-        if place > 0:
-            column, _, value = word.rpartition(":")
-        if column in row or not (column in ("label", "qid") or column.isdecimal()):
-            return BadRow(name, line, column or None, f"{word!r} is not a new index:value")
-        if column == "qid":
-            row[column] = value
-            continue
-        try:
-            row[column] = float(value)
-        except ValueError:
-            return BadRow(name, line, column, f"{value!r} is not a number")
-    return line, row
 
 
 def _decoded(text: bytes) -> str:

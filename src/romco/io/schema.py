@@ -23,6 +23,7 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -135,11 +136,10 @@ class Schema:
         else:
             sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
         rows = sample.rows
-        complete = bool(rows) and not sample.fixed
+        complete = bool(rows)
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
         made.sample, made.separator = rows, sample.separator
-        if not sample.fixed:  # else indices and numbers: nothing to infer
-            made.extend(sample, kinds)
+        made.extend(sample, kinds)
         there = made.sample_columns
         missing = [name for name in kinds or () if rows and name not in there]
         if missing:
@@ -359,7 +359,7 @@ class Schema:
         for name, column in shown.items():
             lines.append(f"  {name:{width}}  {column.meaning:9}  {column.reason}")
         rest = islice(self.columns.values(), MAX_PRINTED_COLUMNS, None)
-        counts = Counter(column.meaning for column in rest)
+        counts = Counter(map(attrgetter("meaning"), rest))
         if counts:
             more = [f"{n:,} {meaning}" for meaning, n in counts.items()]
             lines.append(f"  and {', '.join(more)}")
@@ -398,7 +398,7 @@ class Schema:
 
     def _suspicions(self, sample: "Sample") -> Iterable[str]:
         """Warnings of single columns, of rare labels, and of columns that hold the label itself."""
-        yield from (column.warning for column in self.columns.values() if column.warning)
+        yield from filter(None, map(attrgetter("warning"), self.columns.values()))
         rows = sample.rows
         label = self.label or ""
         labels = [str(row[label]).strip() for row in rows if label in row]

@@ -19,7 +19,7 @@ from romco.learners.base import (
     copy_arrays,
     take_prefix,
 )
-from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Newcomer, StartedTasks, StartsTasks
 from romco.learners.frozen import FrozenClasses
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.sharing import (
@@ -341,7 +341,7 @@ class Classes(CompiledLearner):
 
     # New tasks: as the inner learners have it
 
-    def common(self, started: Started) -> Newcomer | None:
+    def common(self, started: StartedTasks) -> Newcomer | None:
         if self._many is not None:
             return None
         weights = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
@@ -351,7 +351,7 @@ class Classes(CompiledLearner):
         assert isinstance(self.kernel, ClassesKernel)
         return _Newcomer(self.kernel, known)
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         for member in self._members:
             if isinstance(member, StartsTasks):
                 member.start_task(task, started)
