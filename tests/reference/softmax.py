@@ -128,9 +128,9 @@ class Discriminant:
             change = self.decorrelate(n)
             self.renewal = 2 * events
         at = self.lines()
-        if at and (change is not None or events >= self.solution):
+        if at and (change is not None or self.events >= self.solution):
             self.covariance = self.covariance_of(at)
-            self.solution = 1.1 * events
+            self.solution = 1.1 * self.events
         if at and n[y] >= 1.25 * self.solved[y]:
             prior = len(at) + 1
             own = self.class_scatter[y][np.ix_(at, at)] + prior * self.covariance_of(at)

@@ -1,6 +1,6 @@
 """Many classes from a learner of two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestK
 from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto, BaseAuto
+from romco.learners.averaging import mean_of
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -305,6 +306,42 @@ class Classes(CompiledLearner):
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         for part in self._parts():
             part.invalidate_caches(rows)
+
+    # In several orders
+
+    @property
+    def averages_orders(self) -> bool:
+        """Whether its inner learners can be averaged."""
+        return self._inner == "romco-auto"
+
+    def start_events(self) -> None:
+        """Count no event as learned: without labels none was."""
+
+    def adopt_functions(self, other: "Classes") -> None:
+        """Take units and columns of a learner of the same events, which is not used any more."""
+        for member, found in zip(auto_members(self), auto_members(other), strict=True):
+            member.adopt_units(found)
+            member.adopt_functions(found)
+        if self._many is not None and other._many is not None:
+            self._many.adopt_columns(other._many)
+        self._link()
+
+    def average(self, others: Sequence["Classes"], given: "Classes") -> None:
+        """Become the mean of learners of the same events in random orders, and of that given."""
+        every = [self, *others, given]
+        for member, *rest, last in zip(*map(auto_members, every), strict=True):
+            member.average(rest, last)
+        shares = np.append(np.full(len(every) - 1, 1.0 / (len(every) - 1)), 0.0)
+        if self._many is not None:
+            many = [one._many for one in every if one._many is not None]
+            shares = self._many.average(many[1:-1], many[-1])
+        for arrays in zip(*(one._calibration() for one in every), strict=True):
+            arrays[0][...] = mean_of(arrays, shares)
+        self._link()
+
+    def _calibration(self) -> list[NDArray[np.float64]]:
+        """Return what turns margins of the inner learners into probabilities."""
+        return [self._power, *self._scales, *self._stacking.values()]
 
     # What most of the inner learners say of tasks
 
