@@ -80,7 +80,7 @@ def _class_tables(many: ManyTables) -> Iterator[Table]:
     """Yield the tables of three classes or more, after those of the parts."""
     classes, softmax, groups = many
     n = len(softmax.lines)
-    yield _table([[classes.power, classes.share, *classes.weights, *softmax.weights]])
+    yield _table([[*classes.weights, *softmax.weights]])
     yield _column(softmax.lines)
     yield _table(softmax.matrices.reshape(len(softmax.matrices) * n, n))
     yield _table(softmax.densities)

@@ -26,7 +26,6 @@ from romco.learners.frozen import (
     SCORE_STEPS,
     UNIT_FIELDS,
     ZERO_IF_MISSING,
-    FrozenClasses,
     FrozenFunctions,
     InputCovariance,
     Lane,
@@ -296,15 +295,15 @@ def _add_classes(
             z, _ = _inputs(graph, part, row, feature, x)
             margins.append(_margin(graph, part, z).add_axis(1))
         odds = graph("Concat", *margins, axis=1) * classes.factors
-        score += _couple(graph, classes, odds.within(MAX_LOG_ODDS), K) * weights[0]
+        score += _couple(graph, odds.within(MAX_LOG_ODDS), K) * weights[0]
     chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
     graph.output("probabilities", chances, K)
     graph.output("label", graph.constant(tables.classes).take(best), text=True)
 
 
-def _couple(graph: _Graph, many: FrozenClasses, odds: _Value, K: int) -> _Value:
-    """Return log-probabilities (n, K) from the log-odds (n, P) of pairs."""
+def _couple(graph: _Graph, odds: _Value, K: int) -> _Value:
+    """Return scores (n, K) from the log-odds (n, P) of pairs."""
     k, j = np.divmod(np.arange(K * K), K)
     high = np.maximum(k, j)
     low = np.minimum(k, j)
@@ -324,14 +323,13 @@ def _couple(graph: _Graph, many: FrozenClasses, odds: _Value, K: int) -> _Value:
     counted = (both | either) & ~np.eye(K, dtype=bool)
     evidence = graph("Exp", -graph("Reshape", z, [0, K, K]))
     against = graph("Where", counted, evidence, 0.0).sum()
-    chances = graph("Softmax", -many.power * graph("Log", 1.0 + against), axis=1)
-    return graph("Log", chances * (1.0 - many.share) + many.share / K)
+    return -graph("Log", 1.0 + against)
 
 
 def _softmax(
     graph: _Graph, part: PartTables, many: ManyTables, row: _Value, z: _Value, functions: _Value
 ) -> _Value:
-    """Return log-probabilities (n, K) from the inputs of the softmax."""
+    """Return scores (n, K) from the inputs of the softmax."""
     _, softmax, groups = many
     K = len(softmax.new_groups)
     n = len(softmax.lines)
@@ -344,7 +342,7 @@ def _softmax(
     group = values.take(graph("Where", own, place, len(groups) - K + every))
     score += group.take(0, axis=2)
     if n == 0:
-        return graph("LogSoftmax", score, axis=1)
+        return score
     spread = group.take(1, axis=2)
     off = functions.take(softmax.lines, axis=1).add_axis(1) - group.take(2 + np.arange(n), axis=2)
     turned = off @ softmax.matrices[0].T
@@ -358,7 +356,7 @@ def _softmax(
         log = size - 0.5 * (events + n) * graph.log1p(far / events) - constant
         behind = log - graph("ReduceMax", log, axes=[1], keepdims=1)
         score += weight * graph("Max", behind, MIN_LOG_DENSITY)
-    return graph("LogSoftmax", score, axis=1)
+    return score
 
 
 def _add_outputs(graph: _Graph, tables: ModelTables, margin: _Value) -> None:

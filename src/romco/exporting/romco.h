@@ -87,7 +87,7 @@ static inline int romco_read_part(romco_model *m, romco_part *p) {
 
 static inline int romco_read_classes(romco_model *m) {          /* of three or more: the softmax */
   int64_t n, K = m->classes, functions = m->part[m->parts - 1].function.rows;
-  if (!romco_next(m, &m->weight, 1, 6) || !romco_next(m, &m->line, -1, 1)) return 0;
+  if (!romco_next(m, &m->weight, 1, 4) || !romco_next(m, &m->line, -1, 1)) return 0;
   n = m->line.rows;
   return m->part[m->parts - 1].stack.rows == 2 * K && romco_column(&m->line, 0, 0, functions)
          && romco_next(m, &m->matrix, (1 + K) * n, n) && romco_next(m, &m->density, 1 + K, 2)
@@ -329,19 +329,16 @@ static inline double romco_odds(const romco_model *m, int64_t k, int64_t j) {
   return k > j ? m->odds[k * (k - 1) / 2 + j] : -m->odds[j * (j - 1) / 2 + k];
 }
 
-static inline void romco_couple(const romco_model *m, double *score) {  /* log-probabilities by pairs */
+static inline void romco_couple(const romco_model *m, double *score) {  /* scores by pairs */
   int64_t k, j, best = 0, K = m->classes;
-  double power = m->weight.at[0], share = m->weight.at[1];
   for (k = 1; k < K; k++) if (romco_odds(m, k, best) > 0.0) best = k;
   for (k = 0; k < K; k++) {
     score[k] = 1.0;
     for (j = 0; j < K; j++)
       if (j != k && (j == best || k == best || (romco_odds(m, best, k) < 4.0 && romco_odds(m, best, j) < 4.0)))
         score[k] += exp(-romco_odds(m, k, j));
-    score[k] = -power * log(score[k]);
+    score[k] = -log(score[k]);
   }
-  romco_normalise(score, K);
-  for (k = 0; k < K; k++) score[k] = log((1.0 - share) * exp(score[k]) + share / (double)K);
 }
 
 static inline void romco_discriminate(const romco_model *m, const romco_part *p, int64_t task, int kind, double *score) {
@@ -370,10 +367,9 @@ static inline void romco_softmax(const romco_model *m, const romco_part *p, int6
   for (c = 0; c < 2 * K; c++) score[c % K] += p->stack.at[3 * c] * romco_clip(p->z[c], 50.0);
   for (c = 0; c < 2; c++) {
     romco_discriminate(m, p, task, (int)c, part);
-    for (k = 0; k < K; k++) score[k] += m->weight.at[4 + c] * part[k];
+    for (k = 0; k < K; k++) score[k] += m->weight.at[2 + c] * part[k];
   }
   for (k = 0; k < K; k++) score[k] += part[K + k];
-  romco_normalise(score, K);
 }
 
 static inline void romco_probabilities(                         /* of all classes */
@@ -392,11 +388,11 @@ static inline void romco_probabilities(                         /* of all classe
   }
   if (pairs) {
     romco_couple(m, m->score);
-    for (k = 0; k < K; k++) p[k] += m->weight.at[2] * m->score[k];
+    for (k = 0; k < K; k++) p[k] += m->weight.at[0] * m->score[k];
   }
   romco_inputs(m, last, task, feature, value, n);
   romco_softmax(m, last, task, m->score);
-  for (k = 0; k < K; k++) p[k] += m->weight.at[3] * m->score[k];
+  for (k = 0; k < K; k++) p[k] += m->weight.at[1] * m->score[k];
   romco_normalise(p, K);
   for (k = 0; k < K; k++) p[k] = exp(p[k]);
 }

@@ -47,7 +47,7 @@ export class Model {
     if (K < 3) return;
     this.softmax = this.parts.pop(); // the others are of pairs of classes
     Object.assign(this, tables("weight", "line", "matrix", "density", "group"));
-    [this.power, this.share, ...this.weights] = this.weight.values;
+    this.weights = this.weight.values;
   }
 
   /** Read the data file at an address. */
@@ -133,23 +133,22 @@ export class Model {
     return { z: z.subarray(0, K).map((sum, k) => z[2 * K + k] * moderate(sum, z[K + k])), functions };
   }
 
-  /** Return log-probabilities from the log-odds of pairs. */
+  /** Return scores from the log-odds of pairs. */
   #couple(odds) {
     const K = this.classes.length;
     const z = (k, j) => (k > j ? odds[(k * (k - 1)) / 2 + j] : -odds[(j * (j - 1)) / 2 + k]);
     let best = 0;
     for (let k = 1; k < K; k++) if (z(k, best) > 0) best = k;
     const close = (k) => z(best, k) < 4;
-    const scores = this.classes.map((_, k) => {
+    return this.classes.map((_, k) => {
       let sum = 1;
       for (let j = 0; j < K; j++)
         if (j !== k && (j === best || k === best || (close(k) && close(j)))) sum += Math.exp(-z(k, j));
-      return -this.power * Math.log(sum);
+      return -Math.log(sum);
     });
-    return normalised(scores).map((score) => Math.log((1 - this.share) * Math.exp(score) + this.share / K));
   }
 
-  /** Return log-probabilities from the inputs of the softmax. */
+  /** Return scores from the inputs of the softmax. */
   #softmax({ z, functions }, at) {
     const K = this.classes.length, lines = Array.from(this.line.values, (f) => functions[f]), n = lines.length;
     const group = this.classes.map((_, k) =>
@@ -169,7 +168,7 @@ export class Model {
       const best = Math.max(...logs);
       logs.forEach((log, k) => (scores[k] += this.weights[2 + kind] * Math.max(log - best, -30)));
     }
-    return normalised(scores);
+    return scores;
   }
 
   /** Return the features of a row by name, as the columns were learned. */

@@ -263,8 +263,6 @@ def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
             "sign": np.repeat([1.0, -1.0], n_pairs),
         },
         "romco_coupling": {
-            "power": [shared.power],
-            "share": [shared.share],
             "weight_of_pairs": shared.weights[:1],
             "weight_of_softmax": shared.weights[1:],
         },

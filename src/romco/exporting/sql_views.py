@@ -384,17 +384,10 @@ COUPLING_STEPS = {
     FROM odds o JOIN leader l ON l.id = o.id
 """,
     "votes": """
-    SELECT c.id, c.class, -p.power * ln(1.0 + sum(exp(-c.z))) AS score
-    FROM compared c CROSS JOIN romco_coupling p
+    SELECT c.id, c.class, -ln(1.0 + sum(exp(-c.z))) AS score
+    FROM compared c
     WHERE c.class = c.best OR c.other = c.best OR (c.is_close = 1 AND c.other_is_close = 1)
-    GROUP BY c.id, c.class, p.power
-""",
-    **_normalised("votes", "voted"),
-    "coupled": f"""
-    SELECT v.id, v.class,
-           ln((1.0 - c.share) * ({_exponential("v.log_probability")})
-              + c.share / (SELECT count(*) FROM romco_class)) AS log_probability
-    FROM voted v CROSS JOIN romco_coupling c
+    GROUP BY c.id, c.class
 """,
 }
 SOFTMAX_STEPS = {
@@ -452,13 +445,12 @@ def _softmax_score_steps() -> dict[str, str]:
     FROM densities_behind
 """,
         "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
-        **_normalised("scores", "softmax"),
         "weighted": """
-    SELECT id, class, weight_of_pairs * log_probability AS score
-    FROM coupled CROSS JOIN romco_coupling
+    SELECT id, class, weight_of_pairs * score AS score
+    FROM votes CROSS JOIN romco_coupling
     UNION ALL
-    SELECT id, class, weight_of_softmax * log_probability
-    FROM softmax CROSS JOIN romco_coupling
+    SELECT id, class, weight_of_softmax * score
+    FROM scores CROSS JOIN romco_coupling
 """,
         "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
         **_normalised("stacked", "classes"),

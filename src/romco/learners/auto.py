@@ -34,7 +34,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average, copy_functions, keep_units
+from romco.learners.averaging import average, copy_functions, copy_units, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -796,9 +796,16 @@ class BaseAuto(PairLearner):
 
     # In several orders
 
+    averages_orders: ClassVar = True
+
     def start_events(self) -> None:
         self.kernel.check_idle()
         keep_units(self._arrays)
+
+    def adopt_units(self, other: "BaseAuto") -> None:
+        """Take the units of features of a learner of the same events."""
+        self.kernel.others_change()
+        copy_units(self._arrays, other.arrays())
 
     def adopt_functions(self, other: "BaseAuto") -> None:
         self.kernel.others_change()

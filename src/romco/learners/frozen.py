@@ -210,7 +210,7 @@ class FrozenClasses:
     so far, from the first on: it is better if z > 0. *Close* is a class to which the best has
     log-odds below 4. With sums over the pairs of the best and any other, and of two close ones::
 
-        q_k = (1 + sum_j exp(-z_kj))^-power;  p_k = (1 - share) q_k / sum_j q_j + share / K
+        p_k proportional to 1 / (1 + sum_j exp(-z_kj))
 
     A score is ``weights`` times log p_k and the log-probability of the softmax; log-probabilities
     are scores less their log-sum. Without pairs, or without a softmax, they are those of the other.
@@ -218,8 +218,6 @@ class FrozenClasses:
 
     pairs: Sequence[FrozenPredictor]
     factors: Numbers  # (P,)
-    power: float
-    share: float
     softmax: FrozenSoftmax | None
     weights: Numbers  # (2,)
 

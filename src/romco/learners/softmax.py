@@ -1,5 +1,6 @@
 """romco-auto for many classes: all of them at once, O(K) per entry of an event."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,6 +27,14 @@ from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
 from romco.learners.auto import UNITS, moments
+from romco.learners.averaging import (
+    FAR_OFF,
+    averaged_pairs,
+    copy_units,
+    count_rows_once,
+    mean_of,
+    shares_of_orders,
+)
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.frozen import (
     FIRST_FUNCTION,
@@ -73,6 +82,9 @@ BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
 FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
 IS_SHARD = PROGRESS_FIELDS.index("is_shard")
+RENEWAL = PROGRESS_FIELDS.index("renewal")
+CLOSED = PROGRESS_FIELDS.index("closed")
+AVERAGED = ("level", "own_level", "scatter", "class_scatter", "progress", "covariance")
 
 
 class AutoSoftmax(CompiledLearner):
@@ -264,6 +276,44 @@ class AutoSoftmax(CompiledLearner):
         """Return the rows of the shared store of all columns, and of some features."""
         columns = np.arange(len(self._columns("feature")), dtype=np.int32)
         return np.concatenate([columns, MOST_COLUMNS + rows])
+
+    # In several orders
+
+    def adopt_columns(self, other: "AutoSoftmax") -> None:
+        """Take units and columns of a learner of the same events, which is not used any more."""
+        found = other.renew_columns()
+        copy_units(self._arrays, found)
+        for name in ("columns", "centre", "factor"):
+            self._arrays[name][...] = found[name]
+        self._arrays["progress"][CLOSED] = found["progress"][CLOSED]
+        self._arrays["progress"][RENEWAL] = FAR_OFF
+        self._link()
+
+    def renew_columns(self) -> Arrays:
+        """Choose and decorrelate columns, and solve discriminants, now; return the arrays."""
+        self._arrays["progress"][RENEWAL] = 0.0
+        self._arrays["solved"][:] = 0.0
+        self.kernel.settle_after_merge()
+        return self._arrays
+
+    def average(self, others: Sequence["AutoSoftmax"], given: "AutoSoftmax") -> Numbers:
+        """Become the mean of learners of the same events in random orders, and of that given.
+
+        Return their shares, that of the order given last.
+        """
+        states = [learner.arrays() for learner in (self, *others, given)]
+        weights = np.array([state["weight"] for state in states])
+        shares, weight_shares = shares_of_orders(weights, states[0]["covariance"])
+        averaged = dict(states[0])
+        for name in AVERAGED:
+            averaged[name] = mean_of((state[name] for state in states), shares)
+        averaged["weight"] = weight_shares @ weights
+        for name in ("shared", "personal"):
+            averaged |= averaged_pairs(name, states, shares)
+        count_rows_once(averaged)
+        self.load(averaged)
+        self.renew_columns()
+        return shares
 
     # What it has found
 
