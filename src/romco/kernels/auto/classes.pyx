@@ -382,6 +382,7 @@ cdef class PairsKernel(ClassesKernel):
         cdef double shift
         self.softmax.drop_notes()
         self.softmax.followed = self.followed
+        self.softmax.frozen_predictions = self.frozen_predictions
         self.softmax.score(events, begin, end, soft - begin * K)
         for e in range(begin, end):
             if self.offsets != NULL:
