@@ -31,6 +31,7 @@ class Table(NamedTuple):
 
 def write_program(to: str, tables: ModelTables, folder: Path) -> list[Path]:
     """Write the data file, and the program that reads it, in C ("c") or JavaScript ("js")."""
+    folder.mkdir(parents=True, exist_ok=True)
     written = [folder / DATA_FILE]
     durable.replace(written[0], data_file(tables))
     for name in PROGRAMS[to]:

@@ -65,6 +65,7 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
         ir_version=IR_VERSION,
         opset_imports=[operators, more_operators],
     )
+    folder.mkdir(parents=True, exist_ok=True)
     data, proto = folder / DATA_FILE, folder / GRAPH_FILE
     durable.replace(data, graph.external)
     durable.replace(proto, [model.SerializeToString()])

@@ -54,6 +54,7 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     check_columns(tables, "SQL")
     _check(tables)
+    folder.mkdir(parents=True, exist_ok=True)
     lanes = Lanes(tables.parts)
     contents = _small_tables(tables, lanes)
     if tables.many is not None:
