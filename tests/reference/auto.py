@@ -638,7 +638,7 @@ class AutoNumber(Auto):
         """The size of the error to be expected."""
         if self.variance() == 0:
             return 0.0
-        x = self.measure(x, frozen)
+        x = self.measure(x)
         name, settled = ("frozen", self.settled_frozen) if frozen else ("live", self.settled)
         mean, variance, *_ = settled(i, x)
         return self.expected_error(name, i, mean, variance + self.mixed_variance(i, x))

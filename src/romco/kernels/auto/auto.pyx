@@ -1304,7 +1304,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin, variance, noise
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read_event(events, e, o, frozen)
+            self.read_event(events, e, o, False)  # a new feature makes it wider
             if o.V == 0.0:
                 continue
             if frozen:
