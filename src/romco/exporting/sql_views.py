@@ -92,7 +92,7 @@ def _prediction_view(lanes: Lanes, has_classes: bool) -> str:
 
 def _classes_view(lanes: Lanes) -> str:
     """Return the view of the probabilities of more than two classes."""
-    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS | _softmax_score_steps()
+    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS
     return _view("romco_probability", steps, PROBABILITIES)
 
 
@@ -113,12 +113,12 @@ def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
     """Return the steps to the inputs of each part's stacking model, and to its margin."""
     return {
         **UNIT_STEPS,
-        **_function_steps(),
+        **FUNCTION_STEPS,
         "event": EVENT_STEP,
         "sums": _sums_step(lanes),
         "covariances": _covariances_step(lanes),
         "z": _inputs_step(lanes),
-        **_stacking_steps(),
+        **STACKING_STEPS,
     }
 
 
@@ -146,12 +146,9 @@ UNIT_STEPS = {
 """,
 }
 EVENT_STEP = """
-    SELECT e.id, t.task
-    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
-    UNION ALL
-    SELECT e.id, n.new_task FROM romco_event e CROSS JOIN romco_number n
-    WHERE e.task IS NULL OR e.task = ''
-    OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
+    SELECT e.id, coalesce(t.task, n.new_task) AS task
+    FROM romco_event e CROSS JOIN romco_number n
+    LEFT JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
 """
 LABELS = f"""SELECT x.id, x.margin,
        1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability, c.label
@@ -161,18 +158,22 @@ FROM (
 ) x JOIN romco_class c ON c.class = CASE WHEN x.margin >= 0.0 THEN 1 ELSE 0 END"""
 
 
-def _function_steps() -> dict[str, str]:
-    """Return the steps that compute functions of features: products of waves of ranks."""
-    score = f"q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score)"
-    return {
-        "waved": f"""
+def _wave(table: str, order: str) -> str:
+    """Return the wave of a rank, or the line or score that takes its place."""
+    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
+    return f"""CASE {order} WHEN {LINE} THEN {table}.line
+        WHEN {SCORE} THEN {table}.score ELSE {wave} END"""
+
+
+FUNCTION_STEPS = {
+    "waved": f"""
     SELECT e.id, w.part, w.place, {_clipped("coalesce(u.u, 0.0)", "8.0")} AS line,
            CASE WHEN u.x IS NULL AND w.kind = {ZERO_IF_MISSING} THEN 0.0
                 WHEN u.x <> 0.0 OR w.kind <> {MISSING_IF_ZERO} THEN u.x END AS x
     FROM romco_event e CROSS JOIN romco_wave w
     LEFT JOIN unit u ON u.id = e.id AND u.part = w.part AND u.feature = w.feature
 """,
-        "ranked": """
+    "ranked": """
     SELECT v.id, v.part, v.place, v.x, v.line,
            sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
            sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
@@ -182,25 +183,26 @@ def _function_steps() -> dict[str, str]:
     WHERE v.x IS NOT NULL
     GROUP BY v.id, v.part, v.place, v.x, v.line
 """,
-        "ranks": f"""
+    "ranks": f"""
     SELECT id, part, place, line, CASE
         WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
         ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
     FROM ranked
 """,
-        "waves": f"""
-    SELECT id, part, place, line, r, {score} AS score
+    "waves": f"""
+    SELECT id, part, place, line, r,
+           q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score) AS score
     FROM ranks JOIN romco_quantile q
     ON q.step = CASE WHEN r < 1.0 THEN floor({SCORE_STEPS}.0 * r) ELSE {SCORE_STEPS - 1} END
 """,
-        "product": f"""
+    "product": f"""
     SELECT a.id, f.part, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
         WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
         ELSE {_wave("b", "f.second_order")} END AS u
     FROM waves a JOIN romco_function f ON f.part = a.part AND f.first = a.place
     LEFT JOIN waves b ON b.id = a.id AND b.part = a.part AND b.place = f.second
 """,
-        "entry": """
+    "entry": """
     SELECT id, part, feature, u FROM unit
     UNION ALL
     SELECT e.id, p.part, n.constant, 1.0
@@ -212,14 +214,7 @@ def _function_steps() -> dict[str, str]:
     LEFT JOIN product p ON p.id = e.id AND p.part = r.part AND p.feature = r.source
     GROUP BY e.id, f.part, f.feature, f.shift
 """,
-    }
-
-
-def _wave(table: str, order: str) -> str:
-    """Return the wave of a rank, or the line or score that takes its place."""
-    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
-    return f"""CASE {order} WHEN {LINE} THEN {table}.line
-        WHEN {SCORE} THEN {table}.score ELSE {wave} END"""
+}
 
 
 def _sums_step(lanes: Lanes) -> str:
@@ -276,10 +271,14 @@ def _inputs_step(lanes: Lanes) -> str:
 """
 
 
-def _stacking_steps() -> dict[str, str]:
-    """Return the steps from the inputs of the stacking models to margins."""
-    return {
-        "stack": """
+def _moderated(mean: str, variance: str) -> str:
+    """Return log-odds shrunk by their variance."""
+    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
+    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+
+
+STACKING_STEPS = {
+    "stack": """
     SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
            sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
     FROM z a CROSS JOIN romco_stacking s CROSS JOIN z b
@@ -287,14 +286,8 @@ def _stacking_steps() -> dict[str, str]:
     AND b.id = a.id AND b.part = a.part AND b.input = s.second
     GROUP BY a.id, a.part
 """,
-        "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
-    }
-
-
-def _moderated(mean: str, variance: str) -> str:
-    """Return log-odds shrunk by their variance."""
-    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
-    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+    "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
+}
 
 
 def _listed(columns: list[str]) -> str:
@@ -396,13 +389,7 @@ SOFTMAX_STEPS = {
            log_density - max(log_density) OVER (PARTITION BY id, discriminant) AS behind
     FROM densities
 """,
-}
-
-
-def _softmax_score_steps() -> dict[str, str]:
-    """Return the steps from scores and densities to all classes' log-probabilities."""
-    return {
-        "terms": f"""
+    "terms": f"""
     SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM z WHERE class >= 0
     UNION ALL
     SELECT h.id, h.class, g.level
@@ -411,18 +398,18 @@ def _softmax_score_steps() -> dict[str, str]:
     SELECT id, class, weight * CASE WHEN behind > -30.0 THEN behind ELSE -30.0 END
     FROM densities_behind
 """,
-        "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
-        **_normalised("scores", "softmax"),
-        "weighted": """
+    "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
+    **_normalised("scores", "softmax"),
+    "weighted": """
     SELECT id, class, weight_of_pairs * log_probability AS score
     FROM coupled CROSS JOIN romco_coupling
     UNION ALL
     SELECT id, class, weight_of_softmax * log_probability
     FROM softmax CROSS JOIN romco_coupling
 """,
-        "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
-        **_normalised("stacked", "classes"),
-    }
+    "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
+    **_normalised("stacked", "classes"),
+}
 
 
 PROBABILITIES = f"""SELECT p.id, c.class, c.label,
