@@ -248,9 +248,10 @@ static inline void romco_inputs(                                /* z of a part *
     romco_add_feature(m, p, task, d + 1 + e);
   }
   for (e = 0; e < covariance->rows; e++) {
-    double r = (double)e, k = romco_get(covariance, r, 0.0), value = romco_get(covariance, r, 3.0);
-    value *= romco_get(&m->u, romco_get(covariance, r, 1.0), 0.0) * romco_get(&m->u, romco_get(covariance, r, 2.0), 0.0);
-    if (k >= 0.0 && k < (double)K) z[K + (int64_t)k] += value;
+    double r = (double)e, k = romco_get(covariance, r, 0.0);
+    double first = romco_get(&m->u, romco_get(covariance, r, 1.0), 0.0);
+    double second = romco_get(&m->u, romco_get(covariance, r, 2.0), 0.0);
+    if (k >= 0.0 && k < (double)K) z[K + (int64_t)k] += romco_get(covariance, r, 3.0) * first * second;
   }
   for (e = 0; e < K; e++) z[e] = z[2 * K + e] * romco_moderate(z[e], z[K + e]);
   for (e = 0; e < n; e++)
