@@ -34,7 +34,7 @@ export class Model {
       return { rows, columns, values, row: (k) => values.subarray(k * columns, (k + 1) * columns) };
     };
     const tables = (...names) => Object.fromEntries(names.map((name) => [name, next()]));
-    const { start, quantile, calibration } = (next(), tables("start", "quantile", "calibration"));
+    const { start, quantile, calibration } = tables("text", "start", "quantile", "calibration");
     const ofPart = ["stack", "wave", "function", "rotation", "unit", "feature", "task", "pair", "covariance"];
     this.parts = Array.from(calibration.values, (factor) =>
       ({ calibration: factor, quantile: quantile.values, ...tables(...ofPart) }));

@@ -150,8 +150,7 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
     """Return the columns of a part's tables."""
     predictor, n_inputs = part.predictor, len(part.weights)
     d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
-    unit = np.zeros((n, len(UNIT_FIELDS)))
-    unit[:d] = part.units
+    units = np.pad(part.units, ((0, n - d), (0, 0)))
     of_class = np.full(n_inputs, -1)
     if not len(predictor.covariance):  # a softmax: two inputs for each class
         of_class = np.arange(n_inputs) % len(tables.classes)
@@ -163,7 +162,7 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
         "romco_feature": {
             "feature": np.arange(n),
             "name": [*tables.feature_names, *[""] * (n - d)],
-            **dict(zip(UNIT_FIELDS, unit.T, strict=True)),
+            **dict(zip(UNIT_FIELDS, units.T, strict=True)),
             **_columns(part.lanes, part.features, lanes.features),
         },
         **_function_tables(part),
