@@ -190,7 +190,7 @@ def test_the_most_probable_class_is_predicted(many, tmp_path):
 
 @pytest.mark.parametrize("n", [3, 40])
 def test_few_events_of_classes(n, tmp_path):
-    """Columns are measured anew, and classes have few events."""
+    """Features and classes have few events."""
     rows, tasks = events(300)
     model = romco.Model(target="classes")
     model.learn(rows[:n], ["x", "y", "z", "x"] * 10 if n == 40 else ["x", "y", "z"], tasks[:n])

@@ -40,6 +40,7 @@ from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
     FIRST_FUNCTION,
     KNOTS,
+    NUMBER,
     FrozenFunctions,
     FrozenPredictor,
     InputCovariance,
@@ -603,14 +604,15 @@ class BaseAuto(PairLearner):
         share = self.function_share / self.prior
         priors = np.where(second < 0, constants.WAVE_PRIOR, constants.CROSS_PRIOR)
         smoothness = orders[0] * np.maximum(orders[1], 1)
-        return FrozenFunctions(
+        frozen = FrozenFunctions(
             features=features,
-            kinds=self.field("places", "is_number")[rows].astype(np.int64),
+            kinds=np.full(len(features), NUMBER),
             knots=knots,
             factors=factors,
             scales=np.sqrt(priors * share) / smoothness,
             weights=weights,
         )
+        return frozen.with_indicators(self.field("places", "is_number")[rows] == 0.0)
 
     def _own_weights(
         self, functions: NDArray[np.intp]
@@ -915,7 +917,7 @@ class Auto(BaseAuto):
             intercepts=intercepts,
             weights=a["frozen_weight"].copy(),
             covariance=a["frozen_covariance"].copy(),
-            units=frozen_units(a["units"], a["typical"][0], row, float(a["typical"][1])),
+            units=frozen_units(a["units"], a["typical"][0], row),
             features=Table(
                 (*lanes("weight", *shared), *lanes("variance", all_, mixed)),
                 np.column_stack([*vectors, global_variance, mixed_variance + slope_prior]),

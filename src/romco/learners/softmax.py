@@ -38,8 +38,8 @@ from romco.learners.averaging import (
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.frozen import (
     FIRST_FUNCTION,
-    INDICATOR,
     KNOTS,
+    LINE,
     NUMBER,
     ZERO_IF_MISSING,
     FrozenFunctions,
@@ -430,7 +430,7 @@ class AutoSoftmax(CompiledLearner):
             intercepts=level[::2].ravel(),
             weights=np.repeat(a["weight"][:VECTORS], K),
             covariance=np.zeros((0, 0)),
-            units=frozen_units(a["units"], a["typical"][0], 1.0, float(a["typical"][1])),
+            units=frozen_units(a["units"], a["typical"][0], 1.0),
             features=Table((*weights, *own[K:]), values),
             tasks=Table(own, own_level),
             new_task=np.zeros(OWN * K),
@@ -442,30 +442,23 @@ class AutoSoftmax(CompiledLearner):
     def _frozen_functions(
         self, of: NDArray[np.int64], order: Numbers, weights: Numbers
     ) -> FrozenFunctions:
-        """Return the columns, of features ``of`` (g,).
-
-        A feature whose line is no score, but which has waves, is there twice: as an indicator,
-        the line of which is its value in units, and as a number.
-        """
+        """Return the columns, of features ``of`` (g,)."""
         a = self._arrays
         g = len(of)
         is_line = order == 0.0
         is_number = self._columns("is_number") != 0.0
         is_score = is_number & (self._columns("is_score") != 0.0)
-        plain = np.flatnonzero(is_line & ~is_score)
-        ranked = np.flatnonzero(is_line & is_number)
-        lines = np.concatenate([plain, ranked])
-        nearly_always = a["units"][of[ranked], 0] >= NEARLY_ALWAYS * a["typical"][0]
-        absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
+        lines = np.flatnonzero(is_line)
+        nearly_always = a["units"][of[lines], 0] >= NEARLY_ALWAYS * a["typical"][0]
         place = {int(feature): k for k, feature in enumerate(of[lines])}
         places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
-        places[plain] = np.arange(len(plain))
+        orders = np.where(is_line & ~is_score, LINE, order)
         knot = COLUMN_FIELDS.index("knot_0")
         return FrozenFunctions(
             features=of[lines],
-            kinds=np.concatenate([np.full(len(plain), INDICATOR), absent]),
+            kinds=np.where(nearly_always, NUMBER, ZERO_IF_MISSING),
             knots=a["columns"][lines, knot : knot + KNOTS],
-            factors=np.column_stack([places, order, np.full(g, -1), np.zeros(g)]).astype(np.int64),
+            factors=np.column_stack([places, orders, np.full(g, -1), np.zeros(g)]).astype(np.int64),
             scales=1.0 / np.maximum(order, 1.0),
             weights=weights,
             centre=a["centre"][:g],

@@ -479,12 +479,12 @@ cdef class AutoKernel(Kernel):
         """Own numbers of the k-th active function of the row that was last read."""
         return (<CurveState*> self.curves.value) + self.curve[k]
 
-    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
-        """`read` of an event that is not counted."""
+    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o, bint frozen) noexcept nogil:
+        """`read` of an event that is not counted; ``frozen``: in the units in use."""
         cdef Row x = events.row(e)
         self.scales.held = self.number and self.is_shard()
         self.read(
-            x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
+            x, self.scales.look(x, frozen), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
 
     cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
@@ -551,7 +551,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             self.expect(events, e)
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, self.frozen_predictions)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -1304,7 +1304,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin, variance, noise
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)  # a new feature makes it wider
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1337,7 +1337,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)
@@ -1380,7 +1380,7 @@ cdef class AutoKernel(Kernel):
         cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
-            x = self.scales.look(events.row(e))
+            x = self.scales.look(events.row(e), True)
             self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o.base, o.z, o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance

@@ -217,6 +217,7 @@ cdef class ClassesKernel(Kernel):
             soft = self.logs.take(n * K)
             self.softmax.drop_notes()
             self.softmax.followed = self.followed
+            self.softmax.frozen_predictions = self.frozen_predictions
             self.softmax.score(events, begin, end, soft - begin * K)
         for e in range(begin, end):
             if self.offsets != NULL:
