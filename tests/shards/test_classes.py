@@ -194,6 +194,7 @@ def test_files_and_the_command_line_learn_classes_as_rows(tmp_path, monkeypatch,
     assert (threaded.events, threaded.engine.target.kind) == (80, "classes")
 
 
+@pytest.mark.slow  # to start a worker takes seconds
 @pytest.mark.usefixtures("ray")
 def test_lost_workers_that_read_classes_by_themselves_change_no_bit(monkeypatch, tmp_path):
     x, y, task = classes(260, 4, seed=4)
