@@ -14,6 +14,7 @@ import pytest
 from romco import Chooser
 from romco.choosing_service import ChoosingService, LoggedChoice, decode_choice
 from romco.server.protocol import Settings
+from romco.server.writer import SYNC_SECONDS
 from tests.server import faults
 from tests.server.conftest import opened, started
 from tests.server.same import assert_same_bits
@@ -192,10 +193,13 @@ def test_a_person_is_forgotten_exactly_through_many_kills(zygote):
     forget_through_kills(zygote, "forty", 40)
 
 
-def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
+def starve(
+    zygote: Zygote, call: str, seconds: float, patience: float, sync_seconds: float = SYNC_SECONDS
+) -> None:
     """Let a call fail for some seconds with each error; learning resumes, and nothing is lost."""
     folder = zygote.folder / f"{call}-{seconds}"
     order = {"folder": str(folder), "call": call, "seconds": seconds, "patience": patience}
+    order["sync_seconds"] = sync_seconds
     errors = ("EIO", "ENOSPC", "EROFS", "EMFILE")
     assert zygote.run(**order, errors=errors, events=100) == "done"
     with opened(folder, unsettled) as service:
@@ -208,7 +212,7 @@ def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
 
 @pytest.mark.parametrize("call", [*faults.CALLS, "all"])
 def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, call):
-    starve(zygote, call, seconds=0.3, patience=60.0)
+    starve(zygote, call, seconds=0.1, patience=60.0, sync_seconds=0.05)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ import msgspec
 from romco.choosing import Chooser
 from romco.choosing_service import ChoosingService
 from romco.forgetting import open_service
+from romco.server import writer
 from romco.server.app import refusal
 from romco.server.protocol import ChooseRequest, LearnRequest, RewardRequest, Settings
 from romco.server.writer import Service
@@ -83,6 +84,7 @@ def forget(order: dict[str, Any]) -> None:
 
 def starve(order: dict[str, Any]) -> None:
     """Learn while calls on files fail: each error once, then for some seconds."""
+    writer.SYNC_SECONDS = order["sync_seconds"]
     service = Service(Path(order["folder"]), unsettled, Settings())
     stream = iter(turning(order["events"], 0))
     service.start()
