@@ -162,9 +162,7 @@ def survive_sharing(zygote: Zygote, name: str, most: int) -> int:
         assert (service.store.ids, service.store.pending_events) == (4 * CHOICES, 0)
         for client, lines in noted(zygote, name).items():
             assert [int(k) for k, *_ in lines] == list(range(CHOICES))
-            again = [
-                LearnRequest(y="yes" if int(k) % 3 else "no", id=client + k) for k, *_ in lines
-            ]
+            again = [LearnRequest(y=answered(int(k)), id=client + k) for k, *_ in lines]
             outcomes = service.learn(again).result(60.0)
             assert {one.status for one in outcomes} == {"duplicate"}
             assert [one.sequence for one in outcomes] == [int(line[1]) for line in lines]
