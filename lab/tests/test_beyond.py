@@ -109,7 +109,7 @@ def small(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "LEARNERS", few)
     for module in (beyond, beyond_tables, beyond_verdict):
         monkeypatch.setattr(module, "PEERS", ("arow-unique",), raising=False)
-    monkeypatch.setattr(beyond, "BUDGET", beyond.Budget(3, 1, 1))
+    monkeypatch.setattr(beyond, "BUDGET", beyond.Budget(2, 1, 1))
     for name, make in scenes.CLAIMS.items():
         monkeypatch.setitem(scenes.CLAIMS, name, partial(make, n_events=30))
     monkeypatch.setattr(scenes, "crowd", partial(scenes.crowd, n=80, words=10))
