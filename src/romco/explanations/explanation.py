@@ -160,7 +160,7 @@ class TaskWeights:
         if W.size:
             mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
-        note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
+        note = "This learner keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
     def per_spread(self, spread: Floats) -> "TaskWeights":
