@@ -239,6 +239,8 @@ def test_the_same_id_gets_the_same_choice_and_a_reward_counts_once(tmp_path):
         loaded.reward("r", 1)
     with pytest.raises(ValueError, match="among other actions"):
         chooser.choose({}, actions=["x", "y"], id="r")
+    with pytest.raises(ValueError, match="no name"):
+        chooser.choose({}, actions=[{"price": 3}], id="r")
 
 
 @pytest.mark.parametrize(("kind", "reward"), [("yes/no", clicks), ("number", sales)])

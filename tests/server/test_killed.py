@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from romco import Chooser
-from romco.choosing_service import ChoosingService, LoggedChoice, decode_choice
+from romco.choosing_service import ChoosingService, DrawnChoice, decode_choice
 from romco.server.protocol import Settings
 from tests.server import faults
 from tests.server.conftest import opened, started
@@ -145,7 +145,7 @@ def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
     return kills
 
 
-def decoded(row: tuple[int, bytes, float]) -> tuple[LoggedChoice, float]:
+def decoded(row: tuple[int, bytes, float]) -> tuple[DrawnChoice, float]:
     return decode_choice(row[1]), row[2]
 
 

@@ -142,11 +142,6 @@ class Chooser:
         """Names of the persons of whom a reward was learned."""
         return list(self._people)
 
-    @property
-    def n_tasks(self) -> int:
-        """Number of persons of whom a reward was learned."""
-        return len(self._people)
-
     def knows(self, task: Any) -> bool:
         """Return True where anything is kept of a person."""
         with Hold(self._lock, self._choices.copy) as choices:
@@ -187,11 +182,10 @@ class Chooser:
         id = identity("id", id)
         task = None if task is None else identity("task", task)
         with Hold(self._lock):
+            offer = self._kernel.read(x, actions)
             stored = self._choices.get(id)
             if stored is not None:
-                self._check_repeated(stored, actions, id)
-                return self._as_choice(stored)
-            offer = self._kernel.read(x, actions)
+                return self._repeated(stored, offer, id)
             self._kernel.observe(offer)
             return self._store(id, task, offer, *self._draw(offer, task, id))
 
@@ -395,15 +389,15 @@ class Chooser:
         law = dict(zip(names, probabilities, strict=True))
         return fill(Choice, (names[place], probabilities[place], law))
 
-    def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
-        """Raise ValueError where the action chosen before is not offered now."""
-        chosen = self._kernel.names[stored.offered[stored.place]]
-        names = [one["name"] if isinstance(one, Mapping) else one for one in actions]
-        if chosen not in names:
+    def _repeated(self, stored: StoredChoice, offer: Offer, id: Id) -> Choice:
+        """Return a choice made before; ValueError where its action is not offered now."""
+        choice = self._as_choice(stored)
+        if choice.action not in offer.names:
             raise ValueError(
-                f"id {id!r} was used for a choice among other actions, {chosen!r} was chosen: "
-                "give each choice an id of its own"
+                f"id {id!r} was used for a choice among other actions, {choice.action!r} was "
+                "chosen: give each choice an id of its own"
             )
+        return choice
 
     def _as_choice(self, stored: StoredChoice) -> Choice:
         names = self._kernel.names
