@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
+from romco.choosing.explanation import ChooserExplanation, explain_chooser, largest, own_weights
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.io.modelfile import save_state
@@ -28,7 +27,6 @@ from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
 
-Numbers = NDArray[np.float64]
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
 PLAIN_NUMBERS = (int, float, bool)
@@ -80,7 +78,7 @@ class Chooser:
 
     Actions, persons and features may appear at any time. Nothing needs to be scaled: numbers are
     standardised as they come, and a text is a feature of its own. A person has a level for each
-    action; all else is shared. docs/choosing.md says how a choice is drawn.
+    action; all else is shared. docs/choosing-mathematics.md says how.
 
     >>> chooser = Chooser()
     >>> for k in range(200):
@@ -298,7 +296,9 @@ class Chooser:
                 doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
                 curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
                 deviation = kernel.deviation * sqrt(variances[k].sum())
-                features = self._parts_by_feature(number, row)
+                weights = own_weights(kernel, number)
+                parts = (weights * row[: len(weights)])[1:]
+                features = largest(list(kernel.context.number), parts, len(parts))
                 found[offer.names[k]] = ActionReasons(
                     shared + kernel.centre, own, personal, curiosity, deviation, features
                 )
@@ -404,14 +404,6 @@ class Chooser:
         offered = [names[number] for number in stored.offered]
         probabilities = dict(zip(offered, stored.probabilities, strict=True))
         return Choice(offered[stored.place], stored.probabilities[stored.place], probabilities)
-
-    def _parts_by_feature(self, number: int, row: Numbers) -> dict[str, float]:
-        """Return parts of an action's own score by name, the largest first."""
-        weights = own_weights(self._kernel, number)
-        known = list(self._kernel.context.number)[: max(len(weights) - 1, 0)]
-        parts = weights[1 : len(known) + 1] * row[1 : len(known) + 1]
-        order = np.argsort(-np.abs(parts), kind="stable")
-        return {known[k]: float(parts[k]) for k in order if parts[k] != 0.0}
 
     # Without the lock
 
