@@ -414,8 +414,8 @@ class Chooser:
         number = float(value)
         if self.kind == "yes/no" and number not in (0.0, 1.0):
             raise ValueError(
-                f"a reward is 0 or 1; got {value!r}: for other numbers make "
-                'romco.Chooser(reward="number")'
+                f"a reward is 0 or 1; got {value!r}: for other numbers make a chooser with "
+                'reward="number"'
             )
         if not (isfinite(number) and abs(number) <= LARGEST_REWARD):
             raise ValueError(f"a reward is a finite number up to {LARGEST_REWARD:g}; got {value!r}")
