@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from romco import Chooser
-from romco.choosing_service import ChoosingService, LoggedChoice, decode_choice
+from romco.choosing_service import ChoosingService, DrawnChoice, decode_choice
 from romco.server.protocol import LearnRequest, Settings
 from romco.server.writer import SYNC_SECONDS
 from tests.server import faults
@@ -179,7 +179,7 @@ def test_kills_under_four_clients(zygote, kills):
         stream += 1
 
 
-def decoded(row: tuple[int, bytes, float]) -> tuple[LoggedChoice, float]:
+def decoded(row: tuple[int, bytes, float]) -> tuple[DrawnChoice, float]:
     return decode_choice(row[1]), row[2]
 
 
