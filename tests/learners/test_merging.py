@@ -504,7 +504,7 @@ def test_features_leave_the_covariances_at_a_barrier_and_all_where_too_many_are_
     first = rng.normal(size=(20, 130)) * (np.arange(130) < 3)
     assert learn(first)
     assert have_places() == [0, 1, 2]
-    assert not learn(first)
+    assert not learn(first[:10])
     assert learn(rng.normal(size=(1000, 130)) * (np.arange(130) == 3))
     assert have_places() == [3]
     assert learn(rng.normal(size=(400, 130)))  # 101 places are not enough
@@ -604,3 +604,18 @@ def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
     start = np.eye(3) + np.outer(direction, direction)  # more than variance may come back
     _, merged = merge_gaussians(np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], 1e-3, 3)
     np.testing.assert_allclose(merged, start, atol=1e-14)
+
+
+def test_rare_features_leave_at_the_first_barrier_after_the_events_have_doubled():
+    """At every barrier they would take along all sums that products of columns are found by."""
+    rng = np.random.default_rng(0)
+    learner = romco.learner("romco-auto", 2, 1)
+    learner.become_shard()
+    kept = []
+    for n, second in ((100, 1.0), (1500, 0.0), (900, 0.0), (700, 0.0)):
+        x = np.column_stack([np.ones(n), np.full(n, second)])
+        y = rng.choice([-1.0, 1.0], size=n)
+        learner.replay(romco.Rounds(np.zeros(n), x, y, np.arange(n + 1)))
+        learner.settle_after_merge(np.arange(2, dtype=np.int32))
+        kept.append(1.0 in learner.arrays()["frequent"])
+    assert kept == [True, True, True, False]  # its share is 1, 0.06, 0.04 and 0.03
