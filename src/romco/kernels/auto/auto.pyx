@@ -137,7 +137,8 @@ cdef struct StreamState:
     double level_variance, slope_variance
     double variances_due           # events at which variances are estimated again
     double directions_at           # events at which the low-rank part was last recomputed
-    double functions_due           # events at which functions are chosen
+    double functions_due           # events at which functions are chosen,
+    double leaving_due             # and in shards at which rare features leave the blocks
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
@@ -1459,12 +1460,15 @@ cdef class AutoKernel(Kernel):
         Of numbers units are found anew, too. Return whether any of this changed.
         """
         cdef Py_ssize_t n = rows.shape[0]
-        cdef bint changed
+        cdef double events = self.scales.events()
+        cdef bint changed, leave = events >= self.stream.leaving_due
         self.check_rows(rows)
         with nogil:
             if self.number:
                 self.agree_on_units(rows)
-            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            if leave:
+                self.stream.leaving_due = 2.0 * events
+            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, leave) or leave
             changed = self.choose_functions() or changed or self.number
         return changed
 
