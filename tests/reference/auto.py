@@ -731,9 +731,9 @@ class AutoNumber(Auto):
         freedom = STACKING_FREEDOM if name in ("live", "frozen") else FREEDOM
         trust = (freedom + 1) / (freedom + e2 / total)
         b = 1 / (variance + max(noise / (trust * h), 1e-10 * size))
-        found = trust * e2 * (noise / total) ** 2 + variance * noise / total
-        pace = min(1.0, h * max(2 / (self.answers + 2), 1e-3))
-        return np.array([b * error, b]), max(1e-10, noise + pace * (found - noise))
+        pace = min(0.5, h * max(2 / (self.answers + 10), 1e-3))
+        noise *= 1 + pace * (trust * e2 / total - 1)
+        return np.array([b * error, b]), max(1e-10, noise)
 
     def loss(self, name, error, variance):
         """Negative log-likelihood of an error, but for a constant."""

@@ -71,6 +71,7 @@ cdef Py_ssize_t CROSSES_AT_ONCE = 6
 cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
 cdef double CROSS_THRESHOLD = 4.0              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
+cdef double MAX_NOISE_RATE = 0.5               # by which an event moves the noise
 cdef double MAX_LOG_NOISE = 50.0               # of noise, by that of all
 cdef double TASK_NOISE_SHARE = 0.5             # of a task's events in the step of its noise,
 cdef double NOISE_RISE_SHARE = 0.05            # and of all events in that of the rises
@@ -743,17 +744,17 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """A step on an error by Student's t of ``nu`` degrees of freedom, in units V.
 
-        An error much larger than expected counts for little. The noise follows the errors.
-        ``size`` bounds rounding errors.
+        An error much larger than expected counts for little. The noise follows the gradient of its
+        log-likelihood. ``size`` bounds rounding errors.
         """
-        cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, found
+        cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, rate
         cdef Step step
         trust = (nu + 1.0) / (nu + e2 / total)
         step.b = 1.0 / (variance + max(s2 / (trust * h), LEAST_NOISE * size))
         step.a = step.b * error
-        found = trust * e2 * (s2 / total) * (s2 / total) + variance * s2 / total
-        found = (found - s2) * min(1.0, h * max(2.0 / (self.stream.answers + 2.0), self.c.noise_pace))
-        noise[0] = max(LEAST_NOISE, s2 + found)
+        rate = max(2.0 / (self.stream.answers + self.c.noise_events), self.c.noise_pace)
+        rate = min(MAX_NOISE_RATE, h * rate)
+        noise[0] = max(LEAST_NOISE, s2 * (1.0 + rate * (trust * e2 / total - 1.0)))
         return step
 
     cdef inline double loss(
