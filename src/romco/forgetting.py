@@ -70,6 +70,14 @@ class Certificate(msgspec.Struct, frozen=True):
 decode_certificate = msgspec.json.Decoder(Certificate).decode
 
 
+def read_certificate(content: bytes) -> Certificate:
+    """Return the certificate of a file, which may be the service's answer that holds it."""
+    found = msgspec.json.decode(content)
+    if isinstance(found, dict):
+        found = found.get("certificate", found)
+    return msgspec.convert(found, Certificate)
+
+
 def hash_name(salt: str, task: Any) -> str:
     """Return the SHA-256 of a name; without the salt nobody can try out names."""
     return hash_bytes((salt + name_key(task)).encode())

@@ -197,11 +197,12 @@ def test_json_lines(skip, features):
     assert len(found) == 3
 
 
-def test_parquet():
+def test_parquet_and_svmlight():
     table = pa.table({"u": ["a", "b"], "y": [1, 0], "n": [1.5, None], "t": ["a b", "c"]})
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     same(buffer.getvalue(), task="u", label="y", format="parquet", kinds={"t": "text"})
+    same(b"1 qid:3 1:0.5 7:2\n-1 qid:4 2:1\n1 qid:x 3:a\n", format="svmlight")
 
 
 def test_without_task_or_label():

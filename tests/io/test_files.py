@@ -82,6 +82,35 @@ def test_all_formats_say_the_same(tmp_path, name, packed):
     assert [event.line for event in found] == [first, first + 1, first + 2]
 
 
+def test_svmlight():
+    text = "# mail\n+1 qid:7 3:0.5 10:2 # a comment\n\n-1 qid:8\n"
+    found = list(events_of(text, task=None, label=None, format="svmlight"))
+    assert found == [Event("7", {"3": 0.5, "10": 2.0}, "1", 2), Event("8", {}, "-1", 4)]
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ("1 3:0.5", "qid"),
+        ("1 qid:7 3:x", "3"),
+        ("1 qid:7 3:inf", "3"),
+        ("1 qid:7 3:1 3:2", "3"),
+        ("1 qid:7 a:1", "a"),
+        ("1 qid:7 3", None),
+        ("yes qid:7 3:1", "label"),
+        ("1,2 qid:7 3:1", "label"),
+    ],
+)
+def test_bad_svmlight_rows(row, column):
+    error = bad("1 qid:1 1:1\n" + row, task=None, label=None, format="svmlight")
+    assert (error.line, error.column) == (2, column)
+
+
+def test_the_task_of_svmlight_is_its_own():
+    with pytest.raises(ValueError, match="'qid', not 'user'"):
+        events_of("1 qid:1", format="svmlight")
+
+
 def test_stdin(monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(WRITTEN["mail.csv"]))
     monkeypatch.setattr(sys, "stdin", stdin)
@@ -231,11 +260,12 @@ def test_bad_json_rows(row):
     assert bad('{"user": 1, "spam": 0}\n\n' + row, format="jsonl").line == 3
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("format", ["csv", "jsonl", "svmlight"])
 def test_bytes_that_are_not_utf8(format):
-    good = {"csv": b"user,spam,n\na,no,1\n", "jsonl": b""}[format]
-    row = {"csv": b"\xff,no,1\n", "jsonl": b'{"user": "\xff"}'}[format]
-    assert "UTF-8" in bad(good + row, format=format).reason
+    good = {"csv": b"user,spam,n\na,no,1\n", "jsonl": b"", "svmlight": b""}[format]
+    row = {"csv": b"\xff,no,1\n", "jsonl": b'{"user": "\xff"}', "svmlight": b"1 qid:\xff"}[format]
+    names = {} if format != "svmlight" else {"task": None, "label": None}
+    assert "UTF-8" in bad(good + row, format=format, **names).reason
 
 
 def test_skipping_bad_rows_counts_them():

@@ -60,14 +60,15 @@ def transcribed_intervals(twin, round, frozen=False):
     return [[middle - reach, middle + reach]]
 
 
-@pytest.mark.parametrize("d", [5, 70])
+ALL_OPTIONS = {"weight": True, "offset": True, "wild": True}
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("d", "options"),
     [
-        *({}, {"weight": True}, {"wild": True}, {"offset": True}),
-        {"weight": True, "offset": True, "wild": True},
+        *((5, options) for options in ({}, {"weight": True}, {"wild": True}, {"offset": True})),
+        *((d, ALL_OPTIONS) for d in (5, 70)),
     ],
-    ids=" ".join,
 )
 def test_auto_equals_its_transcription(d, options):
     stream = rounds(n=120, d=d, **options)
@@ -228,6 +229,20 @@ def test_first_values_of_a_column_that_are_nearly_equal_do_no_harm():
     assert np.abs(predicted - y)[1:].max() < 6.0 * y.std()
 
 
+def test_noise_far_below_the_spread_of_the_answers_is_soon_found():
+    """It begins at the spread; while it is too large, weights are learned too slowly."""
+    squares = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, task = rng.normal(size=(60, 10)), rng.integers(10, size=60)
+        y = x @ rng.normal(size=10) + 0.3 * rng.normal(size=60)
+        learner = romco.learner("romco-auto-number", 10, 10)
+        learner.replay(romco.Rounds(task[:40], x[:40], y[:40], np.arange(41)))
+        found = learner.predict_frozen(romco.Round(task[40:], x[40:], y[40:]))
+        squares.append(np.mean((found - y[40:]) ** 2))
+    assert np.sqrt(np.mean(squares)) < 1.3  # was 1.40
+
+
 def covered(learner, task, x, y):
     """Which answers lie in their frozen 90 % intervals, and the intervals."""
     low, high = learner.intervals(romco.Round(task, x, np.empty(0)), 0.9, frozen=True).T
@@ -255,7 +270,7 @@ def test_frozen_intervals_hold_for_each_task_and_size(kind, seed):
     tenth = np.argsort(np.argsort((low + high) / 2.0)) * 10 // len(inside)
     for group in (task[new], tenth):
         share = np.bincount(group, inside) / np.bincount(group)
-        assert share.min() > 0.85
+        assert share.min() >= 0.85
         assert share.max() < 0.95
 
 
@@ -366,7 +381,7 @@ def test_a_column_plus_a_constant_changes_nothing(d, shift, most):
         found = romco.learner("romco-auto-number", d, 10).replay(stream)
         error.append(np.sqrt(np.mean((found - y)[1000:] ** 2)))
     assert error[1] < most  # was 3.97 with 20 features, 3.13 with 70
-    assert abs(error[1] - error[0]) < 0.005
+    assert abs(error[1] - error[0]) < 0.01
 
 
 def test_predictions_without_answers_are_as_good_as_ridge():

@@ -89,10 +89,10 @@ def read(content, schema, format, skip_bad=False, labelled=True):
     """Events, the error that stopped reading or None, and the bad rows skipped."""
     file = OpenFile(io.BytesIO(content), format)
     kind = FORMATS[format]
-    task = None if schema.one_task else schema.task
-    label = schema.label
+    task = None if schema.one_task else schema.task or kind.task
+    label = schema.label or kind.label
     needed = [task, label if labelled else None, *(schema.features or ())]
-    wanted = [name for name in needed if name is not None]
+    wanted = [] if kind.task else [name for name in needed if name is not None]
     if kind.delimiter is None:
         rows = kind.read(file.stream, file.name, wanted)
     else:

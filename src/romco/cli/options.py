@@ -73,7 +73,7 @@ def _source(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
     task: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the task; again for more groupings."),
+        typer.Option(help="Column of the task (svmlight: the qid); again for more groupings."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     no_task: Annotated[
@@ -147,7 +147,7 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
     if Path(name).suffix in EXCEL_SUFFIXES:
         raise ValueError(f"{name}: Excel files are not read: save the sheet as CSV (UTF-8)")
     try:
-        format_of(name, source.format)
+        kind = FORMATS[format_of(name, source.format)]
     except ValueError:
         there = ", ".join(FORMATS)
         problem = "does not follow from its name"
@@ -156,13 +156,13 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
-    if source.task is None and not source.one_task:
+    if source.task is None and kind.task is None and not source.one_task:
         raise ValueError(
             f"{name}: say which column is the task: --task COLUMN, or --no-task if there is none"
         )
     if source.task is not None and source.task == source.label:
         raise ValueError(f"{name}: column {source.task!r} cannot be both the task and the label")
-    if labelled and source.label is None:
+    if labelled and source.label is None and kind.label is None:
         raise ValueError(f"{name}: say which column is the label: --label COLUMN")
 
 

@@ -168,8 +168,8 @@ class Score:
             self._spread += step * (number - self._mean)
         covered = bounded = np.zeros(len(y), dtype=np.bool_)
         if bounds is not None:
-            covered = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
-            bounded = ~np.isnan(bounds[:, 0])
+            bounded = bounds[:, 0] < bounds[:, 1]  # one number has no spread
+            covered = bounded & (bounds[:, 0] <= y) & (y <= bounds[:, 1])
         columns = np.abs(y - predicted), np.square(y - predicted), np.square(y - means)
         some = ~np.isnan(predicted)
         self._add_rows(*(column[some] for column in (*columns, covered, bounded)))

@@ -251,16 +251,17 @@ def _of_classes(
     if label is None:
         (label,) = target.labels_of(scores[None])
     at = int(target.number_of(label))
-    at_once, stacked = learner.at_once(), learner.stacked()
+    at_once = learner.at_once()
     if at_once is not None:
         sums = _parts_at_once(at_once, rows, explained, shares_of_classes(scores, at))
     else:
+        many, weight, share = learner.stacked()
         *sums, products = _parts_by_pairs(learner, rows, explained, at)
-    if stacked is not None:
-        many, by_pairs, share = stacked
-        more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
-        sums = [by_pairs * one + share * other for one, other in zip(sums, more, strict=True)]
-        products = Counter({pair: by_pairs * part for pair, part in products.items()})
+        sums = [weight * part for part in sums]
+        products = Counter({pair: weight * part for pair, part in products.items()})
+        if many is not None:
+            more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
+            sums = [one + share * other for one, other in zip(sums, more, strict=True)]
     shared, personal = sums
     return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal, products)
 
@@ -322,19 +323,16 @@ def shares_of_classes(scores: Floats, label: int) -> Floats:
 
 
 def _slopes(learner: Classes, odds: Floats, label: int) -> Floats:
-    """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
+    """dL/dz (P,): a pair moves the scores -log(1 + sum exp(-z)) of its two classes."""
     pairs = np.array(learner.pairs())
-    power = 1.0
-    if learner.answers > 2:
-        power = float(np.exp(learner.arrays()["power"][0]))
     moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):
         at = np.flatnonzero(side >= 0)
         moved[at, side[at]] = sign * np.exp(-sign * clipped[at])
     against = 1.0 + np.abs(moved).sum(axis=0)
-    moved *= power / against
-    chances = against**-power
+    moved /= against
+    chances = 1.0 / against
     chances[label] = 0.0
     return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
 

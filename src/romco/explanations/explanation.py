@@ -160,7 +160,7 @@ class TaskWeights:
         if W.size:
             mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
-        note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
+        note = "This learner keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
     def per_spread(self, spread: Floats) -> "TaskWeights":
@@ -482,7 +482,7 @@ class ModelReader:
         """
         if self.values_met is None or self.model is None or self.model.schema is None:
             return set()
-        values = self.values_met[:, [i]].tocoo()
+        values = self.values_met[: self.n_features, [i]].tocoo()
         met: dict[str, list[int]] = {}
         for j in values.row.tolist():
             column = str(self._name(j)).partition("=")[0]

@@ -76,6 +76,8 @@ class Format:
 
     suffixes: tuple[str, ...]
     read: Callable[..., Rows]
+    task: str | None = None  # column of the task where the format itself fixes it
+    label: str | None = None
     delimiter: str | None = None  # of a table that is text
     lines: bool = True  # whether its bytes are its lines
     kinds: Callable[[BinaryIO], Mapping[str, str]] | None = None  # of columns whose type tells it
@@ -170,6 +172,7 @@ class Sample(NamedTuple):
     lines: Sequence[int] = ()  # of the rows, where they have lines
     name: str = ""
     typed: bool = True  # whether text is text; else it may spell numbers
+    fixed: bool = False  # whether the format itself fixes how columns are read
     kinds: Mapping[str, str] = MappingProxyType({})  # of columns whose type tells it
     separator: str | None = None  # of the columns, where it is not the format's own
 
@@ -225,6 +228,7 @@ def read_sample(
         lines=[line for line, _ in found],
         name=file.name,
         typed=kind.delimiter is None,
+        fixed=kind.task is not None,
         kinds=kinds,
         separator=sign,
     )
@@ -463,6 +467,17 @@ def _task_finder(column: str) -> Callable[[str], str | None]:
     return find
 
 
+def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """Yield rows of ``label qid:task index:value ... # comment``."""
+    for line, text in _lines(stream, name):
+        if isinstance(text, BadRow):
+            yield text
+            continue
+        words = text.partition("#")[0].split()
+        if words:
+            yield _svmlight_row(name, line, words)
+
+
 def parquet_rows(
     stream: BinaryIO, name: str, wanted: Sequence[str], tasks: TaskFilter | None = None
 ) -> Rows:
@@ -578,6 +593,7 @@ FORMATS: Registry[Format] = Registry(
         "parquet": Format(
             (".parquet", ".pq"), parquet_rows, lines=False, filters=True, kinds=parquet_kinds
         ),
+        "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
     },
 )
 
@@ -618,6 +634,24 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if not names.isascii():
         names.encode()  # half a surrogate pair is no text
     return row
+
+
+def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
+    row: dict[str, object] = {}
+    for place, word in enumerate(words):
+        column, value = "label", word
+        if place > 0:
+            column, _, value = word.rpartition(":")
+        if column in row or not (column in ("label", "qid") or column.isdecimal()):
+            return BadRow(name, line, column or None, f"{word!r} is not a new index:value")
+        if column == "qid":
+            row[column] = value
+            continue
+        try:
+            row[column] = float(value)
+        except ValueError:
+            return BadRow(name, line, column, f"{value!r} is not a number")
+    return line, row
 
 
 def _decoded(text: bytes) -> str:

@@ -393,15 +393,24 @@ def _rows_of(
 ) -> _TableRows | _MappingRows:
     """Check that the format gives what the schema wants, and open its rows."""
     kind = file.format
-    label = schema.label
+    if kind.task and schema.task not in (None, kind.task):
+        wrong = f"is {kind.task!r}, not {schema.task!r}"
+        raise ValueError(f"{file.name}: the task of this format {wrong}")
+    label = schema.label or kind.label
     parts = schema.task_columns
+    if kind.task:
+        parts = (kind.task,)
     if schema.one_task:
         parts = ()
     elif not parts:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    wanted = [*schema.number_roles, *filter(None, [together]), *parts, *(schema.features or ())]
-    if labelled and label is not None:
-        wanted.append(label)
+    wanted = [*schema.number_roles, *filter(None, [together])]
+    if kind.task and wanted:
+        raise ValueError(f"{file.name}: this format has no column {wanted[0]!r}")
+    if not kind.task:  # else its columns are checked row by row
+        wanted += [*parts, *(schema.features or ())]
+        if labelled and label is not None:
+            wanted.append(label)
     columns = schema, parts, label, labelled, together
     if kind.delimiter is not None and len(parts) < 2 and together is None:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
@@ -465,7 +474,7 @@ class _TableRows:
 
 
 class _MappingRows:
-    """Rows that come as mappings: JSON lines, Parquet, any with moments."""
+    """Rows that come as mappings: JSON lines, Parquet, svmlight, any with moments."""
 
     def __init__(self, rows: Rows, name: str, columns: _Columns) -> None:
         schema, self._task, self._label, self._labelled, self._together = columns

@@ -136,10 +136,11 @@ class Schema:
         else:
             sample = Sample(rows=rows_of(source, sample_rows), kinds=category_columns(source))
         rows = sample.rows
-        complete = bool(rows)
+        complete = bool(rows) and not sample.fixed
         made = cls(**roles, features=features, one_task=one_task, complete=complete)
         made.sample, made.separator = rows, sample.separator
-        made.extend(sample, kinds)
+        if not sample.fixed:  # else indices and numbers: nothing to infer
+            made.extend(sample, kinds)
         there = made.sample_columns
         missing = [name for name in kinds or () if rows and name not in there]
         if missing:

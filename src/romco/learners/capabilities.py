@@ -216,11 +216,16 @@ class AveragesOrders(Protocol):
     All events are observed first, so that features have the same units in every order.
     """
 
+    averages_orders: bool  # False where one that it is made of cannot
+
     def start_events(self) -> None:
         """Count no event as learned, after all were observed."""
 
     def adopt_functions(self, other: Any) -> None:
-        """Take the functions of columns of a learner of the same events; find no others."""
+        """Take the functions of columns of a learner of the same events; find no others.
+
+        The other learner is not used any more.
+        """
 
     def average(self, others: Sequence[Any], given: Any) -> None:
         """Become the mean of itself and ``others``, learners of the same events in random orders.

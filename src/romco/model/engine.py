@@ -444,9 +444,9 @@ class Engine(Step):
         if self.tasks.find(task) < 0 and (history is None or history.tasks.find(task) < 0):
             raise KeyError(f"no task {task!r} is known")
 
-    def make_room(self, n_features: int, n_tasks: int = 0) -> None:
-        """Make room for at least so many features and tasks, before they come."""
-        self.body = self.body.grown(n_features, n_tasks)
+    def make_room(self, n_features: int, n_tasks: int = 0, n_classes: int = 0) -> None:
+        """Make room for at least so many features, tasks and classes, before they come."""
+        self.body = self.body.grown(n_features, n_tasks, n_classes)
 
     def adopt(self, scale: Scale, events: int | None = None) -> None:
         """Go on with the scale, and the number of events, that several engines agreed on."""

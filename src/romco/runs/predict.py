@@ -151,7 +151,7 @@ def prediction_rows(
             row["margin"] = margins[at]
         elif kind == "classes":
             row["probabilities"] = dict(zip(names, chances[at], strict=False))
-        elif bounds is not None:
+        elif bounds is not None and bounds[at, 0] < bounds[at, 1]:  # one number has no spread
             row["low"], row["high"] = bounds[at].tolist()
         if label is not None:
             row["label"] = label

@@ -675,11 +675,13 @@ class Shards(Closable):
         if any(member.drift() > DRIFTS for member in members):
             return 1
         places = sum(member.covariance_size() for member in members)
+        coordinator = self.coordinator
+        barrier = replace(coordinator.schedule, n=2).after(coordinator.place)
         return choose_threads(
             entries=self._entries / SPLIT_EVENTS,
             places=places / max(1, engine.learner.answers - 1),  # members that learn an event
             largest=float(engine.counts.seen.max() / engine.events),
-            period=self.coordinator.schedule.growth * self.coordinator.place,
+            period=barrier - coordinator.place,
         )
 
     def predict_and_observe(self, rows: Rows) -> Predictions:

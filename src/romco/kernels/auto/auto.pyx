@@ -71,6 +71,7 @@ cdef Py_ssize_t CROSSES_AT_ONCE = 6
 cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
 cdef double CROSS_THRESHOLD = 4.0              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
+cdef double MAX_NOISE_RATE = 0.5               # by which an event moves the noise
 cdef double MAX_LOG_NOISE = 50.0               # of noise, by that of all
 cdef double TASK_NOISE_SHARE = 0.5             # of a task's events in the step of its noise,
 cdef double NOISE_RISE_SHARE = 0.05            # and of all events in that of the rises
@@ -137,7 +138,8 @@ cdef struct StreamState:
     double level_variance, slope_variance
     double variances_due           # events at which variances are estimated again
     double directions_at           # events at which the low-rank part was last recomputed
-    double functions_due           # events at which functions are chosen
+    double functions_due           # events at which functions are chosen,
+    double leaving_due             # and in shards at which rare features leave the blocks
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
@@ -479,12 +481,12 @@ cdef class AutoKernel(Kernel):
         """Own numbers of the k-th active function of the row that was last read."""
         return (<CurveState*> self.curves.value) + self.curve[k]
 
-    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
-        """`read` of an event that is not counted."""
+    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o, bint frozen) noexcept nogil:
+        """`read` of an event that is not counted; ``frozen``: in the units in use."""
         cdef Row x = events.row(e)
         self.scales.held = self.number and self.is_shard()
         self.read(
-            x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
+            x, self.scales.look(x, frozen), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
 
     cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
@@ -551,7 +553,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             self.expect(events, e)
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, self.frozen_predictions)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -742,17 +744,17 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """A step on an error by Student's t of ``nu`` degrees of freedom, in units V.
 
-        An error much larger than expected counts for little. The noise follows the errors.
-        ``size`` bounds rounding errors.
+        An error much larger than expected counts for little. The noise follows the gradient of its
+        log-likelihood. ``size`` bounds rounding errors.
         """
-        cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, found
+        cdef double s2 = noise[0], total = variance + s2, e2 = error * error / V, trust, rate
         cdef Step step
         trust = (nu + 1.0) / (nu + e2 / total)
         step.b = 1.0 / (variance + max(s2 / (trust * h), LEAST_NOISE * size))
         step.a = step.b * error
-        found = trust * e2 * (s2 / total) * (s2 / total) + variance * s2 / total
-        found = (found - s2) * min(1.0, h * max(2.0 / (self.stream.answers + 2.0), self.c.noise_pace))
-        noise[0] = max(LEAST_NOISE, s2 + found)
+        rate = max(2.0 / (self.stream.answers + self.c.noise_events), self.c.noise_pace)
+        rate = min(MAX_NOISE_RATE, h * rate)
+        noise[0] = max(LEAST_NOISE, s2 * (1.0 + rate * (trust * e2 / total - 1.0)))
         return step
 
     cdef inline double loss(
@@ -1304,7 +1306,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin, variance, noise
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)  # a new feature makes it wider
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1337,7 +1339,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)
@@ -1380,7 +1382,7 @@ cdef class AutoKernel(Kernel):
         cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
-            x = self.scales.look(events.row(e))
+            x = self.scales.look(events.row(e), True)
             self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o.base, o.z, o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance
@@ -1459,12 +1461,15 @@ cdef class AutoKernel(Kernel):
         Of numbers units are found anew, too. Return whether any of this changed.
         """
         cdef Py_ssize_t n = rows.shape[0]
-        cdef bint changed
+        cdef double events = self.scales.events()
+        cdef bint changed, leave = events >= self.stream.leaving_due
         self.check_rows(rows)
         with nogil:
             if self.number:
                 self.agree_on_units(rows)
-            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            if leave:
+                self.stream.leaving_due = 2.0 * events
+            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, leave) or leave
             changed = self.choose_functions() or changed or self.number
         return changed
 
