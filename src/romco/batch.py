@@ -665,7 +665,7 @@ def _least_squares(events: Round, rows: TaskRows, e: float, f: float) -> Callabl
     starts = np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
     blocks: list[Any] = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        dense = [block.toarray() for block in blocks]
+        dense = list(map(csr_array.toarray, blocks))
         squares = [x.T @ x for x in dense]
         inverse = np.linalg.inv(np.stack(squares) * e + 0.5 * f * np.eye(d))
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T

@@ -281,7 +281,7 @@ def _parts_by_pairs(learner: Classes, rows: Matrix, explained: ExplainedTask, at
     each = [attribute(member, rows, explained) for member in learner.members()]
     arrays = learner.arrays()
     factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
-    odds = factors * [parts.margin for parts in each]
+    odds = factors * list(map(attrgetter("margin"), each))
     shares = shares_of_pairs(learner, odds, at) * factors
     weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
     _, shared, personal, found = zip(*weighted, strict=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,7 @@ def label_title(report: Explanation) -> str:
 
 def describe_levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    values = [level for _, level in _known_levels(report)]
+    values = list(map(itemgetter(1), _known_levels(report)))
     if len(values) < 2:
         return []
     quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])

@@ -224,8 +224,8 @@ def read_sample(
     if sign == kind.delimiter:
         sign = None
     return Sample(
-        rows=[cells for _, cells in found],
-        lines=[line for line, _ in found],
+        rows=list(map(itemgetter(1), found)),
+        lines=list(map(itemgetter(0), found)),
         name=file.name,
         typed=kind.delimiter is None,
         fixed=kind.task is not None,

@@ -132,7 +132,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
-        "classes": [str(label) for label, *_ in entries],
+        "classes": list(map(str, map(itemgetter(0), entries))),
         "positive": positive,
     }
 

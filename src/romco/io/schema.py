@@ -22,7 +22,7 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -87,7 +87,7 @@ class Schema:
             self.add(name, column)
         named: dict[str, str] = {}
         roles = [("task", task), ("label", label), ("weight", weight)]
-        roles += [("offset", name) for name in self.offset_columns]
+        roles += zip(repeat("offset"), self.offset_columns)
         for role, own in roles:
             if own in named:
                 raise ValueError(f"column {own!r} cannot be both the {named[own]} and the {role}")
