@@ -330,12 +330,14 @@ class Classes(CompiledLearner):
     def average(self, others: Sequence["Classes"], given: "Classes") -> None:
         """Become the mean of learners of the same events in random orders, and of that given."""
         every = [self, *others, given]
-        for member, *rest, last in zip(*map(auto_members, every), strict=True):
-            member.average(rest, last)
         shares = np.append(np.full(len(every) - 1, 1.0 / (len(every) - 1)), 0.0)
-        if self._many is not None:
+        order_shares = None
+        if self._many is not None:  # it learns more events than a pair, and knows better
             many = [one._many for one in every if one._many is not None]
-            shares = self._many.average(many[1:-1], many[-1])
+            order_shares = self._many.average(many[1:-1], many[-1])
+            shares = order_shares.of_learners
+        for member, *rest, last in zip(*map(auto_members, every), strict=True):
+            member.average(rest, last, order_shares)
         for arrays in zip(*(one._calibration() for one in every), strict=True):
             arrays[0][...] = mean_of(arrays, shares)
         self._link()
