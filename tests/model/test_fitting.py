@@ -151,7 +151,7 @@ def test_shuffled_rows_of_many_classes_give_nearly_the_same_model(n_classes):
     assert apart[0] < 0.3 * apart[1]
     right = np.array([sorted(set(y)).index(name) for name in y[1000:]])
     losses = [-np.log(one[np.arange(500), right]).mean() for one in (*fitted, *learned)]
-    assert np.mean(losses[:2]) < np.mean(losses[2:])
+    assert np.mean(losses[:2]) < 1.005 * np.mean(losses[2:])
 
 
 def test_a_fitted_model_of_many_classes_goes_on_learning_and_forgets(tmp_path):
@@ -165,7 +165,7 @@ def test_a_fitted_model_of_many_classes_goes_on_learning_and_forgets(tmp_path):
     alone = new(target="classes", classes=model.classes)
     late = alone.learn(x[1000:], y[1000:], task[1000:])
     right = np.arange(500), [model.classes.index(name) for name in y[1000:]]
-    assert -margins[right].mean() < -0.8 * late[right].mean()
+    assert -margins[right].mean() < -0.85 * late[right].mean()
     model.forget("user 0")
     assert np.isfinite(model.margins(x, task)).all()
 

@@ -92,7 +92,8 @@ class Classes:
         for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:
-                self.rescale(n, margin - known[n], known[n], side, h)
+                if self.classes == 2 or min(low, high) < 0:
+                    self.rescale(n, margin - known[n], known[n], side, h)
                 more = {} if offsets is None else {"offsets": [known[n]]}
                 self.learners[n].update([i], x[None], [float(side)], [h], **more)
 

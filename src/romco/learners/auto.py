@@ -34,7 +34,13 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average, copy_functions, copy_units, keep_units
+from romco.learners.averaging import (
+    OrderShares,
+    average,
+    copy_functions,
+    copy_units,
+    keep_units,
+)
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
@@ -813,8 +819,13 @@ class BaseAuto(PairLearner):
         self.kernel.others_change()
         copy_functions(self._arrays, other.arrays())
 
-    def average(self, others: Sequence["BaseAuto"], given: "BaseAuto") -> None:
-        average(self, others, given)
+    def average(
+        self,
+        others: Sequence["BaseAuto"],
+        given: "BaseAuto",
+        order_shares: OrderShares | None = None,
+    ) -> None:
+        average(self, others, given, order_shares)
 
     @abstractmethod
     def units(self) -> Numbers:

@@ -13,7 +13,7 @@ more, later events are unlike earlier ones, and that order shows how well learne
 import re
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,13 @@ OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 FAR_OFF = 1e300  # events after which a unit is found anew while orders are learned
 
 
+class OrderShares(NamedTuple):
+    """Shares (k + 1,) of random orders and of the given one, which is the last."""
+
+    of_learners: Numbers
+    of_stacking: Numbers  # of stacking weights
+
+
 def keep_units(state: Arrays) -> None:
     """Count no row as learned; units of features stay as observed until states are averaged."""
     total, count = state["clock"][:2]
@@ -86,14 +93,19 @@ def copy_functions(state: Arrays, found: Arrays) -> None:
     state["stream"][STREAM_FIELDS.index("functions_due")] = FAR_OFF
 
 
-def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
+def average(
+    first: Auto, others: Sequence[Auto], given: Auto, order_shares: OrderShares | None = None
+) -> None:
     """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
 
     ``first`` and ``others`` learned the same events in random orders, after all had observed them.
+    ``order_shares`` tells how far the order given matters, if that is known.
     """
     states = [learner.arrays() for learner in (first, *others, given)]
     weights = np.array([state["frozen_weight"] for state in states])
-    shares, weight_shares = shares_of_orders(weights, states[0]["frozen_covariance"])
+    if order_shares is None:
+        order_shares = shares_of_orders(weights, states[0]["frozen_covariance"])
+    shares = order_shares.of_learners.copy()
     units = np.array([_of_stream(state, "unit") for state in states])
     shares[units != units[0]] = 0.0  # numbers: the order was so odd that the unit of rows moved
     shares /= shares.sum()
@@ -104,7 +116,7 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     for learner, state in zip((first, *others, given), states, strict=True):
         _scale_information(state, learner.kernel, to_means=True)
     _average_arrays(states, shares)
-    states[0]["frozen_weight"][:] = weight_shares @ weights
+    states[0]["frozen_weight"][:] = order_shares.of_stacking @ weights
     first.kernel.others_change()
     averaged = states[0] | averaged_pairs("personal", states, shares)
     averaged |= averaged_pairs("curves", states, shares)
@@ -117,18 +129,15 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
 
 
-def shares_of_orders(weights: Numbers, covariance: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the shares (k + 1,) of random orders and of the given one, which is the last.
-
-    From their stacking weights (k + 1, n): the first shares are of all else, the second of these.
-    """
+def shares_of_orders(weights: Numbers, covariance: Numbers) -> OrderShares:
+    """Return the shares of random orders and of the given one, from stacking weights (k + 1, n)."""
     matters = order_effect(weights[:-1], weights[-1], covariance)
     n = len(weights) - 1
-    by_share = [
+    order_shares = [
         np.append(np.full(n, (1.0 - share) / n), share)
         for share in (GIVEN_ORDER_SHARE * matters, matters)
     ]
-    return by_share[0], by_share[1]
+    return OrderShares(*order_shares)
 
 
 def _of_stream(state: Arrays, name: str) -> float:

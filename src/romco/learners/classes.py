@@ -57,8 +57,9 @@ class Classes(CompiledLearner):
     .. math:: p_k \propto 1 \Big/ \Big(\sum_{j \ne k} 1 / r_{kj} - (K - 2)\Big)
 
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
-    says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
-    learned along the stream, and a conditional logit weighs the scores of more than two classes.
+    says. Two classes are one inner learner, bit for bit. Their margins, and those of a class
+    against the rest, become log-odds by a factor learned along the stream. A conditional logit
+    weighs the scores of more than two classes.
     With offsets (n, K) both are of what inner learners add to them. Classes are added by
     :meth:`make_classes`.
 
@@ -124,7 +125,8 @@ class Classes(CompiledLearner):
             self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
             self._members += [self._new() for k in range(self.answers, n) for _ in range(k)]
-            self._scales += [np.array([0.0, 1.0]) for _ in self._members[len(self._scales) :]]
+            if n > 2:  # factors are learned of two classes only
+                self._scales = [np.array([0.0, 1.0]) for _ in self._members]
         for k in range(self.answers, n if self.form == "rest" else 0):
             if k == 2:  # "1, not 0" is all it took with two classes
                 twin = self._new()
@@ -328,12 +330,14 @@ class Classes(CompiledLearner):
     def average(self, others: Sequence["Classes"], given: "Classes") -> None:
         """Become the mean of learners of the same events in random orders, and of that given."""
         every = [self, *others, given]
-        for member, *rest, last in zip(*map(auto_members, every), strict=True):
-            member.average(rest, last)
         shares = np.append(np.full(len(every) - 1, 1.0 / (len(every) - 1)), 0.0)
-        if self._many is not None:
+        order_shares = None
+        if self._many is not None:  # it learns more events than a pair, and knows better
             many = [one._many for one in every if one._many is not None]
-            shares = self._many.average(many[1:-1], many[-1])
+            order_shares = self._many.average(many[1:-1], many[-1])
+            shares = order_shares.of_learners
+        for member, *rest, last in zip(*map(auto_members, every), strict=True):
+            member.average(rest, last, order_shares)
         for arrays in zip(*(one._calibration() for one in every), strict=True):
             arrays[0][...] = mean_of(arrays, shares)
         self._link()
@@ -418,7 +422,8 @@ class Classes(CompiledLearner):
             self.kernel = PairsKernel(handles, 2)
             return
         variances = self._stacking_variances()
-        stacking = ConditionalLogit(*self._stacking.values(), variances, STACKING_RENEWAL)
+        weight, covariance = self._stacking.values()
+        stacking = ConditionalLogit(weight, covariance, variances, STACKING_RENEWAL)
         softmax = None if self._many is None else self._many.kernel
         kernel = RestKernel if self.form == "rest" else PairsKernel
         self.kernel = kernel(handles, self.answers, stacking, softmax)

@@ -29,6 +29,7 @@ from romco.kernels.core.pairs import Pairs
 from romco.learners.auto import UNITS, moments
 from romco.learners.averaging import (
     FAR_OFF,
+    OrderShares,
     averaged_pairs,
     copy_units,
     count_rows_once,
@@ -296,24 +297,25 @@ class AutoSoftmax(CompiledLearner):
         self.kernel.settle_after_merge()
         return self._arrays
 
-    def average(self, others: Sequence["AutoSoftmax"], given: "AutoSoftmax") -> Numbers:
+    def average(self, others: Sequence["AutoSoftmax"], given: "AutoSoftmax") -> OrderShares:
         """Become the mean of learners of the same events in random orders, and of that given.
 
-        Return their shares, that of the order given last.
+        Return their shares.
         """
         states = [learner.arrays() for learner in (self, *others, given)]
         weights = np.array([state["weight"] for state in states])
-        shares, weight_shares = shares_of_orders(weights, states[0]["covariance"])
+        order_shares = shares_of_orders(weights, states[0]["covariance"])
+        shares = order_shares.of_learners
         averaged = dict(states[0])
         for name in AVERAGED:
             averaged[name] = mean_of((state[name] for state in states), shares)
-        averaged["weight"] = weight_shares @ weights
+        averaged["weight"] = order_shares.of_stacking @ weights
         for name in ("shared", "personal"):
             averaged |= averaged_pairs(name, states, shares)
         count_rows_once(averaged)
         self.load(averaged)
         self.renew_columns()
-        return shares
+        return order_shares
 
     # What it has found
 

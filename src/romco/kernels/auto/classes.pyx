@@ -7,7 +7,8 @@ is proportional to
 
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
 has a learner against the rest of them the sum has that one term. These probabilities are made to
-sum to one, and scores are their logarithms. Of more than two classes a conditional logit multiplies scores by
+sum to one, and scores are their logarithms. The factors are learned for two classes, and for one
+against the rest. Of more than two classes a conditional logit multiplies scores by
 a weight that is learned along the stream. If a softmax of all classes learns beside the pairs, it adds
 the scores of both.
 
@@ -458,7 +459,7 @@ cdef class PairsKernel(ClassesKernel):
             for e in range(begin, end):
                 self.ask_true(events, e, n, own + e - begin)
             self.learn_stacking(events, begin, end, margins)
-            for e in range(begin, end):
+            for e in range(begin, end if self.stacking is None else begin):
                 if events.count(e) > 0.0:
                     self.rescale_true(events, e, n, own + e - begin)
             for e in range(begin, end):
