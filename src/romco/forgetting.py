@@ -155,6 +155,7 @@ class Replay(durable.Closable):
         self._late: dict[int, list[int]] = {}  # sequence numbers of late answers, by place
         self._waiting: dict[int, list[PendingEvent]] = {}  # events without an answer, by place
         self._pieces: list[tuple[int, Change]] = []  # with their first sequence numbers
+        self._read: list[Change] = []  # of the old log, and not yet replayed
 
     def close(self) -> None:
         """Close the new folder."""
@@ -244,18 +245,17 @@ class Replay(durable.Closable):
         deadline = time.perf_counter() + STEP_SECONDS
         for _ in self._scan():
             pass
-        changes = self.old.changes_after(self.old_sequence)
-        self._find_waiting(changes)
+        self._read = self._read or self.old.changes_after(self.old_sequence)
+        self._find_waiting(self._read)
+        is_end = not self._read
         with self.new.transaction(sync=False):
-            for change in changes:
-                if self.sequence >= last:
-                    break
-                self._replay(change)
+            while self._read and self.sequence < last:
+                self._replay(self._read.pop(0))
                 if time.perf_counter() > deadline:
                     break
             self._apply()
             self._put_position()
-        return bool(changes) and self.sequence < last
+        return not is_end and self.sequence < last
 
     def _find_waiting(self, changes: Iterable[Change]) -> None:
         """Read the events that were predicted meanwhile and have no answer."""

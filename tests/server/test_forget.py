@@ -16,7 +16,7 @@ from romco.server import ServiceError
 from romco.server.protocol import LearnRequest as Lesson
 from romco.server.protocol import PredictRequest, RequestError, Settings, StoppedError
 from romco.server.state import encode_scores
-from romco.server.store import DATABASE
+from romco.server.store import DATABASE, Store
 from tests.server.conftest import held, opened
 from tests.server.streams import model, unsettled
 
@@ -347,6 +347,23 @@ def until_forgotten(service):
     query = "SELECT count(*) FROM forgetting"
     until(lambda: not service.call_in_writer(lambda _: service.store.value(query)).result(60.0))
     assert not (service.store.folder / "next").exists()
+
+
+def test_short_steps_do_not_read_the_log_again(tmp_path, monkeypatch):
+    with opened(tmp_path / "a", model, KEPT) as service:
+        one_by_one(service, requests(120, 1))
+    monkeypatch.setattr(forgetting, "STEP_SECONDS", 0.0)
+    decoded, decode = [], Store.decode_change
+    monkeypatch.setattr(
+        Store, "decode_change", staticmethod(lambda body: decoded.append(body) or decode(body))
+    )
+    new = tmp_path / "new"
+    with Store(tmp_path / "a", KEPT) as store, forgetting.Replay(store, new, ["guest3"]) as replay:
+        for _ in replay.open():
+            pass
+        while replay.advance():
+            pass
+    assert len(decoded) < 4 * len(set(decoded))
 
 
 @pytest.mark.slow
