@@ -110,10 +110,12 @@ def small(monkeypatch, tmp_path):
     for module in (beyond, beyond_tables, beyond_verdict):
         monkeypatch.setattr(module, "PEERS", ("arow-unique",), raising=False)
     monkeypatch.setattr(beyond, "BUDGET", beyond.Budget(2, 1, 1))
+    monkeypatch.setattr(scenes, "stream_of", lambda name, data_dir: STREAM)
+    monkeypatch.setattr(scenes, "digest_of", lambda name, data_dir: "small")
     for name, make in scenes.CLAIMS.items():
         monkeypatch.setitem(scenes.CLAIMS, name, partial(make, n_events=30))
     monkeypatch.setattr(scenes, "crowd", partial(scenes.crowd, n=80, words=10))
-    contest = beyond.Contest(tmp_path / "runs", datasets=("simulated",), shuffles=(0, 1))
+    contest = beyond.Contest(tmp_path / "runs", datasets=("small",), shuffles=(0, 1))
     beyond.run_all(contest, 1, silent)
     return contest
 
@@ -129,5 +131,5 @@ def test_the_page_is_written_from_stored_results_alone(small, tmp_path):
         assert f"]({picture}.png)" in text
     beyond.run_all(small, 1, silent)  # nothing is left to run
     assert sorted(path.stat().st_mtime_ns for path in small.results.iterdir()) == before
-    best = beyond.mean_error(small.best("simulated", "arow-shared"))
-    assert best <= beyond.mean_error(small.default("simulated", "arow-shared"))
+    best = beyond.mean_error(small.best("small", "arow-shared"))
+    assert best <= beyond.mean_error(small.default("small", "arow-shared"))
