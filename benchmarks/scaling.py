@@ -1,7 +1,8 @@
 """Quality and speed of shards: ``python -m benchmarks.scaling PART...``.
 
 Parts are quality, drift, learners; lock, speed, memory, reading, actors, recovery. Each stores its
-figures in docs/scaling/results.json as it goes. ``tables`` writes the stored figures into
+figures in docs/scaling/results.json as it goes; ``quality=wages,sales`` measures some of its
+tables. ``tables`` writes the stored figures into
 docs/scaling.md. ``demo`` kills workers on a local Ray and compares the models with those of one
 process.
 """
@@ -90,9 +91,10 @@ def loss_of(x, y, task, number, n):
     return float(-np.log(np.maximum(chance[EARLY:], 1e-12)).mean())
 
 
-def quality(*_):
-    """Loss on ten tables, in the order of their rows, of one process and of shards."""
-    for name, table in boosters.TABLES.items():
+def quality(*wanted):
+    """Loss on tables, all of them by default, of one process and of shards."""
+    for name in wanted or boosters.TABLES:
+        table = boosters.TABLES[name]
         x, y, task = boosters.read(table, Path(os.environ["ROMCO_DATA"]))
         number = table.positive is None
         yield name, {str(n): loss_of(x, y, task, number, n) for n in (1, *SHARDS)}
