@@ -89,9 +89,9 @@ def test_beyond_the_past_range_a_curve_is_its_line():
 
 def test_text_has_no_functions():
     rng = np.random.default_rng(0)
-    x = rng.poisson(0.3, (600, 300)).astype(float)
-    rounds = romco.Rounds(rng.integers(3, size=600), x, np.sign(x[:, 0] - 0.5), np.arange(601))
-    learner = romco.learner("romco-auto", 300, 3)
+    x = rng.poisson(20.0 / np.arange(1.0, 2001.0), (600, 2000)).astype(float)  # Zipf's law
+    rounds = romco.Rounds(rng.integers(3, size=600), x, np.sign(x[:, 20] - 0.5), np.arange(601))
+    learner = romco.learner("romco-auto", 2000, 3)
     learner.replay(rounds)
     assert not definitions(learner)["used"].any()
 
