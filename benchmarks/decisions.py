@@ -86,11 +86,15 @@ def wrong_choices(
 
 
 def vowpal_lines(rows: Rows, labels: list[str], tasks: Any = None) -> list[str]:
-    """Return rows for Vowpal Wabbit, numbers standardised by the whole set, which favours it."""
+    """Return rows for Vowpal Wabbit.
+
+    Numbers are standardised by the whole set, which favours it. Columns of 0 and 1 are not, which
+    favours it on yeast and dna.
+    """
     number = {label: k + 1 for k, label in enumerate(sorted(set(labels)))}
     frame = pd.DataFrame(rows)
-    numeric = frame.select_dtypes("number")
-    frame[numeric.columns] = (numeric - numeric.mean()) / numeric.std().replace(0.0, 1.0)
+    numeric = frame.select_dtypes("number").loc[:, lambda columns: columns.nunique() > 2]
+    frame[numeric.columns] = (numeric - numeric.mean()) / numeric.std()
     rows = frame.to_dict("records")
     lines = []
     for i, (x, label) in enumerate(zip(rows, labels, strict=True)):

@@ -50,10 +50,12 @@ class Data(NamedTuple):
 def sets(names: list[str]) -> Iterator[Data]:
     from importlib import import_module
 
+    from romco_lab.datasets.tabular import read
+
     numbers = (("cheese", "log_volume", (0, 1)), ("nlswork", "ln_wage", ()), ("star", "math", ()))
     for name, target, slopes in numbers:
         if name in names:
-            found = import_module(f"romco_lab.datasets.{name}").events()
+            found = read(import_module(f"romco_lab.datasets.{name}").RECIPE)
             yield Data(name, _dense(found.x), found.number(target), [found.task], True, slopes)
     for name in ("fars", "swissmetro"):
         if name in names:

@@ -1,6 +1,6 @@
 """Tasks that report the opposite: how much the others lose.
 
-    ROMCO_DATA=... python -m benchmarks.poison [emails mhc]
+    ROMCO_DATA=... python -m benchmarks.poison [emails mhc swissmetro]
 
 All labels of a fifth of the tasks are flipped, from the first event on. Each event is predicted,
 then learned, in a random order. The error is that of the other tasks, beside a run in which nobody
@@ -18,7 +18,7 @@ import numpy as np
 import romco
 from romco.streams import Stream, datasets, interleaved
 
-SETS = "emails", "mhc"  # mailboxes, peptides
+SETS = "emails", "mhc", "swissmetro"  # mailboxes, peptides, choices
 LEARNERS = "romco-auto", "arow-global", "arow-unique"
 SHARE = 0.2
 SEEDS = 3

@@ -1,45 +1,37 @@
-"""Error and speed of shards: ``python -m benchmarks.scaling PART...``.
+"""Quality and speed of shards: ``python -m benchmarks.scaling PART...``.
 
-Parts are error, drift, learners; lock, speed, merges, memory, reading, actors, recovery.
-Each stores its figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some
-streams of it. ``tables`` writes the stored figures into docs/scaling.md. ``demo`` kills workers
-on a local Ray and compares the models with those of one process.
+Parts are quality, drift, learners; lock, speed, memory, reading, actors, recovery. Each stores its
+figures in docs/scaling/results.json as it goes. ``tables`` writes the stored figures into
+docs/scaling.md. ``demo`` kills workers on a local Ray and compares the models with those of one
+process.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 from scipy.sparse import csr_array
 
 import romco
-from benchmarks import scaling_speed
-from romco.learners.merging import Merged, apply_merged, shared_values
+from benchmarks import boosters, scaling_speed
+from romco.model.rows import Rows
 from romco.shards import Shards
-from romco.shards import shards as shards_module
 from romco.streams import datasets, interleaved
 from romco.streams.stream import Stream
 
 RESULTS = Path("docs/scaling/results.json")
 PAGE = Path("docs/scaling.md")
-SHUFFLES = tuple(range(9301, 9307))  # not used in development
-DRAWN = SHUFFLES[:2]  # of streams that are made up, each of which is another world
+DRAWN = (9301, 9302)  # seeds that were not used in development
 NEVER = {"growth": 1e12, "every": 10**12}
-VARIANTS = {
-    "growth 3 %": {"growth": 0.03},
-    "growth 10 %": {"growth": 0.1},
-    "growth 25 %": {"growth": 0.25},
-    "averaged": {"growth": 0.1},
-    "never merged": NEVER,
-}
 CAPS = (100, 1000, 10_000)  # events per shard between barriers, where the world drifts
+EARLY = 500  # events that are not scored: shards that know little yet cost most
+SHARDS = (4, 16)
+LEARNERS = ("romco-auto", "arow-shared", "pa-shared", "arow-global", "pa-global")
 
 
 def made(n_tasks=2000, n_events=12_000, d=300, nonzeros=20, seed=1, arriving=False, turning=0.0):
@@ -64,29 +56,6 @@ def made(n_tasks=2000, n_events=12_000, d=300, nonzeros=20, seed=1, arriving=Fal
     return Stream("made", task, x, y, tuple(f"task {i}" for i in range(n_tasks)))
 
 
-def streams(wanted=()):
-    """Name, rounds by seed, shards, seeds."""
-    for name, n in (("emails", 8), ("movies", 8), ("mhc", 8), ("spam", 4)):
-        if not wanted or name in wanted:
-            stream = datasets.DATASETS[name].load(None)
-            yield (
-                f"{name}, {n} shards",
-                lambda seed, s=stream: (s, interleaved(s, seed)),
-                n,
-                SHUFFLES,
-            )
-    if not wanted or "made" in wanted:
-        for n in (8, 64):
-            yield f"2000 made-up tasks, {n} shards", drawn, n, DRAWN
-        arriving = partial(drawn, arriving=True)
-        yield "2000 tasks that arrive, 64 shards", arriving, 64, DRAWN
-
-
-def shuffled(stream, seed):
-    """A stream, and its events in some order."""
-    return stream, interleaved(stream, seed)
-
-
 def drawn(seed, **how):
     """A made-up stream, drawn anew from the seed, in the order in which it was drawn."""
     stream = made(seed=seed, **how)
@@ -102,64 +71,31 @@ def macro_error(rounds, margins, n_tasks):
     return float(100 * (bad[events > 0] / events[events > 0]).mean())
 
 
-def averaged(common, changes, ranges):
-    """The rule that one would try first: the mean of what shards hold of what they touched."""
-    active = [one for one in changes if one.events]
-    rows = np.unique(np.concatenate([one.rows for one in active]))
-    values = shared_values(common, rows)
-    for name, value in values.items():
-        if len(value) == len(rows) and all(
-            len(one.values[name]) == len(one.rows) for one in active
-        ):
-            total, number = np.zeros_like(value), np.zeros(len(rows))
-            for one in active:
-                at = np.searchsorted(rows, one.rows)
-                total[at] += one.values[name]
-                number[at] += 1
-            values[name] = total / number.reshape(-1, *[1] * (value.ndim - 1))
-        else:
-            values[name] = np.mean([one.values[name] for one in active], axis=0)
-    merged = Merged(rows, values)
-    apply_merged(common, merged)
-    return merged
-
-
-def error_of(stream, rounds, n, learner="romco-auto", rule=None, **schedule):
-    """Macro error of shards in one process; ``rule`` merges instead of the learner's own."""
+def error_of(stream, rounds, n, learner="romco-auto", **schedule):
+    """Macro error of shards in one process."""
     features = romco.Columns(stream.n_features)
-    shards = Shards(learner, n, features, classes=(-1.0, 1.0), **schedule)
-    if rule is not None:
-        shards.coordinator.engine.local_shards = (
-            None  # so that changes are sent, and the rule is used
-        )
-    with mock.patch.object(shards_module, "merge", rule or shards_module.merge):
+    with Shards(learner, n, features, classes=(-1.0, 1.0), engine="serial", **schedule) as shards:
         margins = shards.learn(rounds.x, rounds.y, [stream.tasks[t] for t in rounds.task])
     return macro_error(rounds, margins, stream.n_tasks)
 
 
-def loss_of(stream, rounds, n):
-    """Log loss of romco-auto in shards of one process."""
-    shards = Shards("romco-auto", n, romco.Columns(stream.n_features), classes=(-1.0, 1.0))
-    margins = shards.learn(rounds.x, rounds.y, [stream.tasks[t] for t in rounds.task])
-    return float(np.logaddexp(0.0, -rounds.y * margins).mean())
+def loss_of(x, y, task, number, n):
+    """Log loss of classes 0 and 1, or root mean squared error of numbers, of n shards."""
+    given = {"target": "number"} if number else {"classes": (0, 1)}
+    with Shards("romco-auto", n, engine="serial", **given) as shards:
+        predictions = shards.predict_and_learn(Rows(x, task.tolist(), y.tolist()))
+    if number:
+        return float(np.sqrt(np.mean((predictions.margins - y)[EARLY:] ** 2)))
+    chance = np.where(y > 0, predictions.probabilities, 1.0 - predictions.probabilities)
+    return float(-np.log(np.maximum(chance[EARLY:], 1e-12)).mean())
 
 
-def error(*wanted):
-    """Macro error above that of one process, by stream and schedule."""
-    for name, of_seed, n, seeds in streams(wanted):
-        table = {"one process": [], **{variant: [] for variant in VARIANTS}}
-        for seed in seeds:
-            stream, rounds = of_seed(seed)
-            alone = error_of(stream, rounds, 1)
-            table["one process"].append(alone)
-            for variant, schedule in VARIANTS.items():
-                rule = averaged if variant == "averaged" else None
-                try:
-                    loss = error_of(stream, rounds, n, rule=rule, **schedule) - alone
-                except (FloatingPointError, ValueError, np.linalg.LinAlgError):
-                    loss = None  # did not survive
-                table[variant].append(loss)
-        yield name, table
+def quality(*_):
+    """Loss on ten tables, in the order of their rows, of one process and of shards."""
+    for name, table in boosters.TABLES.items():
+        x, y, task = boosters.read(table, Path(os.environ["ROMCO_DATA"]))
+        number = table.positive is None
+        yield name, {str(n): loss_of(x, y, task, number, n) for n in (1, *SHARDS)}
 
 
 def drift(*_):
@@ -175,45 +111,11 @@ def drift(*_):
         yield f"{n} shards", table
 
 
-def log_loss(*_):
-    """Log loss where features are correlated, of one process and of four shards.
-
-    Of data the second halves, shuffled: the first ones were used in development.
-    """
-    made_up = partial(correlated, seed=SHUFFLES[0])
-    halves = {name: partial(second_half, name) for name in ("swissmetro", "fars", "flights")}
-    for name, load in {**halves, "made-up, 30 features from 4 causes": made_up}.items():
-        stream, table = load(), []
-        for seed in SHUFFLES:
-            rounds = interleaved(stream, seed)
-            table.append([loss_of(stream, rounds, n) for n in (1, 4)])
-        yield name, np.mean(table, axis=0).tolist()
-
-
-def second_half(name):
-    """Events of a data set."""
-    stream = datasets.DATASETS[name].load(None)
-    half = slice(stream.n_events // 2, None)
-    return replace(stream, task=stream.task[half], x=stream.x[half], y=stream.y[half])
-
-
-def correlated(n_tasks=200, n_events=8_000, d=30, seed=1):
-    """Features that four causes have in common; weights of tasks differ by little."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n_events, 4)) @ rng.normal(size=(4, d))
-    x += 0.5 * rng.normal(size=x.shape)
-    w = rng.normal(size=d) + 0.3 * rng.normal(size=(n_tasks, d))
-    task = rng.integers(n_tasks, size=n_events)
-    margin = 0.5 * (x * w[task]).sum(axis=1)
-    y = np.where(rng.random(n_events) < 1.0 / (1.0 + np.exp(-margin)), 1.0, -1.0)
-    return Stream("correlated", task, x, y, tuple(f"task {i}" for i in range(n_tasks)))
-
-
 def learners(*_):
-    """The same of the other learners that share something, on two streams, at 10 % growth."""
+    """Macro error of learners on two streams: of one process, of shards, of shards never merged."""
     for name, n in (("emails", 8), ("movies", 8)):
         stream = datasets.DATASETS[name].load(None)
-        for learner in ("arow-shared", "pa-shared", "arow-global", "pa-global"):
+        for learner in LEARNERS:
             losses = []
             for seed in DRAWN:
                 rounds = interleaved(stream, seed)
@@ -227,13 +129,11 @@ def learners(*_):
 PARTS = {
     part.__name__: part
     for part in (
-        error,
+        quality,
         drift,
-        log_loss,
         learners,
         scaling_speed.lock,
         scaling_speed.speed,
-        scaling_speed.merges,
         scaling_speed.memory,
         scaling_speed.reading,
         scaling_speed.actors,
@@ -275,26 +175,25 @@ def write_tables(kept, page):
     page.write_text(text, encoding="utf-8")
 
 
-def error_table(figures):
-    variants = [name for name in next(iter(figures.values())) if name != "one process"]
-    yield "| stream | runs | one process | " + " | ".join(variants) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(variants)
+def quality_table(figures):
+    yield "| table | one process | " + " | ".join(f"{n} shards" for n in SHARDS) + " |"
+    yield "|---|--:|" + "--:|" * len(SHARDS)
+    rows = {}
+    for name, losses in figures.items():
+        rows[name] = [100.0 * (losses[str(n)] / losses["1"] - 1.0) for n in SHARDS]
+        cells = [f"{change:+.1f}%" for change in rows[name]]
+        yield f"| {name} | {losses['1']:.4g} | " + " | ".join(cells) + " |"
+    means = [f"{mean:+.2f}%" for mean in np.mean(list(rows.values()), axis=0)]
+    yield "| mean | | " + " | ".join(means) + " |"
+
+
+def drift_table(figures):
+    caps = [name for name in next(iter(figures.values())) if name != "one process"]
+    yield "| stream | one process | " + " | ".join(caps) + " |"
+    yield "|---|--:|" + "--:|" * len(caps)
     for stream, table in figures.items():
-        cells = [str(len(table["one process"])), f"{np.mean(table['one process']):.2f}"]
-        for variant in variants:
-            losses = [loss for loss in table[variant] if loss is not None]
-            worst = f" (worst {max(losses):+.2f})" if variant == "growth 10 %" else ""
-            failed = len(table[variant]) - len(losses)
-            mean = f"{np.mean(losses):+.2f}{worst}" if losses else "-"
-            cells.append(mean + (f", {failed} failed" if failed else ""))
-        yield f"| {stream} | " + " | ".join(cells) + " |"
-
-
-def log_loss_table(figures):
-    yield "| stream | one process | 4 shards | |"
-    yield "|---|--:|--:|--:|"
-    for name, (alone, merged) in figures.items():
-        yield f"| {name} | {alone:.4f} | {merged:.4f} | {100 * (merged / alone - 1):+.1f}% |"
+        cells = [f"{np.mean(table[cap]):+.2f}" for cap in caps]
+        yield f"| {stream} | {np.mean(table['one process']):.2f} | " + " | ".join(cells) + " |"
 
 
 def learners_table(figures):
@@ -323,13 +222,6 @@ def lock_table(figures):
     for name, run in figures.items():
         cpu, locked = (1e6 * run[part] / run["events"] for part in ("cpu", "locked"))
         yield f"| {name} | {cpu:.1f} | {locked:.2f} | {locked / cpu:.1%} |"
-
-
-def merges_table(figures):
-    yield "| touched by each shard | in place, ms | of what was sent, ms |"
-    yield "|---|--:|--:|"
-    for name, cpu in figures.items():
-        yield f"| {name} | {1000 * cpu['here']:.1f} | {1000 * cpu['sent']:.1f} |"
 
 
 def memory_table(figures):
@@ -378,13 +270,11 @@ def recovery_table(figures):
 
 
 TABLES = {
-    "error": error_table,
-    "drift": error_table,
-    "log_loss": log_loss_table,
+    "quality": quality_table,
+    "drift": drift_table,
     "learners": learners_table,
     "lock": lock_table,
     "speed": speed_table,
-    "merges": merges_table,
     "memory": memory_table,
     "reading": reading_table,
     "actors": actors_table,

@@ -16,10 +16,8 @@ from scipy.sparse import csr_array
 
 import romco
 from benchmarks.workloads import large
-from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import auto
-from romco.learners.merging import InPlaceMerge, Period, collect_change, merge, run_at_once
+from romco.learners.merging import merge
 from romco.model import features
 from romco.runs import Source
 from romco.shards import Shards
@@ -37,7 +35,8 @@ BARRIER_CALLS = (
     "put_directions",
     "orthogonalise_directions",
 )
-LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
+LENGTHS = (40_000, 160_000)  # events: merges become rarer as streams get longer
+THREADS = (1, 2, "auto")
 
 
 def sharded(n, d, **settings):
@@ -99,69 +98,39 @@ def timing(released, function):
 
 
 def shapes(n):
-    """The frozen large workload (1000 tasks, Zipf features), and dense rows of as many tasks."""
+    """The frozen large workload (1000 tasks, Zipf features), and dense rows of as many tasks.
+
+    The answers of the last ones are curves of the columns.
+    """
     (rounds,) = large(warmup=0, events=n, segments=1).segments
     tasks = [f"user {t}" for t in rounds.task]
     yield "2^18 features, 100 non-zeros", rounds.x, rounds.y, tasks
     rng = np.random.default_rng(1)
     x, w = rng.normal(size=(n, 400)) / 20, rng.normal(size=400)
     yield "400 features, dense", x, np.where(x @ w + rng.normal(size=n) / 4 > 0, 1.0, -1.0), tasks
+    x = rng.normal(size=(n, 30))
+    score = np.sin(2.0 * x[:, :5]).sum(axis=1) + rng.normal(size=n)
+    yield "30 columns with curves", x, np.where(score > 0, 1.0, -1.0), tasks
 
 
 def speed(*_):
-    """Events per second by threads, and where the time went; the best of three."""
+    """Events per second by threads, and where the time went; the best of two."""
     for name, *_ in shapes(10):
         for n in LENGTHS:
             x, y, tasks = next(given for kind, *given in shapes(n) if kind == name)
-            runs = {"1": [], "2": []}
-            for _ in range(3):  # taken in turn, so that a busy moment hits both
-                for threads in (1, 2):
+            runs = {str(threads): [] for threads in THREADS}
+            for _ in range(2):  # taken in turn, so that a busy moment hits all
+                for threads in THREADS:
                     runs[str(threads)].append(timed(threads, x, y, tasks))
             best = {k: min(some, key=lambda one: one["wall"]) for k, some in runs.items()}
             yield f"{name}, {n:,} events", best
 
 
-def lock(*_, n=640_000):
+def lock(*_, n=160_000):
     """CPU per event, and the share of it under the interpreter's lock."""
     for name, x, y, tasks in shapes(n):
         for threads in (2, 8):
             yield f"{name}, {n:,} events, {threads} threads", timed(threads, x, y, tasks)
-
-
-def touching(rng, d, n_rows):
-    """A period that touched so many rows."""
-    counts = FeatureCounts(d)
-    rows = np.sort(rng.choice(d, n_rows, replace=False)).astype(np.int32)
-    x = csr_array((np.ones(n_rows), rows, np.array([0, n_rows])), shape=(1, d))
-    counts.add(Events(romco.Round(np.zeros(1, dtype=np.int64), x, np.ones(1)), d, 1))
-    return counts
-
-
-def merges(*_):
-    """CPU seconds of a merge by rows touched and by features: it is not the features that cost."""
-    rng = np.random.default_rng(0)
-    for d, n_rows, n in (
-        (2**15, 1000, 2),
-        (2**18, 1000, 2),
-        (2**21, 1000, 2),
-        (2**18, 10_000, 2),
-        (2**18, 100_000, 2),
-        (2**18, 10_000, 8),
-    ):
-        common = romco.learner("romco-auto", d, 1)
-        shards = [romco.learner("romco-auto", d, 1) for _ in range(n)]
-        seen = [touching(rng, d, n_rows) for _ in range(n)]
-        periods = [Period(1000, *one.rows()) for one in seen]
-        changes = [collect_change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
-        InPlaceMerge(common, shards).run(periods, run_at_once)  # touches all pages
-        began = time.process_time()
-        InPlaceMerge(common, shards).run(periods, run_at_once)
-        here = time.process_time() - began
-        began = time.process_time()
-        merge(common, changes)
-        sent = time.process_time() - began
-        name = f"{n_rows:,} rows of 2^{d.bit_length() - 1} features, {n} shards"
-        yield name, {"here": here, "sent": sent}
 
 
 def memory(*_, n=20_000, d=2**16):

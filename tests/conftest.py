@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.server.browsers import start
+
 settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
 # A script that runs pytest in the background has it ignore Ctrl-C, and all that tests start.
@@ -28,6 +30,14 @@ def oracles() -> Path:
     data = os.environ.get("ROMCO_DATA")
     beside = Path(data).parent / "oracles" if data else None
     return _found(beside, "no reference values: none in the folder oracles beside ROMCO_DATA")
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """A browser for all tests of a run."""
+    found = start(tmp_path_factory.mktemp("chromium"))
+    yield found
+    found.quit()
 
 
 @pytest.fixture

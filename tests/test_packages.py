@@ -64,10 +64,13 @@ def test_they_are_listed_and_do_not_replace_those_of_this_package(romco):
 
 
 def test_they_are_compared_in_processes_of_their_own(romco, tmp_path):
-    wanted = ("--learners", "mine,ogd-unique", "--shuffles", 1, "--jobs", 2)
-    done = romco("compare", *wanted, "--set", "mine.eta=0.65", "--set", "ogd-unique.eta=0.65")
+    events = Path(tmp_path, "events.csv")
+    events.write_text("user,y,x\n" + "ann,1,1\nbob,0,-1\nbob,1,2\nann,0,3\n" * 10)
+    wanted = ("--task", "user", "--label", "y", "--learners", "mine,ogd-unique", "--shuffles", 1)
+    values = ("--set", "mine.eta=0.65", "--set", "ogd-unique.eta=0.65")
+    done = romco("compare", events, *wanted, *values, "--jobs", 2)
     assert done.returncode == 0, done.stderr
-    rows = (tmp_path / "results/compare/simulated/table.md").read_text().splitlines()
+    rows = next(tmp_path.rglob("table.md")).read_text().splitlines()
     mine, theirs = (next(r for r in rows if t in r).split("|")[2] for t in ("Their", "OGD"))
     assert mine.replace("*", "") == theirs.replace("*", "")  # the same method, the same error
 

@@ -13,8 +13,8 @@ from romco import penalties
 from romco.penalties import LogDet, Nuclear, shrink_logdet
 from tests.reference.cubic import cubic_roots
 
-REGISTERED = {**penalties.PENALTIES, **penalties.PERSONAL_PENALTIES}
-PENALTIES = [kind(0.7) for kind in REGISTERED.values()]
+KINDS = (*penalties.PENALTIES.values(), penalties.TaskGroups)
+PENALTIES = [kind(0.7) for kind in KINDS]
 rng = np.random.default_rng(0)
 
 
@@ -50,7 +50,7 @@ def test_nothing_stays_nothing(penalty):
     assert not penalty.prox(np.zeros((5, 3)), 1.0).any()
 
 
-@pytest.mark.parametrize("kind", REGISTERED.values())
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strength", [-1.0, np.nan, np.inf])
 def test_bad_strength_is_refused(kind, strength):
     with pytest.raises(ValueError, match="strength"):
@@ -126,7 +126,7 @@ def test_what_penalties_say_of_themselves():
     assert np.linalg.matrix_rank(LogDet(0.1).prox(w, 1.0)) == 2
 
 
-@pytest.mark.parametrize("kind", REGISTERED.values())
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_strength_is_no_less_than_0(kind):
     for strength in (-0.1, float("nan"), float("inf"), "much"):
         with pytest.raises(ValueError, match="strength must be 0 or a positive number"):

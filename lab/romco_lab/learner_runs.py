@@ -17,13 +17,14 @@ from romco.compare.controls import title_of
 from romco.compare.results import Finished, read
 from romco.compare.run import Done, Lines, Run, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
-from romco.evaluation import Confusion, Delay, MeanLoss, Metric, Score, Structure
+from romco.evaluation import Delay, Metric, Score
 from romco.labels import Policy
 from romco.learners import LEARNERS, Learner
 from romco.learners.capabilities import Decomposed, GivesProbabilities
 from romco.rounds import Round
 from romco.streams import datasets
 from romco_lab.label_policies import LABEL_POLICIES, evaluate
+from romco_lab.metrics import Confusion, MeanLoss, Structure
 
 Numbers = NDArray[np.float64]
 Setting = dict[str, Any]

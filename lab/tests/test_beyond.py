@@ -109,10 +109,10 @@ def small(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "LEARNERS", few)
     for module in (beyond, beyond_tables, beyond_verdict):
         monkeypatch.setattr(module, "PEERS", ("arow-unique",), raising=False)
-    monkeypatch.setattr(beyond, "BUDGET", beyond.Budget(3, 1, 1))
+    monkeypatch.setattr(beyond, "BUDGET", beyond.Budget(2, 1, 1))
     for name, make in scenes.CLAIMS.items():
-        monkeypatch.setitem(scenes.CLAIMS, name, partial(make, n_events=60))
-    monkeypatch.setattr(scenes, "crowd", partial(scenes.crowd, n=200, words=10))
+        monkeypatch.setitem(scenes.CLAIMS, name, partial(make, n_events=30))
+    monkeypatch.setattr(scenes, "crowd", partial(scenes.crowd, n=80, words=10))
     contest = beyond.Contest(tmp_path / "runs", datasets=("simulated",), shuffles=(0, 1))
     beyond.run_all(contest, 1, silent)
     return contest

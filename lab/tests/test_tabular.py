@@ -57,19 +57,19 @@ def test_ragged_lines_are_refused(tmp_path):
 
 @pytest.mark.parametrize("module", SHAPES, ids=lambda module: module.RECIPE.name)
 def test_real_ones(data_dir, module):
-    stream = module.load(data_dir)
+    stream = module.RECIPE.load(data_dir)
     events, tasks, numbers = SHAPES[module]
     assert (stream.n_events, stream.n_tasks) == (events, tasks)
     assert 0.2 < np.mean(stream.y > 0) < 0.8
     means = stream.x[:, :numbers].mean(axis=0)
     assert np.abs(means).max() < 1e-9  # standardised; raw they are not
-    assert np.abs(module.load(data_dir, scaled=False).x[:, :numbers].mean(axis=0)).min() > 0.01
+    raw = module.RECIPE.load(data_dir, scaled=False)
+    assert np.abs(raw.x[:, :numbers].mean(axis=0)).min() > 0.01
 
 
-def test_flights_have_a_calendar_and_three_ways_to_name_the_task(data_dir):
-    found = flights.events(data_dir, weather=True, task="carrier")
-    assert (len(found.task), len(found.tasks)) == (119729, 16)
+def test_flights_have_a_calendar(data_dir):
+    found = read(flights.RECIPE, data_dir)
+    assert (len(found.task), len(found.tasks)) == (119729, 100)
     assert found.columns["weekday"][0] == "2"  # 2 January 2013 was a Wednesday
     assert found.columns["hour"][0] == "5"
-    assert "pressure_mb" in found.features
     assert not any(name.startswith(("delay", "late")) for name in found.features)

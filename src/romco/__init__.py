@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, couplings, labels, losses, penalties, policies, steps, streams
+    from romco import batch, labels, losses, penalties, policies, steps, streams
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.choosing import Chooser
@@ -42,7 +42,6 @@ __all__ = [
     "Shards",
     "__version__",
     "batch",
-    "couplings",
     "effects",
     "explain",
     "export",

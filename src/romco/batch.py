@@ -6,7 +6,8 @@ Baselines retrain with them, regret compares with them.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,11 +306,9 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
         raise ValueError(
             f"X and y must be lists of one array per task; got {len(X)} and {len(y)} tasks"
         )
-    features = [_features(x, k) for k, x in enumerate(X)]
-    labels = [
-        _labels(answers, x, k, two_classes)
-        for k, (x, answers) in enumerate(zip(features, y, strict=True))
-    ]
+    features = list(map(_features, X, count()))
+    check = partial(_labels, two_classes=two_classes)
+    labels = list(map(check, y, features, count()))
     widths = [x.shape[1] for x in features]
     if len(set(widths)) > 1:
         raise ValueError(f"all tasks must have the same number of features; X has {widths}")
@@ -666,7 +665,7 @@ def _least_squares(events: Round, rows: TaskRows, e: float, f: float) -> Callabl
     starts = np.searchsorted(events.task, np.arange(rows.n_tasks + 1))
     blocks: list[Any] = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        dense = [block.toarray() for block in blocks]
+        dense = list(map(csr_array.toarray, blocks))
         squares = [x.T @ x for x in dense]
         inverse = np.linalg.inv(np.stack(squares) * e + 0.5 * f * np.eye(d))
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
@@ -676,7 +675,7 @@ def _least_squares(events: Round, rows: TaskRows, e: float, f: float) -> Callabl
 
     def solve(r: Floats) -> Floats:
         seen = np.split(rows.margins(r), starts[1:-1])
-        parts = [inverse @ values for inverse, values in zip(inverses, seen, strict=True)]
+        parts = list(map(np.matmul, inverses, seen))
         return (r - rows.adjoint(np.concatenate(parts))) / (0.5 * f)
 
     return solve

@@ -11,6 +11,7 @@ fresh learner, and the rounds of a small stream.
 
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def check_input_is_untouched(make: Make, rounds: Rounds) -> None:
     learner = make(D, M)
     for round in rounds:
         parts = _parts(round)
-        copies = [part.copy() for part in parts]
+        copies = list(map(np.copy, parts))
         learner.predict(round)
         learner.update(round)
         for part, copy in zip(parts, copies, strict=True):
@@ -382,4 +383,4 @@ def _dense(x: Any) -> NDArray[np.float64]:
 
 
 def _bytes(learner: Learner) -> int:
-    return sum(array.nbytes for array in learner.arrays().values())
+    return sum(map(attrgetter("nbytes"), learner.arrays().values()))

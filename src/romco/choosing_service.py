@@ -46,7 +46,7 @@ Action = str | dict[str, float | str | bool | None]
 # What the log holds
 
 
-class LoggedChoice(msgspec.Struct, array_like=True, frozen=True):
+class DrawnChoice(msgspec.Struct, array_like=True, frozen=True):
     """Choice as it was drawn."""
 
     id: str
@@ -73,7 +73,7 @@ class LoggedChoice(msgspec.Struct, array_like=True, frozen=True):
 class Choose(msgspec.Struct, array_like=True, frozen=True, tag="choose"):
     """Choices that were drawn together."""
 
-    choices: list[LoggedChoice]
+    choices: list[DrawnChoice]
     source = position = None
     events = ()
 
@@ -132,7 +132,7 @@ class ChoiceStore(Store):
         with self.transaction():
             self._db.execute(query, (numbers.start, numbers.stop - 1))
 
-    def choices(self, ids: Sequence[str]) -> dict[str, tuple[int, LoggedChoice]]:
+    def choices(self, ids: Sequence[str]) -> dict[str, tuple[int, DrawnChoice]]:
         """Return number and choice of those ids that are known."""
         rows = self._in("SELECT id, number, body FROM choice WHERE id IN", ids)
         return {id: (number, decode_choice(body)) for id, number, body in rows}
@@ -150,7 +150,7 @@ class ChoiceStore(Store):
             return rows.fetchall()
 
 
-decode_choice = msgspec.json.Decoder(LoggedChoice).decode
+decode_choice = msgspec.json.Decoder(DrawnChoice).decode
 
 
 # What is served
@@ -253,7 +253,7 @@ class GroupDraws:
         """Return True if a person is known."""
         return self._served.model.knows(name_key(task))
 
-    def draw(self, request: ChooseRequest, actions: list[Action], place: int) -> LoggedChoice:
+    def draw(self, request: ChooseRequest, actions: list[Action], place: int) -> DrawnChoice:
         """Draw a choice; RequestError names the place of a bad request."""
         task = None if request.task is None else name_key(request.task)
         try:
@@ -265,7 +265,7 @@ class GroupDraws:
         most = self._settings.model_actions
         if len(self._actions) + len(self._served.scores.actions) > most:
             raise RequestError(f"the chooser has room for {most:,} actions", place)
-        return LoggedChoice(
+        return DrawnChoice(
             request.id, task, dict(request.x), actions, str(choice.action), probabilities
         )
 
@@ -313,10 +313,10 @@ class ChoosingService(Service):
 
     def _choose(
         self, requests: Sequence[ChooseRequest], group: GroupDraws, sequence: int
-    ) -> tuple[list[LoggedChoice], list[ChooseResponse]]:
+    ) -> tuple[list[DrawnChoice], list[ChooseResponse]]:
         """Return choices to keep, and the response to each request."""
         known = self.store.choices([request.id for request in requests])
-        drawn: list[LoggedChoice] = []
+        drawn: list[DrawnChoice] = []
         responses: list[ChooseResponse] = []
         for place, request in enumerate(requests):
             actions = self._actions(request, place)
@@ -333,12 +333,12 @@ class ChoosingService(Service):
             responses.append(choice.respond("applied", number))
         return drawn, responses
 
-    def _kept(self, id: str) -> tuple[None, LoggedChoice] | None:
+    def _kept(self, id: str) -> tuple[None, DrawnChoice] | None:
         """Return a choice that the chooser had when the folder began."""
         choice = self.served.model.find(id)
         if choice is None:
             return None
-        return None, LoggedChoice(id, None, {}, [], str(choice.action), _named(choice))
+        return None, DrawnChoice(id, None, {}, [], str(choice.action), _named(choice))
 
     def _actions(self, request: ChooseRequest, place: int) -> list[Action]:
         actions = request.actions or self._offered
@@ -388,7 +388,7 @@ def _name_of(action: Action) -> Any:
     return action
 
 
-def _check_repeated(choice: LoggedChoice, actions: Sequence[Action], place: int) -> None:
+def _check_repeated(choice: DrawnChoice, actions: Sequence[Action], place: int) -> None:
     if choice.action not in map(_name_of, actions):
         reason = f"id {choice.id!r:.60} was used for a choice among other actions"
         raise RequestError(f"{reason}: give each choice an id of its own", place)
@@ -477,7 +477,7 @@ class ChoosingMetrics(Metrics):
         model = service.served.model
         yield "sequence", "Sequence number of the last change applied", service.served.sequence
         yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
-        yield "tasks", "People known", model.n_tasks
+        yield "tasks", "People known", len(model.tasks)
         yield "known_actions", "Actions known", len(scores.actions)
         yield "choices", "Choices made", scores.choices
         yield "rewards", "Rewards learned", scores.total.events

@@ -70,6 +70,14 @@ class Certificate(msgspec.Struct, frozen=True):
 decode_certificate = msgspec.json.Decoder(Certificate).decode
 
 
+def read_certificate(content: bytes) -> Certificate:
+    """Return the certificate of a file, which may be the service's answer that holds it."""
+    found = msgspec.json.decode(content)
+    if isinstance(found, dict):
+        found = found.get("certificate", found)
+    return msgspec.convert(found, Certificate)
+
+
 def hash_name(salt: str, task: Any) -> str:
     """Return the SHA-256 of a name; without the salt nobody can try out names."""
     return hash_bytes((salt + name_key(task)).encode())
@@ -110,7 +118,7 @@ class BaseKnowsError(RequestError):
         super().__init__(reason, status=409)
 
 
-class Replay(durable.Closing):
+class Replay(durable.Closable):
     """Log of a store without some tasks, in another folder, and the model that follows from it.
 
     A *place* is the number of events that the old model had learned. Predictions whose answers

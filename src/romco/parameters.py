@@ -1,8 +1,8 @@
 """Parameters: checks of single values, the grammar of ``--set``, and parts given by name.
 
 A part is a frozen dataclass that is registered under a name: a loss in ``romco.losses.LOSSES``, a
-penalty in ``romco.penalties.PENALTIES``, a step in ``romco.steps.STEPS``, a coupling in
-``romco.couplings.COUPLINGS``. A learner takes the part or its name, and stores it as data.
+penalty in ``romco.penalties.PENALTIES``, a step in ``romco.steps.STEPS``. A learner takes the part
+or its name, and stores it as data.
 """
 
 import json

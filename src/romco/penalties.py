@@ -4,9 +4,8 @@ r"""Penalties on a weight matrix: their value, and their proximal step in closed
 
 A penalty on singular values is a frozen dataclass that derives from ``SpectralPenalty`` and has two
 functions of an array of singular values, ``price`` and ``shrink``. Listed in ``PENALTIES``, it can
-be the shared penalty of the learner ``romco``. A penalty on weights derives from ``Penalty`` and
-has ``value`` and ``prox``; listed in ``PERSONAL_PENALTIES``, it can be the personal penalty of that
-learner. A penalty without a twin in the kernels, such as yours, is called once in every round.
+be the shared penalty of the learner ``romco``. A penalty without a twin in the kernels, such as
+yours, is called once in every round.
 
 >>> import numpy as np
 >>> w = np.diag([3.0, 1.0])
@@ -123,23 +122,6 @@ class TaskGroups(Penalty):
         return w * (kept / np.maximum(norms, np.finfo(float).tiny))
 
 
-@dataclass(frozen=True)
-class Entries(Penalty):
-    """strength * (sum of absolute entries): what is personal is personal in few features.
-
-    >>> Entries(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
-    array([[2., 0.]])
-    """
-
-    def value(self, w: Floats) -> float:
-        return self.strength * float(np.abs(w).sum())
-
-    def prox(self, w: Floats, step: float) -> Floats:
-        """Each entry comes closer to 0 by step * strength, or gets there."""
-        left: Floats = np.maximum(w - step * self.strength, 0.0)
-        return left + np.minimum(w + step * self.strength, 0.0)
-
-
 def shrink_logdet(s: Floats, rho: float) -> Floats:
     """Argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2), elementwise, s >= 0.
 
@@ -207,6 +189,3 @@ def _objective(x: Floats, s: Floats, rho: float) -> Floats:
 # By name: what can be the shared penalty of a learner. A new one takes a line here, or of your own
 # program: ``romco.penalties.PENALTIES["mine"] = Mine``.
 PENALTIES: dict[str, Any] = {"nuclear": Nuclear, "logdet": LogDet}
-
-# The same for what can be the personal penalty.
-PERSONAL_PENALTIES: dict[str, Any] = {"task-groups": TaskGroups, "entries": Entries}

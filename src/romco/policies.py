@@ -347,10 +347,10 @@ def read_log(
     object with those of all actions. ``format="open-bandit"`` reads the columns of the Open Bandit
     Dataset.
     """
-    name = str(path)
-    if format in VOWPAL_WABBIT or (format is None and Path(path).suffix[1:] in VOWPAL_WABBIT):
-        read = VOWPAL_WABBIT[format or Path(path).suffix[1:]]
-        return list(read(Path(path).read_text(encoding="utf-8"), name))
+    kind = format or Path(path).suffix[1:]
+    if kind in VOWPAL_WABBIT:
+        text = Path(path).read_text(encoding="utf-8")
+        return list(VOWPAL_WABBIT[kind](text, str(path)))
     if format == "open-bandit":
         action, reward, probability = OPEN_BANDIT.values()
         ignore = [*ignore, "", "timestamp"]

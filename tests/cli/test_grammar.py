@@ -41,7 +41,7 @@ def test_an_option_is_the_same_in_every_command():
 
 def test_label_budget_hashing_and_target_have_one_name():
     found = options()
-    assert {"learn", "ask", "serve"} <= found["--labels"].keys()
+    assert {"ask", "serve"} <= found["--labels"].keys()
     assert {"learn", "serve"} <= found["--hash"].keys()
     assert {"learn", "compare", "serve"} <= found["--target"].keys()
     assert not {"--budget", "--kind", "--bits"} & found.keys()

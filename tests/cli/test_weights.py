@@ -107,9 +107,6 @@ def test_what_cannot_be_is_refused_before_anything(tmp_path):
     given = ("learn", source, "--model", file, *COLUMNS)
     assert "no column 'g'" in run(*given, "--weight", "g", fails=True)
     assert "cannot be both the task and the weight" in run(*given, "--weight", "who", fails=True)
-    said = run(*given, "--weight", "h", "--labels", "5%", fails=True)
-    assert "does not learn weights or offsets of a file yet" in said
-    file.unlink(missing_ok=True)
     said = run(*given, "--target", "classes", "--shards", 2, fails=True)
     assert "--shards with more than two labels needs all of them" in said
     said = run(*given, "--weight", "h", "--learner", "cw-col", fails=True)

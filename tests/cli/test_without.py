@@ -70,8 +70,7 @@ def compare(tmp_path, suffix, how, gone, seed=0):
     assert learned(whole, how)[1] != arrays
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(("suffix", "how"), list(zip([".csv", ".jsonl"] * 2, HOWS, strict=True)))
 def test_people_have_never_been_there(tmp_path, suffix, how):
     compare(tmp_path, suffix, how, ["p1", "p7"])
 

@@ -8,7 +8,7 @@ from scipy.sparse import csc_array
 
 import romco
 from romco.explanations import explain
-from romco.explanations.text import headline, kinds, tasks_table
+from romco.explanations.text import describe_kinds, headline, tasks_table
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.presentation.page import SCRIPT
@@ -169,9 +169,9 @@ def test_kinds_and_different_tasks_are_one_statement(seed):
     assert {t.task for t in found.personal} == set(learner.personal_tasks().tolist())
     assert [t.kind == "different" for t in found.tasks] == [t.different for t in found.tasks]
     assert sum(found.kinds.values()) == 12
-    assert f"{len(found.personal)} different" in kinds(found)
-    assert kinds(found) in str(found)
-    assert kinds(found) in found.page()
+    assert f"{len(found.personal)} different" in describe_kinds(found)
+    assert describe_kinds(found) in str(found)
+    assert describe_kinds(found) in found.page()
     assert "Different:" not in str(found)
 
 
@@ -220,9 +220,9 @@ def test_romco_auto_says_what_it_found():
     learner = romco.learner("romco-auto", 20, 12)
     learner.replay(romco.streams.interleaved(stream, seed=0))
     found = explain(learner)
-    assert "2 different (" in kinds(found)
+    assert "2 different (" in describe_kinds(found)
     assert [len(group) for group in found.groups] == [10, 2]
-    for told in (kinds(found), "Group of 10 similar tasks"):
+    for told in (describe_kinds(found), "Group of 10 similar tasks"):
         assert told in found.page()
         assert told in str(found)
 

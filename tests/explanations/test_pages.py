@@ -39,11 +39,11 @@ def shown(driver, column):
 
 
 @pytest.mark.parametrize(("page", "column"), [("explain", 1), ("explain", 0), ("compare", 1)])
-def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path):
+def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path, chromium):
     from selenium.webdriver.common.by import By
 
     (tmp_path / "page.html").write_text(PAGES[page]())
-    with browser(tmp_path) as driver:
+    with browser(chromium) as driver:
         driver.get((tmp_path / "page.html").as_uri())
         table = driver.find_elements(By.CSS_SELECTOR, "table.sortable")[-1]
         head = table.find_elements(By.CSS_SELECTOR, "thead th button")[column]
@@ -68,13 +68,13 @@ def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path):
         assert [entry["message"] for entry in driver.get_log("browser")] == []
 
 
-def test_long_tables_end_after_50_rows_with_more(tmp_path):
+def test_long_tables_end_after_50_rows_with_more(tmp_path, chromium):
     from selenium.webdriver.common.by import By
 
     rows = [[Cell(f"user {i}"), Cell(f"({i})")] for i in range(120)]
     page = document("Users", as_html(Table("Users", ["user", "events"], rows, [])))
     (tmp_path / "page.html").write_text(page)
-    with browser(tmp_path) as driver:
+    with browser(chromium) as driver:
         driver.get((tmp_path / "page.html").as_uri())
         more = driver.find_element(By.CSS_SELECTOR, "button.more")
         assert (len(shown(driver, 0)), more.text) == (50, "70 more")
@@ -109,9 +109,9 @@ def test_common_effects_come_first_and_classes_have_their_section():
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("width", "dark"), [(375, False), (1200, True)])
-def test_nothing_is_cut_on_a_phone_and_dark_is_dark(page, width, dark, tmp_path):
+def test_nothing_is_cut_on_a_phone_and_dark_is_dark(page, width, dark, tmp_path, chromium):
     (tmp_path / "page.html").write_text(PAGES[page]())
-    with browser(tmp_path, width, dark) as driver:
+    with browser(chromium, width, dark) as driver:
         driver.get((tmp_path / "page.html").as_uri())
         wide = driver.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width

@@ -119,7 +119,6 @@ def test_of_very_many_classes_the_parts_add_up_too():
 @pytest.mark.parametrize("form", ["pairs", "rest"])
 def test_shares_of_pairs_are_the_mean_slopes_on_the_straight_way(form):
     learner = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=4, form=form)
-    learner.arrays()["power"][:] = 0.3, 1.0, 1e300  # nothing is common to all classes
     odds = np.random.default_rng(0).normal(scale=4.0, size=len(learner.pairs()))
     steps, small = np.linspace(0.0, 1.0, 2001), 1e-5
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import romco
 from romco.kernels.auto.discriminant import COLUMN_FIELDS
-from romco.learners.frozen import KNOTS, FrozenFunctions
+from romco.learners.frozen import KNOTS, NUMBER, FrozenFunctions
 from tests.reference.frozen import frozen_margin
 
 TOWNS = ("Rome", "Paris", "Oslo", "Kyōto", "New York", "Łódź")
@@ -115,12 +115,12 @@ def with_functions(model, monkeypatch):
     weights = rng.normal(size=(g, len(lanes))) * [lane.part == "weight" for lane in lanes]
     functions = FrozenFunctions(
         features=np.array([column[name] for name in (*numbers, "member", "town=Rome")]),
-        kinds=np.array([1, 1, 1, 1, 0, 0]),
+        kinds=np.full(6, NUMBER),
         knots=knots,
         factors=factors,
         scales=rng.uniform(0.2, 1.0, g),
         weights=weights,
-    )
+    ).with_indicators(np.arange(6) >= len(numbers))
     covariances = []
     for one in old.covariances:
         kept = np.flatnonzero(one.features >= -1)  # without functions that were learned

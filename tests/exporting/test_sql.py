@@ -20,6 +20,7 @@ from tests.exporting.streams import (
     with_functions,
 )
 
+MANY = pytest.param(10_000, marks=pytest.mark.slow)
 SQLITE = shutil.which("sqlite3")
 QUERY = "SELECT * FROM romco_prediction"
 CLASSES = "SELECT id, class, probability FROM romco_probability"
@@ -122,12 +123,12 @@ def export_with_events(model, folder, rows, tasks):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sql")
-    model = learned()
-    rows, tasks = events(10_000)
-    columns = export_with_events(model, folder, rows, tasks)
-    return model, folder, columns, rows, tasks
+def models():
+    """Two classes, numbers, 5 classes, by pairs and softmax, and 15, by softmax alone."""
+    models = {"two": learned(), "number": learned(target="number")}
+    models |= {n: learned(target="classes", classes=n) for n in (5, 15)}
+    assert has_values_and_scores(models[5])
+    return models
 
 
 ENGINES = ("duckdb", "sqlite", "postgresql")
@@ -140,20 +141,22 @@ def predict_in(engine, folder, columns, request, query=QUERY):
     return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns, query)
 
 
+@pytest.mark.parametrize("n", [300, MANY])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_margins_are_the_same(engine, exported, request):
-    model, folder, columns, rows, tasks = exported
-    check(model, predict_in(engine, folder, columns, request), rows, tasks)
+def test_margins_are_the_same(engine, n, models, tmp_path, request):
+    rows, tasks = events(n)
+    columns = export_with_events(models["two"], tmp_path, rows, tasks)
+    check(models["two"], predict_in(engine, tmp_path, columns, request), rows, tasks)
 
 
+@pytest.mark.parametrize("n", [300, MANY])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_numbers_are_the_same(engine, tmp_path, request):
-    model = learned(target="number")
-    rows, tasks = events(10_000)
-    columns = export_with_events(model, tmp_path, rows, tasks)
+def test_numbers_are_the_same(engine, n, models, tmp_path, request):
+    rows, tasks = events(n)
+    columns = export_with_events(models["number"], tmp_path, rows, tasks)
     found = predict_in(engine, tmp_path, columns, request)
     numbers = {int(row[0]): float(row[1]) for row in found}
-    assert_close([numbers[k] for k in range(10_000)], model.predict(rows, tasks), 1e-9)
+    assert_close([numbers[k] for k in range(n)], models["number"].predict(rows, tasks), 1e-9)
 
 
 def check_classes(model, found, rows, tasks):
@@ -163,34 +166,27 @@ def check_classes(model, found, rows, tasks):
     assert_close(probabilities, model.predict_proba(rows, tasks), 1e-9)
 
 
-@pytest.fixture(scope="module")
-def many():
-    """Models of 5 classes, by pairs and softmax, and of 15, by softmax alone."""
-    models = {n: learned(target="classes", classes=n) for n in (5, 15)}
-    assert has_values_and_scores(models[5])
-    return models
-
-
+@pytest.mark.parametrize("n", [100, MANY])
 @pytest.mark.parametrize("classes", [5, 15])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_classes_are_the_same(engine, classes, many, tmp_path, request):
-    rows, tasks = events(10_000 if engine == "duckdb" else 500)
-    model = many[classes]
+def test_classes_are_the_same(engine, classes, n, models, tmp_path, request):
+    rows, tasks = events(n if engine == "duckdb" else min(n, 500))
+    model = models[classes]
     columns = export_with_events(model, tmp_path, rows, tasks)
     check_classes(model, predict_in(engine, tmp_path, columns, request, CLASSES), rows, tasks)
 
 
-def test_the_most_probable_class_is_predicted(many, tmp_path):
+def test_the_most_probable_class_is_predicted(models, tmp_path):
     rows, tasks = events(200)
-    columns = export_with_events(many[5], tmp_path, rows, tasks)
+    columns = export_with_events(models[5], tmp_path, rows, tasks)
     found = in_duckdb(tmp_path, columns)
     labels = {int(number): label for number, _, label in found}
-    assert [labels[k] for k in range(200)] == many[5].predict(rows, tasks).astype(str).tolist()
+    assert [labels[k] for k in range(200)] == models[5].predict(rows, tasks).astype(str).tolist()
 
 
 @pytest.mark.parametrize("n", [3, 40])
 def test_few_events_of_classes(n, tmp_path):
-    """Columns are measured anew, and classes have few events."""
+    """Features and classes have few events."""
     rows, tasks = events(300)
     model = romco.Model(target="classes")
     model.learn(rows[:n], ["x", "y", "z", "x"] * 10 if n == 40 else ["x", "y", "z"], tasks[:n])

@@ -20,7 +20,6 @@ KINDS = {  # name: learner, features, tasks, most tasks with a column each, para
     "many": ("romco-nucl", 40, 9, 0, {}),
     "many hashed": ("romco-nucl", 40, 9, 0, {}),
     "logdet": ("romco-logd", 30, 5, 64, {}),
-    "coupled": ("romco-nucl", 30, 6, 0, {"coupling": 0.7}),
 }
 SIZES = (
     0,

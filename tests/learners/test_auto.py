@@ -374,6 +374,16 @@ def test_an_event_without_features_is_learned_through_the_intercept():
     assert np.isfinite(learner.weights()).all()
 
 
+@pytest.mark.parametrize("places", [[-1.0, -1.0, 0.0], [-1.0, 1.0, 1.0], [-1.0, 9.0], [0.0, 1.0]])
+def test_places_of_features_that_a_file_made_up_are_refused(places):
+    learner = romco.learner("romco-auto", 3, 2)
+    learner.replay(romco.Rounds([0] * 80, np.eye(3)[np.arange(80) % 3], [1.0] * 80, np.arange(81)))
+    state = learner.state()
+    state["arrays"]["frequent"][: len(places)] = places
+    with pytest.raises(ValueError, match="places of features"):
+        romco.restore(state)
+
+
 def test_features_too_large_to_square_are_refused_and_change_nothing():
     learner, _ = replayed("romco-auto", interleaved(DENSE, seed=1))
     before = learner.state()["arrays"]

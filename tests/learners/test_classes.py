@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import romco
 from romco.learners.classes import Classes
 from tests.reference import classes as reference
-from tests.reference.softmax import Softmax, log_softmax
+from tests.reference.softmax import ConditionalLogit, Softmax
 
 D, M = 6, 4
 
@@ -169,20 +169,15 @@ def test_pairs_and_softmax_are_stacked_as_in_their_transcription(known):
     learner = made(classes=3)
     by_pairs = reference.Classes(D, M, "romco-auto", learner.pairs(), 3)
     at_once = Softmax(D, M, 3)
-    weight, S, expected = np.array([1.0, 0.0]), 0.3 * np.eye(2), []
+    stacking, expected = ConditionalLogit([1.0, 0.0], [0.3, 0.3], 1e-3), []
     for e in range(40):
         i, x, y = stream.task[e], stream.x[e], int(stream.y[e])
         offset = stream.offset[e] if known else None
-        both = [one.predict(i, x, offset) for one in (by_pairs, at_once)]
         base = np.zeros(3) if offset is None else offset
-        z = np.array(both) - base
-        expected.append(log_softmax(weight @ z + base))
-        p, true = np.exp(expected[-1]), np.arange(3) == y
-        q = (p + true) / 2
-        S = np.linalg.inv(np.linalg.inv(S) + (z * q) @ z.T - np.outer(z @ q, z @ q))
-        weight = weight + S @ (z @ (true - p))
-        growth = np.sqrt(np.clip(0.3 / np.diag(S), 1, 1.001))
-        S *= np.outer(growth, growth)
+        by_margins = by_pairs.scores(by_pairs.margins(i, x, offset), offset)
+        z = np.array([by_margins, at_once.predict(i, x, offset)]) - base
+        expected.append(stacking.predict(z, base))
+        stacking.update(z, y, 1.0, base)
         by_pairs.update(i, x, y, 1.0, offset)
         at_once.update(i, x, y, 1.0, offset)
     np.testing.assert_allclose(learner.replay(stream), expected, rtol=1e-6, atol=1e-7)

@@ -81,9 +81,6 @@ class TestTwoSided:
         drawn = {name: data.draw(values) for name, values in CROWDED.items()}
         compare("romco-nucl", **drawn, eta2=0.2, lambda2=0.03)
 
-    def test_coupling(self):
-        check_coupling(0.7)
-
 
 def test_keeps_every_promise_with_hashed_columns(hashed):
     check_learner(lambda d, m: romco.learner("romco-logd", d, m, **SETTINGS[0]))
@@ -211,43 +208,6 @@ def test_logdet_with_many_tasks_is_exact_too():
     bounded = romco.learner("romco-logd", 100, 80, **strengths, max_rank=4)
     assert np.isfinite(bounded.replay(sparse_rounds(600, 100, 80, 6))).all()
     assert len(bounded.singular_values()) == 4
-
-
-def check_coupling(coupling):
-    """The same as the transcription in the variable U A^-1/2, which has dense task vectors."""
-    rounds, m, d = sparse_rounds(120, 20, 6, 5), 6, 20
-    A = np.eye(m) + coupling if np.ndim(coupling) == 0 else coupling
-    values, vectors = np.linalg.eigh(A)
-    root = (vectors * np.sqrt(values)) @ vectors.T
-    learner = romco.learner("romco-nucl", d, m, **SETTINGS[0], coupling=coupling)
-    s, u, v = SETTINGS[0], np.zeros((d, m)), np.zeros((d, m))
-    for task, x, y, *_ in rounds:
-        i, row = task[0], x.toarray()[0]
-        p = (u @ root[:, i] + v[:, i]) @ row
-        np.testing.assert_allclose(learner.predict(romco.Round(task, x, y)), [p], atol=1e-10)
-        learner.update(romco.Round(task, x, y))
-        if 1 - y[0] * p > 0:
-            left, sv, right = np.linalg.svd(
-                u + s["eta1"] * y[0] * np.outer(row, root[i]), full_matrices=False
-            )
-            u = left * reference.nuclear(sv, s["eta1"] * s["lambda1"]) @ right
-            v[:, i] += s["eta2"] * y[0] * row
-            norms = np.maximum(np.linalg.norm(v, axis=0), 1e-300)
-            v *= np.maximum(0.0, 1 - s["eta2"] * s["lambda2"] / norms)
-    np.testing.assert_allclose(learner.shared(), u @ root, atol=1e-10)
-    np.testing.assert_allclose(learner.personal(), v, atol=1e-10)
-
-
-def test_coupling_by_a_number_and_by_a_matrix():
-    check_coupling(0.7)
-    factor = np.random.default_rng(0).standard_normal((6, 6))
-    check_coupling(factor @ factor.T)
-
-
-@pytest.mark.parametrize("wrong", [-1.0, np.eye(3), -np.eye(4), [[1, 2], [3, 4]]])
-def test_couplings_that_are_refused(wrong):
-    with pytest.raises(ValueError, match="coupling"):
-        romco.learner("romco-nucl", 3, 4, coupling=wrong)
 
 
 def test_readers_in_other_threads_see_whole_steps():

@@ -60,14 +60,15 @@ def transcribed_intervals(twin, round, frozen=False):
     return [[middle - reach, middle + reach]]
 
 
-@pytest.mark.parametrize("d", [5, 70])
+ALL_OPTIONS = {"weight": True, "offset": True, "wild": True}
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("d", "options"),
     [
-        *({}, {"weight": True}, {"wild": True}, {"offset": True}),
-        {"weight": True, "offset": True, "wild": True},
+        *((5, options) for options in ({}, {"weight": True}, {"wild": True}, {"offset": True})),
+        *((d, ALL_OPTIONS) for d in (5, 70)),
     ],
-    ids=" ".join,
 )
 def test_auto_equals_its_transcription(d, options):
     stream = rounds(n=120, d=d, **options)

@@ -1,4 +1,4 @@
-"""A loss, a penalty, a step and a coupling of one's own, and the two readings of shrinkage."""
+"""A loss, a penalty and a step of one's own, and the two readings of shrinkage."""
 
 import json
 from dataclasses import dataclass
@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import romco
-from romco.couplings import COUPLINGS, FixedCoupling, Independent, Uniform, coupling_of
 from romco.learners import romco as learners
 from romco.losses import LOSSES, Hinge
 from romco.penalties import (
     PENALTIES,
-    PERSONAL_PENALTIES,
-    Entries,
     LogDet,
     Nuclear,
     SpectralPenalty,
@@ -59,22 +56,10 @@ class Smoothed:
         return -y * np.clip((1.0 - y * p) / self.width, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Each task is related to the one before it."""
-
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def factor(self, n_tasks):
-        return np.eye(n_tasks) + self.strength * np.eye(n_tasks, k=-1)
-
-
 @pytest.fixture(autouse=True)
 def listed(monkeypatch):
     monkeypatch.setitem(PENALTIES, "elastic", Elastic)
     monkeypatch.setitem(LOSSES, "smoothed", Smoothed(0.5))
-    monkeypatch.setitem(COUPLINGS, "chain", Chain)
 
 
 @pytest.fixture(params=[0, 64], ids=["many", "few"])
@@ -132,21 +117,11 @@ def test_a_loss_and_a_step_of_ones_own():
     )
 
 
-def test_a_coupling_of_ones_own_is_that_of_its_matrix():
-    rounds = sparse_rounds(150, 30, 6, 5)
-    own = romco.learner("romco-nucl", 30, 6, coupling=Chain(0.5), **STRENGTHS)
-    F = Chain(0.5).factor(6)
-    given = romco.learner("romco-nucl", 30, 6, coupling=F @ F.T, **STRENGTHS)
-    np.testing.assert_allclose(own.replay(rounds), given.replay(rounds), atol=1e-11)
-    np.testing.assert_allclose(own.coupling(), F @ F.T)
-
-
 def test_what_a_learner_is_made_of_is_kept_as_data():
     parts = {
         "shared": Elastic(0.1, 2.0),
         "loss": Smoothed(0.3),
         "step": InverseSqrt(),
-        "coupling": Chain(0.5),
     }
     learner = romco.learner("romco", 30, 6, **STRENGTHS, **parts)
     rounds = sparse_rounds(60, 30, 6, 5)
@@ -157,33 +132,6 @@ def test_what_a_learner_is_made_of_is_kept_as_data():
     assert state["parameters"]["step"] == "inverse-sqrt"
     twin = romco.restore(state)
     np.testing.assert_array_equal(twin.replay(rounds), learner.replay(rounds))
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (None, None),
-        (0.5, 0.5),
-        (Uniform(0.5), 0.5),
-        (Independent(), None),
-    ],
-)
-def test_couplings_by_value_and_by_name(given, kept):
-    assert romco.learner("romco-nucl", 4, 3, coupling=given).parameters["coupling"] == kept
-
-
-def test_factors_make_the_coupling():
-    A = np.array([[2.0, 1.0], [1.0, 2.0]])
-    for coupling, expected in [
-        (Independent(), np.eye(2)),
-        (Uniform(3.0), np.eye(2) + 3),
-        (FixedCoupling(A), A),
-    ]:
-        F = coupling.factor(2)
-        np.testing.assert_allclose(F @ F.T, expected)
-        found = romco.learner("romco-nucl", 4, 2, coupling=coupling).coupling()
-        np.testing.assert_allclose(found, expected)
-    assert coupling_of(np.float64(2.0)) == Uniform(2.0)
 
 
 class Unlisted(Hinge):
@@ -200,7 +148,6 @@ class Unlisted(Hinge):
         {"shared": {"name": "nuclear", "power": 2}},
         {"shared": Nuclear},
         {"step": "never"},
-        {"coupling": "chains"},
         {"shrinkage": "none"},
     ],
     ids=str,
@@ -243,7 +190,7 @@ def test_a_loss_that_gives_no_slope_changes_nothing():
 
 def test_named_penalties_take_their_strength_from_lambda1():
     for name, kind in (("nuclear", Nuclear), ("logdet", LogDet)):
-        assert learners.penalty_of("shared", PENALTIES, name, "lambda1", 0.3) == kind(0.3)
+        assert learners.penalty_of(name, 0.3) == kind(0.3)
     assert set(STEPS) >= {"constant", "inverse-sqrt", "inverse"}
 
 
@@ -301,76 +248,3 @@ def test_who_took_part_is_kept():
     bad["arrays"]["last_round"][3] = 10**9
     with pytest.raises(ValueError, match="does not fit together"):
         romco.restore(bad)
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """strength / 2 * sum of squares: V gets shorter, and nothing is 0."""
-
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def value(self, w):
-        return 0.5 * self.strength * float((w * w).sum())
-
-    def prox(self, w, step):
-        return w / (1.0 + step * self.strength)
-
-
-@dataclass(frozen=True)
-class Broken:
-    strength: float
-    compiled: ClassVar[str | None] = None
-
-    def prox(self, w, step):
-        return w[:1]
-
-
-@pytest.mark.parametrize("shrinkage", ["round", "share"])
-@pytest.mark.parametrize("order", [synchronous, interleaved])
-@pytest.mark.parametrize("kind", [Entries, Ridge])
-def test_any_penalty_of_v_is_the_plain_loops(kind, order, shrinkage, monkeypatch):
-    monkeypatch.setitem(PERSONAL_PENALTIES, "ridge", Ridge)
-    settings = {"eta1": 0.3, "eta2": 0.2, "lambda1": 0.1, "shrinkage": shrinkage}
-    d, m, rounds = STREAM.n_features, STREAM.n_tasks, order(STREAM, seed=0)
-    learner = romco.learner("romco", d, m, personal=kind(0.05), **settings)
-    plain = reference.Romco(
-        d, m, shrink=reference.nuclear, lambda2=0.0, personal=kind(0.05).prox, **settings
-    )
-    half = len(rounds) // 2
-    for round in rounds[:half]:
-        expected = plain.predict(round.task, dense(round.x))
-        np.testing.assert_allclose(learner.predict(round), expected, atol=1e-9)
-        learner.update(round)
-        plain.update(round.task, dense(round.x), round.y)
-    np.testing.assert_allclose(learner.personal(), plain.v, atol=1e-9)
-    norms = np.linalg.norm(plain.v, axis=0)
-    np.testing.assert_allclose(learner.personal_norms(), norms, atol=1e-9)
-    again = romco.restore(learner.state())
-    np.testing.assert_array_equal(again.replay(rounds[half:]), learner.replay(rounds[half:]))
-
-
-def test_entries_make_single_weights_zero_and_task_groups_whole_tasks():
-    rounds = interleaved(STREAM, seed=0)
-    settings = {"lambda1": 5.0, "eta2": 0.2, "lambda2": 0.1, "shrinkage": "share"}
-    columns = {}
-    for name in PERSONAL_PENALTIES:
-        learner = romco.learner(
-            "romco", STREAM.n_features, STREAM.n_tasks, personal=name, **settings
-        )
-        learner.replay(rounds)
-        columns[name] = learner.personal()[:, learner.personal_norms() > 0.0]
-    assert 0 < np.count_nonzero(columns["entries"]) < columns["entries"].size
-    assert np.count_nonzero(columns["task-groups"]) == columns["task-groups"].size > 0
-
-
-def test_a_penalty_of_v_that_must_be_called_is_refused_where_v_is_huge():
-    with pytest.raises(ValueError, match=r"no compiled twin.*task-groups"):
-        romco.learner("romco", 2**20, 1000, personal="entries")
-
-
-def test_a_penalty_of_v_that_makes_no_weights_is_told(monkeypatch):
-    monkeypatch.setitem(PERSONAL_PENALTIES, "broken", Broken)
-    learner = romco.learner("romco", 4, 3, personal=Broken(1.0))
-    with pytest.raises(FloatingPointError, match="must make finite weights"):
-        learner.update(romco.Round(np.array([0]), np.ones((1, 4)), np.array([1.0])))

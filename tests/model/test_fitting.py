@@ -6,6 +6,9 @@ import pytest
 import romco
 from romco.learners.averaging import order_effect
 from romco.learners.base import Learner
+from romco.learners.capabilities import AveragesOrders
+from romco.learners.classes import Classes
+from romco.learners.softmax import AutoSoftmax
 from romco.model.fitting import fit
 from romco.model.rows import Rows
 from romco.rounds import Rounds
@@ -119,6 +122,63 @@ def test_kinds_of_columns_come_from_all_rows():
     model = romco.Model().fit(numbers, labels, ["all"] * len(rows))
     assert model.schema.kinds == {"grade": "category"}
     assert model.predict_one({"grade": "K"}, "all") == "yes"
+
+
+def classes_of(n_classes, n=1500):
+    """Rows of tasks that differ, many classes."""
+    random = np.random.default_rng(2)
+    x, task = random.normal(size=(n, D)), random.integers(M, size=n)
+    own = random.normal(size=(n_classes, D)) + 0.5 * random.normal(size=(M, n_classes, D))
+    z = np.einsum("nd,nkd->nk", x, own[task])
+    y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    return x, [f"class {k}" for k in y], [f"user {i}" for i in task]
+
+
+@pytest.mark.parametrize("n_classes", [4, 14])  # with pairs, and without
+def test_shuffled_rows_of_many_classes_give_nearly_the_same_model(n_classes):
+    x, y, task = classes_of(n_classes)
+    known, later = (x[:1000], y[:1000], task[:1000]), (x[1000:], task[1000:])
+    fitted, learned = [], []
+    for seed in range(2):
+        rows = turned(known, np.random.default_rng(seed).permutation(1000))
+        for found, way in ((fitted, "fit"), (learned, "learn")):
+            model = new(target="classes")
+            getattr(model, way)(*rows)
+            columns = [model.classes.index(name) for name in sorted(set(y))]
+            found.append(model.predict_proba(*later)[:, columns])
+    apart = [np.abs(one - other).max(axis=1).mean() for one, other in (fitted, learned)]
+    assert apart[0] < 0.02
+    assert apart[0] < 0.3 * apart[1]
+    right = np.array([sorted(set(y)).index(name) for name in y[1000:]])
+    losses = [-np.log(one[np.arange(500), right]).mean() for one in (*fitted, *learned)]
+    assert np.mean(losses[:2]) < np.mean(losses[2:])
+
+
+def test_a_fitted_model_of_many_classes_goes_on_learning_and_forgets(tmp_path):
+    x, y, task = classes_of(5)
+    model = new(target="classes").fit(x[:1000], y[:1000], task[:1000])
+    assert model.events == 1000
+    romco.save(model, tmp_path / "m.romco")
+    loaded = romco.load(tmp_path / "m.romco")
+    margins = model.learn(x[1000:], y[1000:], task[1000:])
+    np.testing.assert_array_equal(loaded.learn(x[1000:], y[1000:], task[1000:]), margins)
+    alone = new(target="classes", classes=model.classes)
+    late = alone.learn(x[1000:], y[1000:], task[1000:])
+    right = np.arange(500), [model.classes.index(name) for name in y[1000:]]
+    assert -margins[right].mean() < -0.8 * late[right].mean()
+    model.forget("user 0")
+    assert np.isfinite(model.margins(x, task)).all()
+
+
+def test_many_words_have_no_columns_in_any_order():
+    random = np.random.default_rng(0)
+    y = random.integers(3, size=400)
+    chances = random.dirichlet(np.full(200, 0.05), size=3)
+    words = [random.choice(200, size=8, p=chances[k]) for k in y]
+    rows = [{f"word {j}": 1.0 for j in row} for row in words]
+    labels = [f"class {k}" for k in y]
+    model = romco.Model(target="classes").fit(rows[:300], labels[:300], ["all"] * 300)
+    assert np.mean(model.predict(rows[300:], ["all"] * 100) != labels[300:]) < 0.1
 
 
 # Starting anew and going on
@@ -297,7 +357,36 @@ def test_the_mean_of_learners_has_the_mean_of_their_margins(name, d, m):
 
 
 def test_only_learners_that_can_be_averaged_have_the_method():
-    from romco.learners.capabilities import AveragesOrders
-
     made: list[Learner] = [romco.learner(name, 3, 2) for name in ("romco-auto", "romco-nucl")]
     assert [isinstance(one, AveragesOrders) for one in made] == [True, False]
+    many = [Classes(3, 2, inner=name, n_classes=3) for name in ("romco-auto", "arow-unique")]
+    assert [one.averages_orders for one in many] == [True, False]
+
+
+def test_the_mean_of_softmaxes_has_the_mean_of_their_scores():
+    x, labels, tasks = classes_of(12)
+    y = np.array([int(name.split()[1]) for name in labels], dtype=float)
+    task = np.array([int(name.split()[1]) for name in tasks])
+    rounds = Rounds(task, x, y, np.arange(len(y) + 1))
+    scout = AutoSoftmax(D, M, n_classes=12)
+    scout.replay(rounds)
+    columns = scout.renew_columns()["columns"]
+    made = []
+    for seed in range(3):
+        learner = AutoSoftmax(D, M, n_classes=12)
+        learner.adopt_columns(scout)
+        order = np.random.default_rng(seed).permutation(len(y))
+        learner.replay(Rounds(task[order], x[order], y[order], np.arange(len(y) + 1)))
+        made.append(learner)
+    first, *others = made
+    np.testing.assert_array_equal(first.arrays()["columns"][:, :2], columns[:, :2])
+    given = AutoSoftmax(D, M, n_classes=12)  # an order that tells nothing
+    given.load(first.arrays())
+    scores = [learner.predict(rounds.events) for learner in made]
+    first.average(others, given)
+    found = first.predict(rounds.events)
+    mean = np.mean(scores, axis=0)
+    apart = np.mean([np.abs(one - mean).mean() for one in scores])
+    assert np.abs(found - mean).mean() < 0.7 * apart
+    np.testing.assert_allclose(first.class_events, np.bincount(y.astype(int), minlength=12))
+    assert first.arrays()["typical"][0] == len(y)  # each row counts once

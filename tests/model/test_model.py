@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.capabilities import Started
+from romco.learners.capabilities import StartedTasks
 from romco.model import Columns, Hashed, Model, Names, transaction
 from romco.model.rows import Rows
 
@@ -84,12 +84,12 @@ def test_starting_and_forgetting_change_one_column_only(n_tasks):
     U[:, 2] = V[:, 2] = 0.0
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     np.testing.assert_allclose(learner.personal(), V, atol=1e-12)
-    learner.start_task(2, Started(five & (np.arange(n_tasks) != 2), 4))
+    learner.start_task(2, StartedTasks(five & (np.arange(n_tasks) != 2), 4))
     U[:, 2] = U.sum(axis=1) / 4
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     learner.replay(ROUNDS)  # and it goes on as a learner with these weights would
     mean = learner.shared().sum(axis=1) / 5
-    np.testing.assert_allclose(common(learner, Started(five, 5)), mean, atol=1e-12)
+    np.testing.assert_allclose(common(learner, StartedTasks(five, 5)), mean, atol=1e-12)
 
 
 def test_sum_of_columns_is_kept_up_over_a_long_stream():
@@ -101,7 +101,7 @@ def test_sum_of_columns_is_kept_up_over_a_long_stream():
         y = np.where(x[:, 0] + 0.3 * rng.normal(size=2000) > 0, 1.0, -1.0)
         learner.replay(romco.Rounds(task, x, y, np.arange(2001)))
         expected = learner.shared().mean(axis=1)
-        found = common(learner, Started(np.ones(200, dtype=bool), 200))
+        found = common(learner, StartedTasks(np.ones(200, dtype=bool), 200))
         np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=str(part))
         learner = romco.restore(learner.state())
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.capabilities import Started, StartsTasks
+from romco.learners.capabilities import StartedTasks, StartsTasks
 from romco.model import Columns, Model, Names
 from romco.rounds import Round
 
@@ -41,7 +41,7 @@ def test_what_it_is_predicted_from_is_where_it_starts_and_others_stay(name):
     predicted, before = model.margins(X, NEW), model.margins(X, TASK)
     body = model.engine.body.grown(0, 7)
     if isinstance(body.learner, StartsTasks):
-        body.learner.start_task(6, Started(body.counts.started, body.counts.n_started))
+        body.learner.start_task(6, StartedTasks(body.counts.started, body.counts.n_started))
     margins = body.learner.predict_frozen(Round(np.full(len(Y), 6), X, Y))
     np.testing.assert_allclose(margins, predicted, rtol=1e-9, atol=1e-12)
     if name not in ("perceptron-coupled", "omtlvon", "omtllog"):  # room for more relates them anew
@@ -80,7 +80,7 @@ def test_learners_with_a_common_model_need_no_start(name):
     learner = learned(name).engine.learner
     assert (
         not isinstance(learner, StartsTasks)
-        or learner.common(Started(np.ones(8, dtype=bool), 8)) is None
+        or learner.common(StartedTasks(np.ones(8, dtype=bool), 8)) is None
     )
 
 
@@ -90,13 +90,6 @@ def test_zero_is_the_learners_own_beginning(name):
     if name != "perceptron-coupled":  # there each mistake moves every task, seen or not
         np.testing.assert_array_equal(model.margins(X, NEW), 0.0)
     assert not isinstance(learned("romco-auto").engine.learner, StartsTasks)
-
-
-def test_coupled_tasks_share_from_the_start():
-    model = learned("romco-nucl", coupling=4.0)
-    predicted = model.margins(X, NEW)
-    assert np.abs(predicted).max() > 1e-3
-    assert model.learn(X[:1], Y[:1], ["new"])[0] == pytest.approx(predicted[0])
 
 
 @pytest.mark.parametrize("name", ["omtlvon", "omtllog"])

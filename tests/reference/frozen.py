@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from romco.learners.frozen import INDICATOR, MISSING_IF_ZERO, UNIT_FIELDS
+from romco.learners.frozen import MISSING_IF_ZERO
 
 
 def moderate(mean, variance):
@@ -10,32 +10,17 @@ def moderate(mean, variance):
 
 
 def unit(units, j, x):
-    f = dict(zip(UNIT_FIELDS, units.table[j], strict=True))
+    centre, reach, factor, zero = units[j]
     if abs(x) < 1e-150:
-        return units.row * f["zero"]
-    centre, reach, factor = f["centre"], f["reach"], f["factor"]
-    if f["count"] > 0:
-        v = np.clip(x, -f["bound"], f["bound"])
-        mean = (f["total"] + v) / f["count"]
-        square = (f["square"] + v * v) / f["count"]
-        variance, sure = square - mean**2, (f["count"] - 1) * mean**2
-        known = sure / (sure + variance) if variance > 1e-9 * square else 1.0
-        centre = mean * f["share"] * known
-        variance = square - 2 * centre * mean + centre**2
-        size = np.sqrt(variance if variance > 1e-9 * square else square)
-        r = np.log(size) - units.common
-        factor = np.exp(-units.common - r**5 / (r**4 + 1.4**4))
-        reach = 10 * size
-    return units.row * factor * np.clip(x - centre, -reach, reach)
+        return zero
+    return factor * np.clip(x - centre, -reach, reach)
 
 
 def wave(functions, k, order, x):
     """Wave of one feature's value."""
     knots = functions.knots[k]
-    if np.isnan(x) or (x == 0 and functions.kinds[k] in (INDICATOR, MISSING_IF_ZERO)):
+    if np.isnan(x) or (x == 0 and functions.kinds[k] == MISSING_IF_ZERO):
         return 0.0
-    if not functions.kinds[k]:
-        return float(order == 1)
     below, equal = int((knots < x).sum()), int((knots == x).sum())
     if equal:
         rank = (below + 0.5 * equal) / len(knots)
@@ -64,8 +49,6 @@ def frozen_margin(predictor, task, row):
     """Margin of a task, or None for a new one, and a row that maps features to values."""
     p = predictor
     u = {j: unit(p.units, j, x) for j, x in row.items()}
-    if sum(value**2 for value in u.values()) < p.units.empty:
-        u = {}
     k = len(p.inputs)
     parts = {"weight": p.intercepts.copy(), "variance": np.zeros(k), "factor": np.ones(k)}
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 
-def merge_belief(start, parts, prior=1.0, forgetting=0.0):
-    """(mean, variance) of parts (mean, variance, touches), all from the same start."""
+def merge_belief(start, parts, prior=1.0):
+    """Mean and variance of parts (mean, variance), all from the same start."""
     m0, v0 = start
-
-    def left(touches):
-        return max(1.0 / prior, (1.0 / v0) * (1.0 + forgetting) ** -touches)
-
-    if any(1.0 / v < (1.0 - 1e-6) * left(touches) for _, v, touches in parts):  # forgot more
-        weights = np.array([1.0 / v for _, v, _ in parts])
-        return np.average([m for m, _, _ in parts], weights=weights), 1.0 / weights.mean()
-    precision = left(sum(touches for _, _, touches in parts))
-    precision += sum(1.0 / v - left(touches) for _, v, touches in parts)
+    precision = 1.0 / v0 + sum(1.0 / v - 1.0 / v0 for _, v in parts)
     precision = max(precision, 1.0 / prior)
-    mean = m0 + sum((1.0 / v) / precision * (m - m0) for m, v, _ in parts)
+    mean = m0 + sum((1.0 / v) / precision * (m - m0) for m, v in parts)
     return mean, 1.0 / precision
 
 

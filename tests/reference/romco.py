@@ -21,19 +21,14 @@ class Romco:
         step="constant",
         rho="constant",
         shrinkage="round",
-        personal=None,
     ):
-        """`shrink(s, rho)` is the scalar prox of the spectral penalty; `loss` a name or a slope.
-
-        `personal(v, step)` is the prox of V's penalty; that of column norms if it is not given.
-        """
+        """`shrink(s, rho)` is the scalar prox of the spectral penalty; `loss` a name or a slope."""
         self.u, self.v = np.zeros((d, m)), np.zeros((d, m))
         self.shrink, self.eta1, self.eta2 = shrink, eta1, eta2
         self.lambda1, self.lambda2, self.C = lambda1, lambda2, C
         self.slope = SLOPES.get(loss, loss)
         self.update_on, self.always_prox, self.step, self.rho = update, always_prox, step, rho
         self.shrinkage, self.seen, self.t = shrinkage, set(), 0
-        self.personal = personal or self.groups
 
     def predict(self, task, x):
         w = self.u[:, task] + self.v[:, task]
@@ -67,7 +62,7 @@ class Romco:
         s[s < 1e-200] = 0.0  # denormal numbers make LAPACK crawl
         self.u = (left * self.shrink(s, rho * share)) @ right
         self.u[:, ~uh.any(axis=0)] = 0.0  # a column of zeros stays one, also in rounding
-        self.v = self.personal(self.v - eta2 * G, share * eta2)
+        self.v = self.groups(self.v - eta2 * G, share * eta2)
 
     def groups(self, v, step):
         norms = np.linalg.norm(v, axis=0)

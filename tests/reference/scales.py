@@ -31,6 +31,11 @@ class Scales:
         """A row as it would be if it were counted."""
         return self.as_if_counted(x).row
 
+    def look_frozen(self, x):
+        """A row in the units in use; a new feature is 0."""
+        moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
+        return np.where((x != 0) | self.zeros(1), self.factor * moved, 0.0)
+
     def as_if_counted(self, x):
         other = Scales(len(x))
         other.__dict__.update({k: np.copy(v) for k, v in self.__dict__.items()})

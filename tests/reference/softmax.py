@@ -128,9 +128,9 @@ class Discriminant:
             change = self.decorrelate(n)
             self.renewal = 2 * events
         at = self.lines()
-        if at and (change is not None or events >= self.solution):
+        if at and (change is not None or self.events >= self.solution):
             self.covariance = self.covariance_of(at)
-            self.solution = 1.1 * events
+            self.solution = 1.1 * self.events
         if at and n[y] >= 1.25 * self.solved[y]:
             prior = len(at) + 1
             own = self.class_scatter[y][np.ix_(at, at)] + prior * self.covariance_of(at)
@@ -199,6 +199,26 @@ class Discriminant:
         return self.factor[:c, :c] @ np.linalg.inv(old), way
 
 
+class ConditionalLogit:
+    """One weight for each of several scores of every class."""
+
+    def __init__(self, weight, variances, renewal):
+        self.weight, self.S = np.array(weight, dtype=float), np.diag(variances)
+        self.variances, self.renewal = np.array(variances), renewal
+
+    def predict(self, z, offset):
+        return log_softmax(self.weight @ z + offset)
+
+    def update(self, z, y, h, offset):
+        p, true = np.exp(self.predict(z, offset)), np.arange(z.shape[1]) == y
+        q = (p + true) / 2
+        H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
+        self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
+        self.weight = self.weight + h * self.S @ (z @ (true - p))
+        most = np.clip(self.variances / np.diag(self.S), 1, 1 + h * self.renewal)
+        self.S = self.S * np.sqrt(np.outer(most, most))
+
+
 class Softmax:
     def __init__(self, d, m, K, most=COLUMNS):
         self.d, self.K = d, K
@@ -208,7 +228,8 @@ class Softmax:
         self.counts, self.scales = np.zeros((m, K)), Scales(d)
         self.seen = 0
         self.log_squares, self.events = 0.0, 0.0
-        self.weight, self.S = np.array([1, 1, 0.3, 0, 0.3, 0.3]), np.diag(VARIANCES)
+        renewal = 1e-4 * np.clip(K, 10, 100)
+        self.stacking = ConditionalLogit([1, 1, 0.3, 0, 0.3, 0.3], VARIANCES, renewal)
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.events) if self.events else 1.0
@@ -232,7 +253,7 @@ class Softmax:
         row = self.scales.look(x)
         u = self.discriminant.values(x, row)
         z = self.voices(i, u, self.discriminant.compose(u, row), offset)[4]
-        return log_softmax(self.weight @ z + (0.0 if offset is None else offset))
+        return self.stacking.predict(z, 0.0 if offset is None else offset)
 
     def update(self, i, x, y, h=1.0, offset=None):
         if h == 0:
@@ -248,7 +269,7 @@ class Softmax:
         x, own, m, v, z = self.voices(i, u, composed, offset)
         true, known = np.arange(self.K) == y, np.zeros(self.K) if offset is None else offset
         hinge = 2 * (np.exp(log_softmax(known)) - 1 / self.K)
-        self.judge(z, true, h, known)
+        self.stacking.update(z, y, h, known)
         side = np.where(true, 1.0, -1.0)
         loss, b = 1 - side * (m[0] + hinge), 1 / (v[0] + 0.3 / h)
         self.margin.step(x, b * loss * side, b, loss > 0)
@@ -280,13 +301,3 @@ class Softmax:
                 self.log_squares + h * np.log(row @ row),
                 self.events + h,
             )
-
-    def judge(self, z, true, h, offset):
-        p = np.exp(log_softmax(self.weight @ z + offset))
-        q = (p + true) / 2
-        H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
-        self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
-        self.weight = self.weight + h * self.S @ (z @ (true - p))
-        share = 1e-4 * np.clip(self.K, 10, 100)
-        growth = np.sqrt(np.clip(VARIANCES / np.diag(self.S), 1, 1 + h * share))
-        self.S = self.S * np.outer(growth, growth)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +26,8 @@ FLAGS = [
 NOWHERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
 
 
-@contextmanager
-def browser(folder: Path, width: int = 1200, dark: bool = False) -> Iterator[Any]:
-    """A browser of its own profile that can reach nothing but this machine."""
+def start(profile: Path) -> Any:
+    """Return a Chromium that can reach nothing but this machine; skip where there is none."""
     selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     from selenium.webdriver.chrome.service import Service
 
@@ -39,20 +37,21 @@ def browser(folder: Path, width: int = 1200, dark: bool = False) -> Iterator[Any
         pytest.skip("no Chromium with chromedriver here: apt-get install chromium-driver")
     options = selenium.ChromeOptions()
     options.binary_location = program
-    for flag in (*FLAGS, NOWHERE):
+    for flag in (*FLAGS, NOWHERE, f"--user-data-dir={profile}"):
         options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={folder / f'profile-{os.getpid()}-{width}-{dark}'}")
-    options.add_argument(f"--window-size={width},1000")
-    if dark:
-        options.add_argument("--force-dark-mode")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = selenium.Chrome(options=options, service=Service(driver))
-    try:
-        made.set_page_load_timeout(90)
-        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        made.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}
-        made.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        yield made
-    finally:
-        made.quit()
+    made.set_page_load_timeout(90)
+    return made
+
+
+@contextmanager
+def browser(chromium: Any, width: int = 1200, dark: bool = False) -> Iterator[Any]:
+    """Give the browser a screen and an empty log; leave its page at the end."""
+    features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    chromium.get_log("browser")
+    yield chromium
+    chromium.get("about:blank")

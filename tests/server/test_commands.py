@@ -180,6 +180,10 @@ def test_forget_exactly_and_verify(command, tmp_path):
     code, printed = command(*given, "user3")
     assert code == 0, printed.err
     assert command(*given, "user4")[0] == 1
+    (tmp_path / "c.json").write_text(
+        json.dumps({"status": "forgotten", "certificate": certificate})
+    )
+    assert command(*given, "user3")[0] == 0, "the service's answer holds the certificate"
     with opened(tmp_path / "copy", settings=settings) as service:
         assert_same_bits(service.served.model, learned(left))
         service.learn([Lesson(y="no", task="later", x={"f1": 1.0})]).result(60.0)

@@ -12,14 +12,15 @@ from random import Random
 import pytest
 
 from romco import Chooser
-from romco.choosing_service import ChoosingService, LoggedChoice, decode_choice
-from romco.server.protocol import Settings
+from romco.choosing_service import ChoosingService, DrawnChoice, decode_choice
+from romco.server.protocol import LearnRequest, Settings
+from romco.server.writer import SYNC_SECONDS
 from tests.server import faults
 from tests.server.conftest import opened, started
 from tests.server.same import assert_same_bits
 from tests.server.streams import BEFORE, learned_late, turning, unsettled
 from tests.server.test_forget import assert_same, one_by_one, requests
-from tests.server.victim import earned
+from tests.server.victim import FORGET_EVENTS, answered, earned
 
 ROOT = Path(__file__).resolve().parents[2]
 EVENTS = 150
@@ -117,21 +118,27 @@ def noted(zygote: Zygote, name: str) -> dict[str, list[list[str]]]:
     return clients
 
 
-def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
+def kill_clients(zygote: Zygote, name: str, most: int, **order: str) -> int:
     """Four clients to their ends through up to ``most`` kills; gives how many there were."""
-    folder, random, kills = zygote.folder / name, Random(name), 0
-    folder.parent.mkdir(exist_ok=True)
-    order = {"folder": str(folder), "notes": str(zygote.notes / name)}
+    zygote.folder.mkdir(exist_ok=True)
+    random, kills = Random(name), 0
+    order["notes"] = str(zygote.notes / name)
     end = "killed"
     while end == "killed":
         done = dict.fromkeys("abcd", 0)
         for client, lines in noted(zygote, name).items():
-            done[client] = sum(line[-1] == "rewarded" for line in lines)
+            done[client] = sum(line[-1] in ("rewarded", "learned") for line in lines)
         call = random.randrange(1, 300) if kills < most else 0
         seed = random.randrange(10**9)
         end = zygote.run(**order, done=done, events=CHOICES, call=call, seed=seed)
         kills += end == "killed"
     assert end == "done"
+    return kills
+
+
+def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
+    folder = zygote.folder / name
+    kills = kill_clients(zygote, name, most, folder=str(folder))
     with started(ChoosingService(folder, Chooser, Settings())) as service:
         rows = service.store.rewarded_after(0)
         logged = {one.id: (one, reward) for one, reward in map(decoded, rows)}
@@ -145,7 +152,34 @@ def survive_choosing(zygote: Zygote, name: str, most: int) -> int:
     return kills
 
 
-def decoded(row: tuple[int, bytes, float]) -> tuple[LoggedChoice, float]:
+def survive_sharing(zygote: Zygote, name: str, most: int) -> int:
+    """Four clients that predict, learn, forget and download: nothing is lost or learned twice."""
+    folder = zygote.folder / name
+    kills = kill_clients(zygote, name, most, shared=str(folder))
+    blocks = CHOICES // FORGET_EVENTS
+    with opened(folder, unsettled) as service:
+        assert service.served.sequence == 4 * (CHOICES + blocks - 1)
+        assert (service.store.ids, service.store.pending_events) == (4 * CHOICES, 0)
+        for client, lines in noted(zygote, name).items():
+            assert [int(k) for k, *_ in lines] == list(range(CHOICES))
+            again = [LearnRequest(y=answered(int(k)), id=client + k) for k, *_ in lines]
+            outcomes = service.learn(again).result(60.0)
+            assert {one.status for one in outcomes} == {"duplicate"}
+            assert [one.sequence for one in outcomes] == [int(line[1]) for line in lines]
+        left = {f"{client} of {blocks - 1}" for client in "abcd"}
+        assert {task for task in service.served.model.tasks if " of " in task} == left
+    return kills
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(500, marks=pytest.mark.slow)])
+def test_kills_under_four_clients(zygote, kills):
+    stream = 0
+    while kills > 0:
+        kills -= survive_sharing(zygote, f"shared-{kills}-{stream}", kills)
+        stream += 1
+
+
+def decoded(row: tuple[int, bytes, float]) -> tuple[DrawnChoice, float]:
     return decode_choice(row[1]), row[2]
 
 
@@ -192,10 +226,13 @@ def test_a_person_is_forgotten_exactly_through_many_kills(zygote):
     forget_through_kills(zygote, "forty", 40)
 
 
-def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
+def starve(
+    zygote: Zygote, call: str, seconds: float, patience: float, sync_seconds: float = SYNC_SECONDS
+) -> None:
     """Let a call fail for some seconds with each error; learning resumes, and nothing is lost."""
     folder = zygote.folder / f"{call}-{seconds}"
     order = {"folder": str(folder), "call": call, "seconds": seconds, "patience": patience}
+    order["sync_seconds"] = sync_seconds
     errors = ("EIO", "ENOSPC", "EROFS", "EMFILE")
     assert zygote.run(**order, errors=errors, events=100) == "done"
     with opened(folder, unsettled) as service:
@@ -208,7 +245,7 @@ def starve(zygote: Zygote, call: str, seconds: float, patience: float) -> None:
 
 @pytest.mark.parametrize("call", [*faults.CALLS, "all"])
 def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, call):
-    starve(zygote, call, seconds=0.3, patience=60.0)
+    starve(zygote, call, seconds=0.1, patience=60.0, sync_seconds=0.05)
 
 
 @pytest.mark.slow

@@ -28,8 +28,8 @@ def fill(service) -> None:
 
 
 @pytest.fixture
-def shown(serving, tmp_path):
-    with serving() as service, browser(tmp_path) as driver:
+def shown(serving, tmp_path, chromium):
+    with serving() as service, browser(chromium) as driver:
         fill(service)
         driver.get(service.url + "/")
         wait(driver, "document.getElementById('state').className === 'live'")
@@ -124,8 +124,8 @@ def test_a_prediction_can_be_tried(shown):
     wait(driver, "document.getElementById('try-answer').textContent.includes('JSON')")
 
 
-def test_readable_on_a_phone_and_in_the_dark(serving, tmp_path):
-    with serving() as service, browser(tmp_path, width=390, dark=True) as driver:
+def test_readable_on_a_phone_and_in_the_dark(serving, tmp_path, chromium):
+    with serving() as service, browser(chromium, width=390, dark=True) as driver:
         fill(service)
         driver.get(service.url + "/")
         wait(driver, "document.querySelectorAll('#table tbody tr').length")
@@ -141,9 +141,9 @@ def brightness(color: str) -> float:
     return sum(map(float, color.strip("rgba()").split(",")[:3])) / 3
 
 
-def test_a_token_is_asked_for(serving, tmp_path):
+def test_a_token_is_asked_for(serving, tmp_path, chromium):
     secret = create(tmp_path / "tokens", ["read"], "")
-    with serving(tokens=read_tokens(tmp_path / "tokens")) as service, browser(tmp_path) as driver:
+    with serving(tokens=read_tokens(tmp_path / "tokens")) as service, browser(chromium) as driver:
         driver.get(service.url + "/")
         wait(driver, "!document.getElementById('door').hidden")
         from selenium.webdriver.common.by import By

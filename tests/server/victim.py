@@ -27,13 +27,21 @@ import msgspec
 from romco.choosing import Chooser
 from romco.choosing_service import ChoosingService
 from romco.forgetting import open_service
+from romco.server import writer
 from romco.server.app import refusal
-from romco.server.protocol import ChooseRequest, LearnRequest, RewardRequest, Settings
+from romco.server.protocol import (
+    ChooseRequest,
+    LearnRequest,
+    RequestError,
+    RewardRequest,
+    Settings,
+)
 from romco.server.writer import Service
 from tests.server import faults
 from tests.server.streams import predicted, said_of, turning, unsettled
 
 ACTIONS = ["news", "music", "sport"]
+FORGET_EVENTS = 10  # of a task
 TIGHT = {"group_events": 8, "checkpoint_events": 10**9}
 
 
@@ -83,6 +91,7 @@ def forget(order: dict[str, Any]) -> None:
 
 def starve(order: dict[str, Any]) -> None:
     """Learn while calls on files fail: each error once, then for some seconds."""
+    writer.SYNC_SECONDS = order["sync_seconds"]
     service = Service(Path(order["folder"]), unsettled, Settings())
     stream = iter(turning(order["events"], 0))
     service.start()
@@ -161,16 +170,61 @@ def choose(order: dict[str, Any]) -> None:
         faults.kill_at(order["call"], order["seed"] % 3)
     settings = Settings(**TIGHT)
     service = ChoosingService(Path(order["folder"]), Chooser, settings, actions=ACTIONS)
+    run_clients(service, choose_all, order)
+
+
+def run_clients(service: Service, client: Callable[..., None], order: dict[str, Any]) -> None:
+    """Run each client in a thread, from where its last request was acknowledged."""
     service.start()
     clients = [
-        threading.Thread(target=choose_all, args=(service, name, done, order))
+        threading.Thread(target=client, args=(service, name, done, order))
         for name, done in order["done"].items()
     ]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
     assert service.close(60.0)
+
+
+def share(order: dict[str, Any]) -> None:
+    """Let four clients predict, learn, forget and download."""
+    if order["call"]:
+        faults.kill_at(order["call"], order["seed"] % 3)
+    run_clients(Service(Path(order["shared"]), unsettled, Settings(**TIGHT)), share_all, order)
+
+
+def share_all(service: Service, name: str, done: int, order: dict[str, Any]) -> None:
+    """Learn events; forget each task two tasks later; note the numbers of acknowledged events."""
+    notes = os.open(f"{order['notes']}-{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    random = Random(f"{name} {order['seed']}")
+    for k in range(done, order["events"]):
+        block, place = divmod(k, FORGET_EVENTS)
+        task = f"{name} of {block}"
+        x = {f"f{k % 7}": 1.0, "f": k / 10}
+        lesson = LearnRequest(y=answered(k), id=f"{name}{k}", task=task, x=x)
+        (outcome,) = service.learn([ask(service, lesson)]).result(60.0)
+        assert outcome.status in ("applied", "duplicate"), outcome
+        assert not outcome.differs
+        if place == FORGET_EVENTS - 1 and block >= 1:
+            forget_if_known(service, f"{name} of {block - 1}")
+        if random.random() < 0.1:
+            service.checkpoint().result(60.0)
+            service.call_in_writer(lambda _: service.store.open_model()[1].close()).result(60.0)
+        os.write(notes, f"{k} {outcome.sequence} learned\n".encode())
+
+
+def answered(k: int) -> str:
+    """Return the answer of an event, which follows from its place."""
+    return "yes" if k % 3 else "no"
+
+
+def forget_if_known(service: Service, task: str) -> None:
+    try:
+        service.forget(task).result(60.0)
+    except RequestError as error:
+        if error.status != 404:  # the same request before was not acknowledged
+            raise
 
 
 def choose_all(service: ChoosingService, name: str, done: int, order: dict[str, Any]) -> None:
@@ -204,7 +258,7 @@ def main() -> None:
                 100.0 + 10.0 * order.get("seconds", 0.0)
             )  # if it hangs
             try:
-                kinds = {"errors": starve, "forget": forget, "done": choose}
+                kinds = {"errors": starve, "forget": forget, "shared": share, "done": choose}
                 next((kinds[kind] for kind in kinds if kind in order), run)(order)
                 code = 0
             except BaseException:

@@ -88,8 +88,7 @@ def test_engines_and_calls_change_no_bit(stream, n):
         assert shards.classes == expected.classes
 
 
-@pytest.mark.parametrize("stop", [1, 60, 137, 200])
-@pytest.mark.parametrize("stream", [FEW, MANY], ids=["few", "many"])
+@pytest.mark.parametrize(("stream", "stop"), [(FEW, 60), (FEW, 137), (MANY, 1), (MANY, 200)])
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, stream, stop):
     x, y, task = stream
     whole, first = shards_of(3), shards_of(3)
@@ -194,6 +193,7 @@ def test_files_and_the_command_line_learn_classes_as_rows(tmp_path, monkeypatch,
     assert (threaded.events, threaded.engine.target.kind) == (80, "classes")
 
 
+@pytest.mark.slow  # to start a worker takes seconds
 @pytest.mark.usefixtures("ray")
 def test_lost_workers_that_read_classes_by_themselves_change_no_bit(monkeypatch, tmp_path):
     x, y, task = classes(260, 4, seed=4)

@@ -176,6 +176,7 @@ def test_files_and_the_command_line_learn_numbers_as_rows(tmp_path, monkeypatch,
     assert len((tmp_path / "p.jsonl").read_text().splitlines()) == 80
 
 
+@pytest.mark.slow  # to start a worker takes seconds
 @pytest.mark.usefixtures("ray")
 def test_lost_workers_that_read_numbers_by_themselves_change_no_bit(monkeypatch, tmp_path):
     check_lost_readers(monkeypatch, tmp_path, numbers(260, seed=4), classes=None)

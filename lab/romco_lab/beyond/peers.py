@@ -1,52 +1,15 @@
 """Learners of other packages, in the same prequential loop: River's logistic regression, and VW."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.learners import Learner
-from romco.learners.capabilities import LearnsDelayed
-from romco.rounds import Round, Rounds
+from romco.rounds import Rounds
 
 Margins = NDArray[np.float64]
-
-
-class Peer(Protocol):
-    """Predicts an event, and learns it, at once or later."""
-
-    def margin(self, event: int) -> float:
-        """Log-odds of +1, or any number whose sign is the answer."""
-
-    def learn(self, event: int) -> None:
-        """Learn the answer."""
-
-
-class Own:
-    """A learner of this package."""
-
-    def __init__(self, learner: Learner, rounds: Rounds) -> None:
-        self.learner, self.rounds = learner, rounds
-        self.said: dict[int, Margins] = {}
-
-    def margin(self, event: int) -> float:
-        """Margin of the event."""
-        if isinstance(self.learner, LearnsDelayed):
-            self.said[event] = self.learner.prediction_context(self._round(event))
-        return float(self.learner.predict(self._round(event))[0])
-
-    def learn(self, event: int) -> None:
-        """Learn the event, late as it may be."""
-        if isinstance(self.learner, LearnsDelayed) and event in self.said:
-            self.learner.update_delayed(self._round(event), self.said.pop(event))
-        else:
-            self.learner.update(self._round(event))
-
-    def _round(self, event: int) -> Round:
-        at = slice(event, event + 1)
-        return Round(self.rounds.task[at], self.rounds.x[at], self.rounds.y[at])
 
 
 class River:
@@ -91,13 +54,12 @@ class VW:
         self.workspace.learn(f"{self.y[event]} {self.lines[event]}")
 
 
-def prequential_margins(peer: Peer, n: int, delay: int = 0) -> Margins:
-    """Margins (n,) of n events, each learned when ``delay`` more have been predicted."""
+def prequential_margins(peer: River | VW, n: int) -> Margins:
+    """Margins (n,) of n events, each learned after it was predicted."""
     margins = np.empty(n)
     for event in range(n):
         margins[event] = peer.margin(event)
-        if event >= delay:
-            peer.learn(event - delay)
+        peer.learn(event)
     return margins
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.compare.run import Run, versions
-from romco.evaluation import Confusion
 from romco.learners import LEARNERS, Learner
 from romco.learners.auto import Auto
 from romco.rounds import Rounds
 from romco.streams import Stream
 from romco_lab.beyond.ablations import VARIANTS, variant
 from romco_lab.beyond.scenes import arranged, scene
+from romco_lab.metrics import Confusion
 
 Numbers = NDArray[np.float64]
 EDGES = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400)  # a task's events, for curves

@@ -44,25 +44,7 @@ def load(data_dir: Path | None = None, normalise: bool = True) -> Stream:
     The 1500 most frequent words, TF-IDF of unit length unless ``normalise=False``,
     (6000, 1500) sparse.
 
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    normalise:
-        Whether rows are scaled to unit length.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
+    Raises MissingData where the file is not there, and DamagedData where it is another one.
     """
     data_dir = data_directory(data_dir)
     path = located("emails", find(data_dir), data_dir, PROVENANCE)

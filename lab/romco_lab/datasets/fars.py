@@ -1,11 +1,12 @@
-"""``fars``: who died in fatal road accidents of one year, by state."""
+"""``fars``: who died in fatal road accidents of one year, by state.
 
-from pathlib import Path
+45,208 people in 26 states; ``injury_severity`` has eight classes, ``fatal`` two.
+"""
 
 import numpy as np
 
 from romco.streams.stream import Stream
-from romco_lab.datasets.tabular import Columns, Recipe, Tabular, dataset, read
+from romco_lab.datasets.tabular import Columns, Recipe, Tabular, dataset
 
 _TESTED = (
     "alcohol and drugs are tested more often on the dead, so a result compares learners and is "
@@ -26,6 +27,11 @@ def _codes(columns: Columns) -> Columns:
     }
 
 
+def _question(found: Tabular) -> Stream:
+    """Whether the person died (+1)."""
+    return found.choose(found.columns["fatal"] == "1", ("alive", "dead"), _TESTED)
+
+
 RECIPE = Recipe(
     name="fars",
     file="fars/fars.csv.gz",
@@ -43,60 +49,7 @@ RECIPE = Recipe(
     origin="the Fatality Analysis Reporting System of the USA, edition of the KEEL collection",
     terms="a public government source",
     derive=_codes,
+    question=_question,
 )
 
-
-def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """45,208 people in 26 states; ``injury_severity`` has eight classes, ``fatal`` two.
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The columns and features, for a question of one's own.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return read(RECIPE, data_dir, scaled)
-
-
-def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the person died (+1).
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    found = events(data_dir, scaled)
-    return found.choose(found.columns["fatal"] == "1", ("alive", "dead"), _TESTED)
-
-
-DATASET = dataset(RECIPE, "people in fatal accidents, 26 states", load, classes="injury_severity")
+DATASET = dataset(RECIPE, "people in fatal accidents, 26 states", classes="injury_severity")

@@ -50,31 +50,7 @@ def load(
     unless ``normalise=False``. ``x`` is (n_users * n_movies, 943 - n_users) dense and
     events are in order of time.
 
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    n_users:
-        How many users are tasks.
-    n_movies:
-        How many ratings of each.
-    seed:
-        Of the choice.
-    normalise:
-        Whether rows are scaled to unit length.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
+    Raises MissingData where the file is not there, and DamagedData where it is another one.
     """
     data_dir = data_directory(data_dir)
     ratings = read(located("movies", find(data_dir), data_dir, PROVENANCE))

@@ -1,11 +1,18 @@
-"""``nlswork``: wages of young women in the USA, by year."""
+"""``nlswork``: wages of young women in the USA, by year.
 
-from pathlib import Path
+13,954 interviews of 2,319 women in order of the year; ``ln_wage`` is a number.
+"""
 
 from romco.streams.stream import Stream
-from romco_lab.datasets.tabular import Recipe, Tabular, dataset, read
+from romco_lab.datasets.tabular import Recipe, Tabular, dataset
 
 HIGH = 1.63  # about the median logarithm of the hourly wage
+
+
+def _question(found: Tabular) -> Stream:
+    """Whether the logarithm of the wage is above 1.63 (+1)."""
+    return found.ask_whether_above("ln_wage", HIGH, "median")
+
 
 RECIPE = Recipe(
     name="nlswork",
@@ -22,59 +29,7 @@ RECIPE = Recipe(
     ),
     origin="the National Longitudinal Survey, from a public R package",
     terms="GPL as far as known",
+    question=_question,
 )
 
-
-def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """13,954 interviews of 2,319 women in order of the year; ``ln_wage`` is a number.
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The columns and features, for a question of one's own.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return read(RECIPE, data_dir, scaled)
-
-
-def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the logarithm of the wage is above 1.63 (+1).
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return events(data_dir, scaled).ask_whether_above("ln_wage", HIGH, "median")
-
-
-DATASET = dataset(RECIPE, "wages of 2,319 women, by year", load, number="ln_wage")
+DATASET = dataset(RECIPE, "wages of 2,319 women, by year", number="ln_wage")

@@ -76,31 +76,7 @@ def load(
     sparse, with plain term counts in the first case and logarithmic ones, which learn better, in
     the second, unless ``damped`` says which.
 
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    selection:
-        How words are chosen.
-    damped:
-        Whether terms count by their logarithm; None is as the selection has it.
-    normalise:
-        Whether rows are scaled to unit length.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    ValueError
-        Where the selection is unknown.
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
+    Raises MissingData where the file is not there, and DamagedData where it is another one.
     """
     if selection not in ("information-gain", "frequency"):
         raise ValueError(f"selection must be 'information-gain' or 'frequency', not {selection!r}")

@@ -1,11 +1,18 @@
-"""``star``: mathematics scores in the Tennessee class-size experiment, by school."""
+"""``star``: mathematics scores in the Tennessee class-size experiment, by school.
 
-from pathlib import Path
+11,935 pupils and years of 39 schools in order of the year; ``math`` is a number.
+"""
 
 from romco.streams.stream import Stream
-from romco_lab.datasets.tabular import Recipe, Tabular, dataset, read
+from romco_lab.datasets.tabular import Recipe, Tabular, dataset
 
 HIGH = 557.0  # about the mean score
+
+
+def _question(found: Tabular) -> Stream:
+    """Whether the score in mathematics is above 557 (+1)."""
+    return found.ask_whether_above("math", HIGH, "mean")
+
 
 RECIPE = Recipe(
     name="star",
@@ -19,59 +26,7 @@ RECIPE = Recipe(
     ),
     origin="the Tennessee class-size experiment, from a public R package",
     terms="GPL as far as known",
+    question=_question,
 )
 
-
-def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """11,935 pupils and years of 39 schools in order of the year; ``math`` is a number.
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The columns and features, for a question of one's own.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return read(RECIPE, data_dir, scaled)
-
-
-def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the score in mathematics is above 557 (+1).
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return events(data_dir, scaled).ask_whether_above("math", HIGH, "mean")
-
-
-DATASET = dataset(RECIPE, "scores in 39 schools", load, number="math")
+DATASET = dataset(RECIPE, "scores in 39 schools", number="math")

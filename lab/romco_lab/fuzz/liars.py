@@ -9,7 +9,7 @@ by their own verbs.
 
 import copy
 import resource
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ import numpy as np
 from numpy.random import Generator
 
 import romco
-from romco.io.modelfile import ModelFileError
 from romco_lab.fuzz import strangers
-from romco_lab.fuzz.acts import LIMIT, TOLD
+from romco_lab.fuzz.acts import LIMIT, try_loading
 from romco_lab.fuzz.files import File, put_together, taken_apart
 from romco_lab.fuzz.mutations import _some
 
@@ -53,17 +52,7 @@ def try_lie(rng: Generator, seeds: list[File], folder: Path) -> str:
     path = folder / "lie.romco"
     path.write_bytes(put_together(lied(rng)))
     limit = int(2.0 ** rng.uniform(12, 28)) if rng.random() < 0.2 else LIMIT
-    try:
-        made = _loaded(path, limit)
-    except ModelFileError:
-        return "refused"
-    try:
-        use(rng, made)
-        romco.save(made, path)
-        romco.load(path, limit=4 * LIMIT)
-    except TOLD:
-        return "told"
-    return "used"
+    return try_loading(path, partial(use, rng), _loaded, limit)
 
 
 def lied(rng: Generator) -> File:

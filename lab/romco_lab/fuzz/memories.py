@@ -23,7 +23,6 @@ from romco_lab.fuzz.strangers import retyped
 WAYS = (
     (),
     ("--predictions", "log.jsonl"),
-    ("--labels", "50%"),
     ("--target", "number"),
     ("--shards", "2", "--hash", "6", "--classes", "0,1"),
     ("--threads", "2"),

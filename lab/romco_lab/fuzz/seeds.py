@@ -15,7 +15,6 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "romco-nucl": [
         {},
         {"max_rank": 2, "lambda2": 0.001},
-        {"coupling": 1.0},
         {"loss": "logistic"},
         {"always_prox": True, "step": "inverse-sqrt"},
     ],

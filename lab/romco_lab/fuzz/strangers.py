@@ -6,7 +6,6 @@ shape, another file. It starts also from models of many classes and of numbers, 
 and from models with a policy that asks for labels. See ``mutations.py`` for the other one.
 """
 
-import contextlib
 import hashlib
 import json
 import re
@@ -14,7 +13,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import romco
-from romco.io.modelfile import FORMAT, MAGIC, ModelFileError
+from romco.io.modelfile import FORMAT, MAGIC
 from romco.learners.registry import GIVEN
-from romco_lab.fuzz.acts import LIMIT, MOST, TOLD
+from romco_lab.fuzz.acts import MOST, try_loading
 from romco_lab.fuzz.files import File, taken_apart
 from romco_lab.fuzz.seeds import bare, model, seeds
 
@@ -53,19 +52,7 @@ def try_stranger(rng: Generator, seeds: list[File], folder: Path) -> str:
     """Load an edited file, and use it in every way if it can be loaded; gives what came of it."""
     path = folder / "strange.romco"
     path.write_bytes(_edited(rng))
-    with contextlib.suppress(ModelFileError):
-        romco.peek(path)
-    try:
-        made = romco.load(path, limit=LIMIT)
-    except ModelFileError:
-        return "refused"
-    try:
-        use(rng, made)
-        romco.save(made, path)
-        romco.load(path, limit=4 * LIMIT)
-    except TOLD:
-        return "told"
-    return "used"
+    return try_loading(path, partial(use, rng))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -183,8 +184,8 @@ class PersonalLayer:
         classes = model.classes or None
         made = cls(None, target=settings["target"], classes=classes, columns=settings["columns"])
         shares, errors, rows = settings["sums"]
-        made._shares = np.array([positive("share", share) for share in shares])
-        made._errors = np.array([not_negative("error", error) for error in errors])
+        made._shares = np.array(list(map(partial(positive, "share"), shares)))
+        made._errors = np.array(list(map(partial(not_negative, "error"), errors)))
         made._rows = whole("rows", rows, least=0)
         if len(made._shares) != len(EXPERTS) or len(made._errors) != len(EXPERTS):
             raise ValueError(f"expected {len(EXPERTS)} shares and errors")
@@ -224,7 +225,7 @@ class PersonalLayer:
         return X if self.columns is None else X[:, self.columns]
 
     def _weigh(self, experts: Floats, y: NDArray[Any]) -> None:
-        """Update the shares by exponential weights, then a fixed share of the prior."""
+        """Multiply the shares by likelihoods, then mix in a little of the prior, after each row."""
         if self.classes_ is None:
             squares = np.square(experts - y[:, None])
             if not self._rows:  # a number is unknown before the first

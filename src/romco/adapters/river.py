@@ -1,4 +1,4 @@
-"""A River classifier, a regressor and a label sampler that take ``task=``."""
+"""A River classifier and a regressor that take ``task=``."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 try:
-    from river import active, base
+    from river import base
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
@@ -18,15 +18,12 @@ from romco.adapters.common import (
     tasks_of,
 )
 from romco.io.groupings import take_groupings
-from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
 from romco.model.features import Features
 from romco.model.rows import Rows
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
-
-NO_TASK = np.zeros(1, dtype=np.int64)
 
 
 class TaskStream:
@@ -278,84 +275,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         row = Rows.of_one(*self._split_one(x, task), offset=offset)
         low, high = self.model.engine.intervals(row, level)[0].tolist()
         return low, high
-
-
-class BudgetSampler(active.base.ActiveLearningClassifier):
-    """Asks for labels under a budget: ``predict_one`` gives the label, and whether to ask for it.
-
-    As River's samplers, around any of its classifiers, with the promise and the parameters of
-    :class:`romco.labels.Budget`. Keywords such as ``task=`` go to the classifier, in ``learn_one``
-    too, which River's own samplers leave out: there name the task by ``task_column``. What is
-    learned of events asked for by chance alone tells the ``error`` of all predictions.
-
-    Examples
-    --------
-    >>> from romco.adapters.river import BudgetSampler, ROMCOClassifier
-
-    >>> model = BudgetSampler(ROMCOClassifier(), share=0.3, advance=10, seed=1)
-    >>> asked = 0
-    >>> for price in [1, 9, 2, 8, 3, 7] * 20:
-    ...     label, ask = model.predict_one({"price": price}, task="north")
-    ...     if ask:
-    ...         asked += 1
-    ...         model.learn_one({"price": price}, price > 5, task="north")
-    >>> asked <= 0.3 * 120 + 1
-    True
-    """
-
-    def __init__(
-        self,
-        classifier: Any,
-        share: float = 0.05,
-        advance: int = 100,
-        audit: float = 0.1,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(classifier, seed=seed)
-        self.share, self.advance, self.audit = share, advance, audit
-        self._policy = Budget(share, advance, audit, seed)
-        self._audit = Audit()
-        self._audited: Mapping[Any, float] | None = None  # of the last event, if it is an audit
-
-    @property
-    def spent(self) -> int:
-        """Labels asked for so far."""
-        return self._policy.spent
-
-    @property
-    def error(self) -> Any:
-        """Error of all predictions with its 95 % interval; None before anything is known."""
-        return self._audit.error()
-
-    def _ask_for_label(self, x: Mapping[Any, Any], y_pred: Mapping[Any, float]) -> bool:
-        chances = np.ones(1)
-        if y_pred:
-            chances = np.fromiter(y_pred.values(), dtype=np.float64)
-        if len(chances) < 2:
-            chances = np.array([0.5, 0.5])  # one label is known, or none: anything may come
-        with np.errstate(divide="ignore"):
-            ask = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
-        self._audited = None
-        if self._policy.audited[0]:
-            self._audited = y_pred
-        return ask
-
-    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Learn the label of the event predicted last, or of any other."""
-        chances, self._audited = self._audited, None
-        if chances is not None:
-            wrong = not chances or max(chances, key=lambda label: chances[label]) != y
-            chance = 0.5
-            if chances:
-                chance = max(chances.get(y, 0.0), 1e-15)
-            self._audit.add(0, float(wrong), float(-np.log(chance)))
-        self.classifier.learn_one(x, y, **kwargs)
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river import linear_model
-
-        yield {"classifier": linear_model.LogisticRegression(), "seed": 1}
 
 
 def _frame(like: Any, columns: dict[Any, Any]) -> Any:

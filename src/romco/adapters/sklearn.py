@@ -34,7 +34,7 @@ from romco.explanations.explanation import TaskWeights
 from romco.io.frames import category_columns, rows_of
 from romco.io.groupings import expand_groupings
 from romco.io.schema import schema_of_groupings
-from romco.learners import Learner, known
+from romco.learners import Learner
 from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
 from romco.model.body import predict
@@ -316,14 +316,14 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             names = names.tolist()
         return Columns(self.n_features_in_, names)
 
-    def _make_model(self, target: Any, classes: Any, tasks: Sequence[Any], given: Any) -> Model:
+    def _make_model(self, target: Any, classes: Any, tasks: Sequence[Any]) -> Model:
         schema = None
         if isinstance(self.task_column, list):
             schema = schema_of_groupings(list(expand_groupings(self.task_column)))
         schema = asked_schema(schema, self._category_columns | dict(self.kinds or {}), self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
-        return Model(self.learner, self._columns(), **columns, **given)
+        return Model(self.learner, self._columns(), **columns, **(self.parameters or {}))
 
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         X, task = self._split_task(X, task)
@@ -507,12 +507,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ----------
     learner:
         A name from ``romco.LEARNERS``; the default has no parameters and tunes itself.
-    eta1, eta2, lambda1, lambda2, C:
-        Parameters of ROMCO; None is the learner's own default.
     parameters:
-        Further parameters of the learner, by name.
-    loss:
-        "hinge", "squared-hinge" or "logistic", where the learner offers a choice; None is its own.
+        Parameters of the learner, by name, as ``{"eta1": 0.5, "loss": "logistic"}``.
     class_weight:
         How much rows of each label count, by label; "balanced": all labels alike in ``fit``.
     epochs:
@@ -561,13 +557,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self,
         learner: str = DEFAULT_LEARNER,
         *,
-        eta1: float | None = None,
-        eta2: float | None = None,
-        lambda1: float | None = None,
-        lambda2: float | None = None,
-        C: float | None = None,
         parameters: Mapping[str, Any] | None = None,
-        loss: Literal["hinge", "squared-hinge", "logistic"] | None = None,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         epochs: int | None = None,
         shuffle: bool = True,
@@ -579,13 +569,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         random_state: Any = 0,
     ) -> None:
         self.learner = learner
-        self.eta1 = eta1
-        self.eta2 = eta2
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.C = C
         self.parameters = parameters
-        self.loss = loss
         self.class_weight = class_weight
         self.epochs = epochs
         self.shuffle = shuffle
@@ -653,20 +637,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         target = "classes"
         if len(classes) == 2:
             target = "two classes"
-        return self._make_model(target, classes, tasks, self._parameters())
-
-    def _parameters(self) -> dict[str, Any]:
-        offered = known(self.learner).parameters
-        named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
-        given = {name: value for name, value in named.items() if value is not None}
-        given |= self.parameters or {}
-        if self.loss is not None:
-            if "loss" not in offered:
-                raise ValueError(
-                    f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
-                )
-            given["loss"] = self.loss
-        return given
+        return self._make_model(target, classes, tasks)
 
     _numeric = False
 
@@ -748,7 +719,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return self.fitted_model().intervals(*self._read_rows(X, task), level, offset=offset)
 
     def _new(self, numbers: Any, tasks: Sequence[Any] = ()) -> Model:
-        return self._make_model("number", None, tasks, self.parameters or {})
+        return self._make_model("number", None, tasks)
 
     _numeric = True
 

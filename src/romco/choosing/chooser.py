@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from romco.choosing.explanation import ChooserExplanation, explain_chooser, own_weights
+from romco.choosing.explanation import ChooserExplanation, explain_chooser, largest, own_weights
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.io.modelfile import save_state
@@ -28,7 +27,6 @@ from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
 
-Numbers = NDArray[np.float64]
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
 PLAIN_NUMBERS = (int, float, bool)
@@ -80,7 +78,7 @@ class Chooser:
 
     Actions, persons and features may appear at any time. Nothing needs to be scaled: numbers are
     standardised as they come, and a text is a feature of its own. A person has a level for each
-    action; all else is shared. docs/choosing.md says how a choice is drawn.
+    action; all else is shared. docs/choosing-mathematics.md says how.
 
     >>> chooser = Chooser()
     >>> for k in range(200):
@@ -142,11 +140,6 @@ class Chooser:
         """Names of the persons of whom a reward was learned."""
         return list(self._people)
 
-    @property
-    def n_tasks(self) -> int:
-        """Number of persons of whom a reward was learned."""
-        return len(self._people)
-
     def knows(self, task: Any) -> bool:
         """Return True where anything is kept of a person."""
         with Hold(self._lock, self._choices.copy) as choices:
@@ -187,11 +180,10 @@ class Chooser:
         id = identity("id", id)
         task = None if task is None else identity("task", task)
         with Hold(self._lock):
+            offer = self._kernel.read(x, actions)
             stored = self._choices.get(id)
             if stored is not None:
-                self._check_repeated(stored, actions, id)
-                return self._as_choice(stored)
-            offer = self._kernel.read(x, actions)
+                return self._repeated(stored, offer, id)
             self._kernel.observe(offer)
             return self._store(id, task, offer, *self._draw(offer, task, id))
 
@@ -304,7 +296,9 @@ class Chooser:
                 doubt = variances[k] @ [1.0, 1.0, LEVEL_CURIOSITY]
                 curiosity = OPTIMISM * kernel.deviation * sqrt(doubt)
                 deviation = kernel.deviation * sqrt(variances[k].sum())
-                features = self._parts_by_feature(number, row)
+                weights = own_weights(kernel, number)
+                parts = (weights * row[: len(weights)])[1:]
+                features = largest(list(kernel.context.number), parts, len(parts))
                 found[offer.names[k]] = ActionReasons(
                     shared + kernel.centre, own, personal, curiosity, deviation, features
                 )
@@ -395,29 +389,21 @@ class Chooser:
         law = dict(zip(names, probabilities, strict=True))
         return fill(Choice, (names[place], probabilities[place], law))
 
-    def _check_repeated(self, stored: StoredChoice, actions: Iterable[Any], id: Id) -> None:
-        """Raise ValueError where the action chosen before is not offered now."""
-        chosen = self._kernel.names[stored.offered[stored.place]]
-        names = [one["name"] if isinstance(one, Mapping) else one for one in actions]
-        if chosen not in names:
+    def _repeated(self, stored: StoredChoice, offer: Offer, id: Id) -> Choice:
+        """Return a choice made before; ValueError where its action is not offered now."""
+        choice = self._as_choice(stored)
+        if choice.action not in offer.names:
             raise ValueError(
-                f"id {id!r} was used for a choice among other actions, {chosen!r} was chosen: "
-                "give each choice an id of its own"
+                f"id {id!r} was used for a choice among other actions, {choice.action!r} was "
+                "chosen: give each choice an id of its own"
             )
+        return choice
 
     def _as_choice(self, stored: StoredChoice) -> Choice:
         names = self._kernel.names
         offered = [names[number] for number in stored.offered]
         probabilities = dict(zip(offered, stored.probabilities, strict=True))
         return Choice(offered[stored.place], stored.probabilities[stored.place], probabilities)
-
-    def _parts_by_feature(self, number: int, row: Numbers) -> dict[str, float]:
-        """Return parts of an action's own score by name, the largest first."""
-        weights = own_weights(self._kernel, number)
-        known = list(self._kernel.context.number)[: max(len(weights) - 1, 0)]
-        parts = weights[1 : len(known) + 1] * row[1 : len(known) + 1]
-        order = np.argsort(-np.abs(parts), kind="stable")
-        return {known[k]: float(parts[k]) for k in order if parts[k] != 0.0}
 
     # Without the lock
 
@@ -428,8 +414,8 @@ class Chooser:
         number = float(value)
         if self.kind == "yes/no" and number not in (0.0, 1.0):
             raise ValueError(
-                f"a reward is 0 or 1; got {value!r}: for other numbers make "
-                'romco.Chooser(reward="number")'
+                f"a reward is 0 or 1; got {value!r}: for other numbers make a chooser with "
+                'reward="number"'
             )
         if not (isfinite(number) and abs(number) <= LARGEST_REWARD):
             raise ValueError(f"a reward is a finite number up to {LARGEST_REWARD:g}; got {value!r}")

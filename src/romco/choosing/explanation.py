@@ -86,7 +86,7 @@ def explain_chooser(
         kernel.context.width - 1,
         tuple(actions[:top]),
         tuple(_levels(kernel, people, top)),
-        _largest(labels, kernel.shared.mean, top),
+        largest(labels, kernel.shared.mean, top),
     )
 
 
@@ -109,7 +109,7 @@ def _action(kernel: ChooserKernel, number: int, top: int) -> ActionInsight:
     shared = slopes @ kernel.shared.covariance[: own.pairs, : own.pairs] @ slopes
     deviation = kernel.deviation * sqrt(own.covariance[0, 0] + shared)
     weights = own_weights(kernel, number)
-    features = _largest(known, weights[1:], top)
+    features = largest(known, weights[1:], top)
     score = kernel.centre + float(weights[0])
     return ActionInsight(kernel.names[number], score, deviation, features)
 
@@ -134,6 +134,7 @@ def _product(names: list[str], others: list[str], z: int, x: int) -> str:
     return first if z else second
 
 
-def _largest(names: list[str], weights: NDArray[np.float64], top: int) -> dict[str, float]:
+def largest(names: list[str], weights: NDArray[np.float64], top: int) -> dict[str, float]:
+    """Return the ``top`` largest weights that are not 0, by name; shared columns have none."""
     order = np.argsort(-np.abs(weights[: len(names)]), kind="stable")[:top]
     return {names[k]: float(weights[k]) for k in order.tolist() if weights[k] != 0.0}

@@ -24,7 +24,7 @@ PRIOR_STEPS = 5
 LEVEL_STEPS = 20
 TRUST_STEPS = 20
 DENSE_SHARE = 0.5  # columns of which more values are not 0 are centred
-JITTERS = 0.0, 1e-12, 1e-9, 1e-6, 1e-3  # added to a correlation matrix until it has a factor
+SMALLEST_EIGENVALUE = 1e-9  # of a correlation matrix that is not positive definite
 
 
 class Units(NamedTuple):
@@ -261,14 +261,11 @@ def _inverse(matrices: Numbers) -> Numbers:
     """Return inverses of symmetric matrices (N, d, d), positive definite but for rounding."""
     size = np.sqrt(np.abs(np.einsum("nii->ni", matrices)))
     scale = size[:, :, None] * size[:, None, :]
-    identity = np.eye(matrices.shape[1])
     scaled = (matrices + matrices.transpose(0, 2, 1)) / (2.0 * scale)
-    for jitter in JITTERS:
-        try:
-            half = np.linalg.inv(np.linalg.cholesky(scaled + jitter * identity))
-        except np.linalg.LinAlgError:
-            continue
-        return half.transpose(0, 2, 1) @ half / scale
-    if len(matrices) > 1:
-        return np.concatenate([_inverse(one[None]) for one in matrices])
-    return identity / scale
+    try:
+        half = np.linalg.inv(np.linalg.cholesky(scaled))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(scaled)
+        roots = np.sqrt(np.maximum(values, SMALLEST_EIGENVALUE))
+        half = (vectors / roots[:, None, :]).transpose(0, 2, 1)
+    return half.transpose(0, 2, 1) @ half / scale

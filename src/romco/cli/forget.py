@@ -3,6 +3,7 @@
 import tempfile
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -47,7 +48,7 @@ def forget(
     try:
         service.start()
         answers = [service.forget(name, exact) for name in task]
-        found = [_wait(service, future) for future in answers]
+        found = list(map(partial(_wait, service), answers))
     finally:
         service.close()
     note(f"forgotten: {', '.join(task)}")
@@ -67,12 +68,12 @@ def verify(
     task: Annotated[str | None, typer.Option(help="The name that was forgotten.")] = None,
 ) -> None:
     """Verify a certificate of exact forgetting: replay the log and compare; changes nothing."""
-    from romco.forgetting import decode_certificate
+    from romco.forgetting import read_certificate
     from romco.server.protocol import Settings
     from romco.server.store import DATABASE, Store
 
     try:
-        proof = decode_certificate(certificate.read_bytes())
+        proof = read_certificate(certificate.read_bytes())
     except ValueError as error:
         raise ValueError(f"{certificate.name} is no certificate: {error}") from None
     if proof.version != __version__:

@@ -34,7 +34,6 @@ from romco.cli.options import (
 from romco.cli.output import console, note, note_schema, warn
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.files import save
-from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.model import Hashed, Model
 from romco.model.body import personal_tasks
@@ -42,7 +41,6 @@ from romco.model.features import Features
 from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
-from romco.runs.ask import LabelBudget
 from romco.runs.learn import OtherTasks, infer_classes, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns
 from romco.runs.resume import load_model, locked_model
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
 
 Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
-ROWS_AT_A_TIME = 10_000
 MAX_CLASSES_NAMED = 20
 GOES_ON = "stopped: what was saved before stays; the same command goes on from there"
 
@@ -87,7 +84,6 @@ def learn(
     ] = None,
     together: Together = None,
     delay: Delay = None,
-    labels: Labels = None,
     asked: Annotated[
         Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
     ] = None,
@@ -139,7 +135,7 @@ def learn(
         raise ValueError("--predictions are of one SOURCE: learn them one by one")
     for path in (source.path, *(more or [])):
         saved = {"predictions": predictions, "every": checkpoint_every, "arrival": arrival}
-        _learn_one(replace(source, path=path), model, options, saved, threads, schedule, labels)
+        _learn_one(replace(source, path=path), model, options, saved, threads, schedule)
 
 
 def _learn_one(
@@ -149,7 +145,6 @@ def _learn_one(
     how: dict[str, Any],
     threads: str | None,
     schedule: dict[str, Any],
-    labels: str | None,
 ) -> None:
     """Learn one source; ``how`` goes to :func:`romco.runs.learn.learn_into`."""
     with locked_model(path) as known:
@@ -179,11 +174,8 @@ def _learn_one(
                 learner = Shards.of(known, n, **engine)
             else:
                 learner = Shards.load(path, n, **engine)
-        budget = None
-        if labels is not None:
-            budget = _limit_labels(labels, source, learner)
         stop = runs.Stop()
-        steps = learn_into(learner, source, path, **how, budget=budget, stop=stop)
+        steps = learn_into(learner, source, path, **how, stop=stop)
         _follow(steps, source, path, schema is None, stop)
 
 
@@ -315,10 +307,7 @@ def _describe_run(progress: Progress, seconds: float) -> str:
 
 def _describe_progress(progress: Progress) -> list[str]:
     """Return two lines: how much was learned and how, and how good the predictions were."""
-    verb = "predicted"
-    if progress.budget is None:
-        verb = "learned"
-    counts = [f"{progress.events - progress.refused:,} events {verb}"]
+    counts = [f"{progress.events - progress.refused:,} events learned"]
     if isinstance(progress.model, Model):
         counts += _describe_tasks(progress.model)
     if progress.skipped:
@@ -328,13 +317,10 @@ def _describe_progress(progress: Progress) -> list[str]:
     scores = []
     if progress.score.events:
         scores.append(progress.score.line())
-    if progress.budget is not None:
-        scores.append(progress.budget.audit.describe(progress.budget.policy))
-    else:
-        arrival = AT_ONCE
-        if progress.late is not None:
-            arrival = progress.late.arrival
-        scores.append(f"labels came {arrival}")
+    arrival = AT_ONCE
+    if progress.late is not None:
+        arrival = progress.late.arrival
+    scores.append(f"labels came {arrival}")
     return [", ".join(counts), ", ".join(scores)]
 
 
@@ -487,23 +473,3 @@ def _learn_answers(source: Source, path: Path, request_file: Path, id: str | Non
     error = Audit.of(model.session).error()
     if error is not None:
         note(f"error of all predictions by audit: {error}")
-
-
-def _limit_labels(text: str, source: Source, model: Any) -> LabelBudget:
-    """Let a model learn no more labels than a budget; one that has a policy keeps it."""
-    if not isinstance(model, Model) or model.engine.target.kind != "two classes":
-        raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
-    if model.labels is None:
-        model.labels = _policy(parse_label_budget(text), source)
-    return LabelBudget(model)
-
-
-def _policy(labels: float | int, source: Source) -> Budget:
-    """Return the policy of a share, or of a number of labels among the events of a file."""
-    if isinstance(labels, float):
-        return Budget(labels, seed=0)
-    if source.path == "-":
-        raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
-    with replace(source, skip_bad=True).open() as reader:
-        events = sum(map(len, reader.blocks(ROWS_AT_A_TIME)))
-    return Budget.of(min(labels, events), events, seed=0)

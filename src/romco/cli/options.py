@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -302,7 +303,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         if parameter.annotation in MAKERS:
             make = MAKERS[parameter.annotation]
             options = list(inspect.signature(make, eval_str=True).parameters.values())
-            names[name] = [option.name for option in options]
+            names[name] = list(map(attrgetter("name"), options))
             if parameter.default is not parameter.empty:
                 options[0] = options[0].replace(default=parameter.default)
         parameters += options

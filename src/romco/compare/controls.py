@@ -163,7 +163,7 @@ def _named(x: Features) -> Encoded:
     """Return rows whose columns have names, as those of a file."""
     sparse = csr_array(x)
     lexicon = Lexicon()
-    names = [lexicon.number(str(column)) for column in range(sparse.shape[1])]
+    names = list(map(lexicon.number, map(str, range(sparse.shape[1]))))
     numbers = np.array(names, dtype=np.int32)[sparse.indices]
     values = sparse.data.astype(np.float64)
     return Encoded(values, numbers, sparse.indptr.astype(np.int64), lexicon)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,7 +212,7 @@ def _tasks(result: Verdict, stream: dict[str, Any]) -> list[str]:
     if not gains:
         return [page.paragraph(f"Nothing is said of single tasks: {note}.")]
     target = _target(stream)
-    tasks = Counter(one.sign for one in gains)
+    tasks = Counter(map(attrgetter("sign"), gains))
     counted = (
         f"{tasks[1]:,} tasks gain clearly from sharing, {tasks[-1]:,} lose, "
         f"{tasks[0]:,} show no clear difference."
@@ -281,10 +282,10 @@ def _confusion(row: Row) -> list[str]:
     counts = np.array(row.runs[0].end["table"])
     labels = row.stream["labels"]
     shown = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_TABLE_CLASSES])
-    names = [labels[k] for k in shown]
+    names = list(map(labels.__getitem__, shown))
     cells = []
     for name, own in zip(names, counts[np.ix_(shown, shown)], strict=True):
-        cells.append([name, *(f"{count:,}" for count in own)])
+        cells.append([name, *map("{:,}".format, own)])
     notes = []
     if len(shown) < len(labels):
         notes.append(f"the {len(shown)} most frequent of {len(labels)}")

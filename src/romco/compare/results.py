@@ -5,7 +5,8 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,13 @@ class Row:
     @property
     def failed(self) -> str | None:
         """Reason why a shuffle broke down, if one did."""
-        return next((run.failed for run in self.runs if run.failed), None)
+        return next(filter(None, map(attrgetter("failed"), self.runs)), None)
 
     @cached_property
     def losses(self) -> Floats:
         """Losses (shuffles, n) of each event: -log probability, or squared error; NaN unscored."""
         codes = [base64.b64decode(run.end["losses"]) for run in self.runs]
-        return np.array([np.frombuffer(code, dtype="<f8") for code in codes])
+        return np.array(list(map(partial(np.frombuffer, dtype="<f8"), codes)))
 
     @cached_property
     def loss(self) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -167,7 +167,7 @@ def chosen_learners(text: str | None, answers: int = 1) -> tuple[str, ...]:
     if text is None:
         return ()
     if text == "all":
-        return tuple(name for name in LEARNERS if _can_answer(name, answers))
+        return tuple(filter(partial(_can_answer, answers=answers), LEARNERS))
     if text == "paper":
         return tuple(name for name, method in LEARNERS.items() if method.role == "paper")
     names: dict[str, None] = {}

@@ -144,8 +144,8 @@ def verdict(table: Sequence[Row]) -> Verdict:
     by_name = {row.name: row for row in table if not row.failed}
     frequency = by_name[FREQUENCY]
     sharing = by_name[ENGINE]
-    without_task = _best([by_name[name] for name in IGNORE_TASK if name in by_name])
-    with_task = _best([by_name[name] for name in KNOW_TASK if name in by_name])
+    without_task = _best(list(filter(None, map(by_name.get, IGNORE_TASK))))
+    with_task = _best(list(filter(None, map(by_name.get, KNOW_TASK))))
     measure = "log loss"
     if frequency.stream["answers"] == 0:
         measure = "RMSE"

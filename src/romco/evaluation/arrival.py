@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from romco.io.cells import BadCell, encode_time
 from romco.io.reader import Block
 
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+SECONDS_PER_UNIT = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 MAX_VALUES = 100_000  # different moments that are remembered, to see whether one comes again
-DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(SECONDS)})")
+DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(SECONDS_PER_UNIT)})")
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Arrival:
             return cls(together, int(text))
         match = DURATION.fullmatch(text)
         if match is None:
-            units = ", ".join(f"7{unit}" for unit in SECONDS)
+            units = ", ".join(f"7{unit}" for unit in SECONDS_PER_UNIT)
             raise ValueError(f"--delay {text}: expected a number of events, or a time ({units})")
         if together is None:
             raise ValueError(
                 f"--delay {text} is a time: name the column of the time, --together COLUMN"
             )
-        return cls(together, seconds=float(match[1]) * SECONDS[match[2]])
+        return cls(together, seconds=float(match[1]) * SECONDS_PER_UNIT[match[2]])
 
     @property
     def is_delayed(self) -> bool:

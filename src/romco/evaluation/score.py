@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from operator import ne
+from operator import itemgetter, ne
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ class Score:
         elif self.target == "number":
             self.add_numbers(round.y, scores)
         else:
-            names = [str(int(y)) for y in round.y]
+            names = round.y.astype(int).astype(str).tolist()
             answers = most_likely(scores)
             rows = np.arange(len(names))
             true = np.exp(scores[rows, round.y.astype(np.intp)])
@@ -168,8 +168,8 @@ class Score:
             self._spread += step * (number - self._mean)
         covered = bounded = np.zeros(len(y), dtype=np.bool_)
         if bounds is not None:
-            covered = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
-            bounded = ~np.isnan(bounds[:, 0])
+            bounded = bounds[:, 0] < bounds[:, 1]  # one number has no spread
+            covered = bounded & (bounds[:, 0] <= y) & (y <= bounds[:, 1])
         columns = np.abs(y - predicted), np.square(y - predicted), np.square(y - means)
         some = ~np.isnan(predicted)
         self._add_rows(*(column[some] for column in (*columns, covered, bounded)))
@@ -402,7 +402,7 @@ class Score:
 
     def _f1(self, name: str) -> float:
         hits = 2 * self._table.get(name, Counter())[name]
-        answered = sum(row[name] for row in self._table.values())
+        answered = sum(map(itemgetter(name), self._table.values()))
         return hits / max(self._counts[name] + answered, 1)
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
-from romco.learners.capabilities import Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Decomposed, Newcomer, StartedTasks, StartsTasks
 from romco.learners.classes import Classes
 from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
@@ -94,7 +94,7 @@ class Reasons(NamedTuple):
         """First features, number of the others, and what these add."""
         shown = self.features[:top]
         left = self.features[len(shown) :]
-        return shown, len(left), sum(one.total for one in left)
+        return shown, len(left), sum(map(attrgetter("total"), left))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -119,7 +119,7 @@ class ExplainedTask(NamedTuple):
 
     number: int
     known: bool
-    started: Started | None = None  # tasks with whose mean a new one begins, if it does
+    started: StartedTasks | None = None  # tasks with whose mean a new one begins, if it does
 
     def newcomer(self, learner: Learner) -> Newcomer | None:
         """Return what predicts for a new task that begins with a mean."""
@@ -251,16 +251,17 @@ def _of_classes(
     if label is None:
         (label,) = target.labels_of(scores[None])
     at = int(target.number_of(label))
-    at_once, stacked = learner.at_once(), learner.stacked()
+    at_once = learner.at_once()
     if at_once is not None:
         sums = _parts_at_once(at_once, rows, explained, shares_of_classes(scores, at))
     else:
+        many, weight, share = learner.stacked()
         *sums, products = _parts_by_pairs(learner, rows, explained, at)
-    if stacked is not None:
-        many, by_pairs, share = stacked
-        more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
-        sums = [by_pairs * one + share * other for one, other in zip(sums, more, strict=True)]
-        products = Counter({pair: by_pairs * part for pair, part in products.items()})
+        sums = [weight * part for part in sums]
+        products = Counter({pair: weight * part for pair, part in products.items()})
+        if many is not None:
+            more = _parts_at_once(many, rows, explained, shares_of_classes(scores, at))
+            sums = [one + share * other for one, other in zip(sums, more, strict=True)]
     shared, personal = sums
     return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal, products)
 
@@ -280,7 +281,7 @@ def _parts_by_pairs(learner: Classes, rows: Matrix, explained: ExplainedTask, at
     each = [attribute(member, rows, explained) for member in learner.members()]
     arrays = learner.arrays()
     factors = np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(each))])
-    odds = factors * [parts.margin for parts in each]
+    odds = factors * list(map(attrgetter("margin"), each))
     shares = shares_of_pairs(learner, odds, at) * factors
     weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
     _, shared, personal, found = zip(*weighted, strict=True)
@@ -322,19 +323,16 @@ def shares_of_classes(scores: Floats, label: int) -> Floats:
 
 
 def _slopes(learner: Classes, odds: Floats, label: int) -> Floats:
-    """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
+    """dL/dz (P,): a pair moves the scores -log(1 + sum exp(-z)) of its two classes."""
     pairs = np.array(learner.pairs())
-    power = 1.0
-    if learner.answers > 2:
-        power = float(np.exp(learner.arrays()["power"][0]))
     moved = np.zeros((len(pairs), learner.answers))
     clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     for sign, side in ((-1.0, pairs[:, 0]), (1.0, pairs[:, 1])):
         at = np.flatnonzero(side >= 0)
         moved[at, side[at]] = sign * np.exp(-sign * clipped[at])
     against = 1.0 + np.abs(moved).sum(axis=0)
-    moved *= power / against
-    chances = against**-power
+    moved /= against
+    chances = 1.0 / against
     chances[label] = 0.0
     return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
 
@@ -353,7 +351,7 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
             two = [str(feature_name(model, j, names.get(j))) for j in pair]
             reasons.append(Reason(TIMES.join(two), part, 0.0))
     reasons.sort(key=lambda one: -abs(one.total))
-    rest = parts.margin - float(sum(one.total for one in reasons))
+    rest = parts.margin - float(sum(map(attrgetter("total"), reasons)))
     return Reasons(parts.margin, rest, tuple(reasons), label, known)
 
 

@@ -5,6 +5,8 @@ its line and its waves. Its mean over the data is 0, as in plots of additive mod
 """
 
 from dataclasses import dataclass
+from itertools import starmap
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +137,7 @@ def read_curves(model: Model) -> Curves:
         reader = CurveReader(model)
         curves = {column: reader.curve(column) for column in reader.ranked}
         products = [term for term in reader.learner.function_terms() if len(term) == 2]
-        crosses = [reader.cross(*term) for term in products]
+        crosses = list(starmap(reader.cross, products))
         at_average = reader.at_average(curves)
     by_size = sorted(curves.items(), key=lambda item: -item[1].size)
     return Curves(dict(by_size), sorted(crosses, key=lambda cross: -cross.size), at_average)
@@ -203,7 +205,7 @@ class CurveReader:
         added = 0.0
         for column, curve in curves.items():
             added += float(curve.at(mean[[column]])[0])
-        together = float(sum(part[0] for part in products))
+        together = float(sum(map(itemgetter(0), products)))
         return added + self.sign * together
 
     def _map_values(self, column: int) -> Floats:

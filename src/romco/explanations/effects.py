@@ -9,7 +9,7 @@ are many, predictions where effects are weak: whichever found more is kept.
 
 from collections.abc import Sequence
 from itertools import chain, starmap
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +97,7 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
             groupings = schema.groupings
         events = np.array(list(map(engine.events_of, tasks)), dtype=np.int64)
         seen = np.flatnonzero(events)
-        names = [tasks[k] for k in seen]
+        names = list(map(tasks.__getitem__, seen))
         estimates = [(own, names, events[seen], find.tasks(names, events[seen], columns))]
         for grouping in groupings:
             levels, at, counts = find.levels(grouping)
@@ -138,7 +138,7 @@ def _variances(estimates: list[Any], residual: float) -> list[dict[str, Any]]:
             rows.append({"grouping": grouping, "term": term.name, "variance": term.variance})
     rows.append({"grouping": "residual", "term": None, "variance": residual})
     intercepts = [row for row in rows if row["term"] in ("intercept", None)]
-    total = sum(row["variance"] for row in intercepts)
+    total = sum(map(itemgetter("variance"), intercepts))
     for row in rows:
         row["sd"] = float(np.sqrt(row["variance"]))
         row["share"] = None

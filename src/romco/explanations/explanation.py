@@ -160,7 +160,7 @@ class TaskWeights:
         if W.size:
             mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
-        note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
+        note = "This learner keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
     def per_spread(self, spread: Floats) -> "TaskWeights":
@@ -242,8 +242,8 @@ class ModelReader:
         self.sign = 1.0  # sign of the learner's margins for the positive label
         if model is not None:
             tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
-            self.names = [name for name, _ in tasks]
-            self.numbers = np.array([number for _, number in tasks], dtype=np.int64)
+            self.names = list(map(itemgetter(0), tasks))
+            self.numbers = np.array(list(map(itemgetter(1), tasks)), dtype=np.int64)
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.values_met = _values_met(learner, self.numbers)
@@ -320,7 +320,7 @@ class ModelReader:
 
     @cached_property
     def _folded(self) -> list[str]:
-        return [str(name).casefold() for name in self.names]
+        return list(map(str.casefold, map(str, self.names)))
 
     def search(self, word: str) -> list[int]:
         """Places of the tasks whose name holds a word, the most personal first."""
@@ -482,7 +482,7 @@ class ModelReader:
         """
         if self.values_met is None or self.model is None or self.model.schema is None:
             return set()
-        values = self.values_met[:, [i]].tocoo()
+        values = self.values_met[: self.n_features, [i]].tocoo()
         met: dict[str, list[int]] = {}
         for j in values.row.tolist():
             column = str(self._name(j)).partition("=")[0]

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -101,12 +103,12 @@ class Explanation:
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
         """Tasks that are different from the rest, the most personal first."""
-        return tuple(task for task in self.tasks if task.different)
+        return tuple(filter(attrgetter("different"), self.tasks))
 
     @property
     def kinds(self) -> dict[str, int]:
         """Number of tasks of each kind; those that are different are :attr:`personal`."""
-        counts = Counter(task.kind for task in self.tasks)
+        counts = Counter(map(attrgetter("kind"), self.tasks))
         counts[DIFFERENT] += 0
         by_kind = {}
         for kind in (*KINDS, *counts):
@@ -125,9 +127,10 @@ class Explanation:
         return tuple(sorted(large, key=len, reverse=True))
 
     def __str__(self) -> str:
-        head = [*sentences(self), *curve_lines(self), *self.classes]
-        text = "\n".join([*head, *groups(self), *self.findings])
-        parts = [text, *map(as_text, tables(self, MAX_ROWS)), "\n".join([rank(self), *self.notes])]
+        head = [*opening_sentences(self), *curve_lines(self), *self.classes]
+        text = "\n".join([*head, *describe_groups(self), *self.findings])
+        end = "\n".join([describe_rank(self), *self.notes])
+        parts = [text, *map(as_text, tables(self, MAX_ROWS)), end]
         return "\n\n".join(parts)
 
     def page(self) -> str:
@@ -187,13 +190,13 @@ def label_title(report: Explanation) -> str:
     return inert(report.label)
 
 
-def levels(report: Explanation) -> list[str]:
+def describe_levels(report: Explanation) -> list[str]:
     """Describe how far the tasks' levels are apart; nothing where they are not known."""
-    values = [level for _, level in _known_levels(report)]
+    values = list(map(itemgetter(1), _known_levels(report)))
     if len(values) < 2:
         return []
     quartiles = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])
-    low, first, middle, third, high = (level_text(report, level) for level in quartiles)
+    low, first, middle, third, high = map(partial(level_text, report), quartiles)
     return [
         f"{level_title(report)}: from {low} to {high} by task, half of them from {first} to "
         f"{third}, in the middle {middle}."
@@ -225,9 +228,9 @@ def level_text(report: Explanation, level: float | None) -> str:
     return f"{level:.0%}"
 
 
-def sentences(report: Explanation) -> list[str]:
+def opening_sentences(report: Explanation) -> list[str]:
     """Return what text and page begin with."""
-    return [headline(report), *levels(report), kinds(report)]
+    return [headline(report), *describe_levels(report), describe_kinds(report)]
 
 
 def unit(report: Explanation) -> str:
@@ -269,7 +272,7 @@ def change(report: Explanation) -> str:
     return f"log-odds of {inert(str(report.positive))}"
 
 
-def kinds(report: Explanation) -> str:
+def describe_kinds(report: Explanation) -> str:
     """Count the tasks of each kind, and name the different ones."""
     counts = {kind: f"{n:,} {kind}" for kind, n in report.kinds.items()}
     if report.personal:
@@ -277,7 +280,7 @@ def kinds(report: Explanation) -> str:
     return f"Kinds of tasks: {', '.join(counts.values())}."
 
 
-def groups(report: Explanation) -> list[str]:
+def describe_groups(report: Explanation) -> list[str]:
     """Name the members of groups of similar tasks, the largest first."""
     lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in report.groups]
     if len(lines) > MAX_GROUPS:
@@ -287,7 +290,7 @@ def groups(report: Explanation) -> list[str]:
 
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Return the names of some tasks, the first eight."""
-    names = ", ".join(task.title for task in tasks[:MAX_NAMES])
+    names = ", ".join(map(attrgetter("title"), tasks[:MAX_NAMES]))
     if len(tasks) > MAX_NAMES:
         names += f" and {len(tasks) - MAX_NAMES:,} more"
     return names
@@ -317,7 +320,7 @@ def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
     """Return a table with a row for each of some tasks; with levels where they are known."""
     with_levels = any(task.level is not None for task in report.tasks)
     head = ["task", "events", "level", "kind", "differs in", "most like", "its own"]
-    rows = [_cells(report, task) for task in tasks]
+    rows = list(map(partial(_cells, report), tasks))
     notes = [
         f"differs in: {unit(report)}, beyond what tasks share",
         "different: predicted far better with weights of its own; the most personal come first",
@@ -350,9 +353,9 @@ def _cells(report: Explanation, task: TaskInsight) -> list[str]:
     ]
 
 
-def rank(report: Explanation) -> str:
+def describe_rank(report: Explanation) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(f"{value:.3g}" for value in report.spectrum[:10])
+    values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
     return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
 
 
@@ -364,13 +367,13 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 def _content(report: Explanation, most: int) -> str:
     *common, tasks = tables(report, most)
-    parts = [*map(paragraph, sentences(report)), *map(as_html, common), _curves(report)]
+    parts = [*map(paragraph, opening_sentences(report)), *map(as_html, common), _curves(report)]
     parts.append(_picture(report))
-    for title, texts in (("Classes", report.classes), ("Groups", groups(report))):
+    for title, texts in (("Classes", report.classes), ("Groups", describe_groups(report))):
         if texts:
             parts += [heading(title), items(texts)]
     parts += [*map(paragraph, report.findings), as_html(tasks)]
-    terms = [rank(report), *report.notes]
+    terms = [describe_rank(report), *report.notes]
     return "".join([*parts, fold("In terms of the method", list(map(paragraph, terms)))])
 
 
@@ -430,7 +433,7 @@ def _picture(report: Explanation) -> str:
     values = _known_levels(report)
     title = f"{level_title(report)}, one bar for each task"
     if len(values) < 2 or report.positive is None:
-        values = [(task.title, task.share) for task in report.tasks]
+        values = list(map(attrgetter("title", "share"), report.tasks))
         title = "Part of a task's weights that is its own, one bar for each task"
     if len(values) < 2:
         return ""

@@ -39,7 +39,5 @@ def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]
     if not isinstance(inner, Model):
         kind = type(model).__name__
         raise ValueError(f"romco.export takes models and estimators, which know names, not {kind}")
-    folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
     with inner.engine.at_rest():
-        return WRITERS[to](read_tables(inner), folder)
+        return WRITERS[to](read_tables(inner), Path(path))

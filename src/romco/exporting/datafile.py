@@ -16,7 +16,7 @@ from romco.io import durable
 from romco.learners.frozen import NORMAL_QUANTILES, Lane
 from romco.typing import Floats
 
-MAGIC, VERSION = b"romcoexp", 4
+MAGIC, VERSION = b"romcoexp", 5
 PARTS = ("weight", "variance", "factor")  # in the order of an event's sums
 DATA_FILE = "model.romcoexp"
 PROGRAMS = {"c": ("romco.h",), "js": ("romco.mjs", "example.html")}
@@ -31,6 +31,7 @@ class Table(NamedTuple):
 
 def write_program(to: str, tables: ModelTables, folder: Path) -> list[Path]:
     """Write the data file, and the program that reads it, in C ("c") or JavaScript ("js")."""
+    folder.mkdir(parents=True, exist_ok=True)
     written = [folder / DATA_FILE]
     durable.replace(written[0], data_file(tables))
     for name in PROGRAMS[to]:
@@ -59,17 +60,16 @@ def _content(tables: ModelTables) -> Iterator[bytes]:
 
 def _tables(tables: ModelTables) -> Iterator[Table]:
     """Yield all tables in the order that programs read them in."""
-    named = tables.feature_names, tables.task_names, tables.classes
-    yield _table([[*map(len, named), len(tables.parts)]])
     schema = json.dumps({"columns": tables.columns, "matrix": tables.is_matrix})
     texts = []
-    for name in (*chain(*named), schema):
+    for name in (*tables.feature_names, *tables.task_names, *tables.classes, schema):
         texts.append(name.encode() + b"\0")
     text = b"".join(texts)
     text += bytes(-len(text) % 8)
     yield _column(np.frombuffer(text, dtype="<f8"))
     yield _column(np.cumsum([0, *map(len, texts)]))
     yield _column(NORMAL_QUANTILES)
+    yield _column([part.calibration for part in tables.parts])
     for part in tables.parts:
         yield from _part_tables(part)
     if tables.many is not None:
@@ -80,7 +80,7 @@ def _class_tables(many: ManyTables) -> Iterator[Table]:
     """Yield the tables of three classes or more, after those of the parts."""
     classes, softmax, groups = many
     n = len(softmax.lines)
-    yield _table([[classes.power, classes.share, *classes.weights, *softmax.weights]])
+    yield _table([[*classes.weights, *softmax.weights]])
     yield _column(softmax.lines)
     yield _table(softmax.matrices.reshape(len(softmax.matrices) * n, n))
     yield _table(softmax.densities)
@@ -90,17 +90,15 @@ def _class_tables(many: ManyTables) -> Iterator[Table]:
 def _part_tables(part: PartTables) -> Iterator[Table]:
     """Yield all tables of a part."""
     predictor, functions = part.predictor, part.functions
-    units, n_inputs = predictor.units, len(predictor.inputs)
-    yield _table([[units.row, units.common, units.empty, part.calibration]])
-    yield _table(np.column_stack([part.weights, predictor.intercepts, part.variances]))
-    yield _table(predictor.covariance)
+    n_inputs = len(predictor.inputs)
+    yield _table(np.column_stack([part.weights, *predictor.covariance.T]))
     yield _table(np.column_stack([functions.features, functions.kinds, functions.knots]))
     yield _table(np.column_stack([functions.factors, functions.scales]))
     width = 1 + len(functions.scales)
     rotation = np.column_stack([functions.centre, functions.rotation])
     yield _table(rotation.reshape(-1, width))
     yield _table(part.units)
-    yield _table(np.vstack([_places(predictor.features.lanes, n_inputs), part.features]))
+    yield _table(np.vstack([_places(part.lanes, n_inputs), part.features]))
     yield _table(np.vstack([_places(predictor.tasks.lanes, n_inputs), part.tasks]))
     places = np.array([[-1, *_places(predictor.pairs.lanes, n_inputs)]])
     shape = (1 + len(part.pairs), places.shape[1])

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from romco.exporting.tables import ManyTables, ModelTables, PartTables, TaskRows, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
-    INDICATOR,
     KNOTS,
+    LINE,
     MISSING_IF_ZERO,
     NORMAL_QUANTILES,
+    SCORE,
     SCORE_STEPS,
-    UNIT_FIELDS,
     ZERO_IF_MISSING,
-    FrozenClasses,
     FrozenFunctions,
     InputCovariance,
     Lane,
@@ -45,6 +44,7 @@ MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
 MAX_LOG_ODDS, CLOSE_LOG_ODDS = 500.0, 4.0  # of pairs
 MAX_SCORE, MIN_LOG_DENSITY = 50.0, -30.0  # of the softmax
 MAX_LINE = 8.0
+MIN_SIZE = 1e-150  # of a value that is no zero
 
 
 def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
@@ -64,6 +64,7 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
         ir_version=IR_VERSION,
         opset_imports=[operators, more_operators],
     )
+    folder.mkdir(parents=True, exist_ok=True)
     data, proto = folder / DATA_FILE, folder / GRAPH_FILE
     durable.replace(data, graph.external)
     durable.replace(proto, [model.SerializeToString()])
@@ -235,23 +236,22 @@ def _inputs(
 ) -> tuple[_Value, _Value]:
     """Return the inputs (n, K) of a part's stacking model, and functions before their rotation."""
     predictor = part.predictor
+    d, g = len(part.units), len(part.functions.scales)
     known = graph("Max", feature, 0)  # else x is missing
     u = _scaled(graph, part, known, x)
-    u = graph("Where", (u * u).sum(keep=True) >= predictor.units.empty, u, 0.0)
-    totals = _Totals(graph, part)
-    lanes = predictor.tasks.lanes
+    totals = _Totals(graph, len(part.weights))
+    totals.add(part.lanes, part.features[d], part.features[d])  # of the constant
+    totals.add_entries(part.lanes, graph.constant(part.features).take(known), u)
     of_task = graph.constant(part.tasks).take(row)
+    lanes = predictor.tasks.lanes
     totals.add(lanes, of_task, of_task)
-    factors = _selection(lanes, "factor", len(predictor.inputs))
+    factors = _selection(lanes, "factor", len(part.weights))
     factor = of_task @ factors + (1.0 - factors.sum(axis=0))
-    lanes = predictor.features.lanes
-    totals.add_entries(lanes, graph.constant(part.features).take(known), u)
     functions = u
-    if len(part.functions.scales):
-        d, g = len(part.units), len(part.functions.scales)
+    if g:
         functions, turned = _functions(graph, part.functions, d, feature, x, u)
         weights = part.features[d + 1 :]
-        totals.add(lanes, turned @ weights, (turned * turned) @ weights)
+        totals.add(part.lanes, turned @ weights, (turned * turned) @ weights)
         places = graph("Expand", d + 1 + np.arange(g)[None], graph("Shape", turned))
         feature = graph("Concat", feature, places, axis=1)
         known = graph("Concat", known, places, axis=1)
@@ -296,15 +296,15 @@ def _add_classes(
             z, _ = _inputs(graph, part, row, feature, x)
             margins.append(_margin(graph, part, z).add_axis(1))
         odds = graph("Concat", *margins, axis=1) * classes.factors
-        score += _couple(graph, classes, odds.within(MAX_LOG_ODDS), K) * weights[0]
+        score += _couple(graph, odds.within(MAX_LOG_ODDS), K) * weights[0]
     chances = graph("Softmax", score, axis=1)
     best = graph("ArgMax", chances, axis=1, keepdims=0, select_last_index=1)
     graph.output("probabilities", chances, K)
     graph.output("label", graph.constant(tables.classes).take(best), text=True)
 
 
-def _couple(graph: _Graph, many: FrozenClasses, odds: _Value, K: int) -> _Value:
-    """Return log-probabilities (n, K) from the log-odds (n, P) of pairs."""
+def _couple(graph: _Graph, odds: _Value, K: int) -> _Value:
+    """Return scores (n, K) from the log-odds (n, P) of pairs."""
     k, j = np.divmod(np.arange(K * K), K)
     high = np.maximum(k, j)
     low = np.minimum(k, j)
@@ -324,14 +324,13 @@ def _couple(graph: _Graph, many: FrozenClasses, odds: _Value, K: int) -> _Value:
     counted = (both | either) & ~np.eye(K, dtype=bool)
     evidence = graph("Exp", -graph("Reshape", z, [0, K, K]))
     against = graph("Where", counted, evidence, 0.0).sum()
-    chances = graph("Softmax", -many.power * graph("Log", 1.0 + against), axis=1)
-    return graph("Log", chances * (1.0 - many.share) + many.share / K)
+    return -graph("Log", 1.0 + against)
 
 
 def _softmax(
     graph: _Graph, part: PartTables, many: ManyTables, row: _Value, z: _Value, functions: _Value
 ) -> _Value:
-    """Return log-probabilities (n, K) from the inputs of the softmax."""
+    """Return scores (n, K) from the inputs of the softmax."""
     _, softmax, groups = many
     K = len(softmax.new_groups)
     n = len(softmax.lines)
@@ -344,7 +343,7 @@ def _softmax(
     group = values.take(graph("Where", own, place, len(groups) - K + every))
     score += group.take(0, axis=2)
     if n == 0:
-        return graph("LogSoftmax", score, axis=1)
+        return score
     spread = group.take(1, axis=2)
     off = functions.take(softmax.lines, axis=1).add_axis(1) - group.take(2 + np.arange(n), axis=2)
     turned = off @ softmax.matrices[0].T
@@ -358,7 +357,7 @@ def _softmax(
         log = size - 0.5 * (events + n) * graph.log1p(far / events) - constant
         behind = log - graph("ReduceMax", log, axes=[1], keepdims=1)
         score += weight * graph("Max", behind, MIN_LOG_DENSITY)
-    return graph("LogSoftmax", score, axis=1)
+    return score
 
 
 def _add_outputs(graph: _Graph, tables: ModelTables, margin: _Value) -> None:
@@ -376,12 +375,11 @@ def _add_outputs(graph: _Graph, tables: ModelTables, margin: _Value) -> None:
 class _Totals:
     """Sums (n, K) of the inputs and their variances."""
 
-    def __init__(self, graph: _Graph, part: PartTables) -> None:
-        self._n_inputs = len(part.variances)
-        self.weights = graph.constant(part.predictor.intercepts)
-        self.variances = graph.constant(part.variances)
+    def __init__(self, graph: _Graph, n_inputs: int) -> None:
+        self._n_inputs = n_inputs
+        self.weights = self.variances = graph.constant(np.zeros(n_inputs))
 
-    def add(self, lanes: tuple[Lane, ...], weighted: _Value, squared: _Value) -> None:
+    def add(self, lanes: tuple[Lane, ...], weighted: Any, squared: Any) -> None:
         """Add sums (n, lanes) of values times u, and times its square."""
         self.weights += weighted @ _selection(lanes, "weight", self._n_inputs)
         self.variances += squared @ _selection(lanes, "variance", self._n_inputs)
@@ -454,35 +452,12 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
 
 
 def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Value:
-    """Return u (n, c) of values x, as :class:`romco.learners.frozen.FrozenUnits` describes it."""
-    units = part.predictor.units
-    field = {}
-    for name, column in zip(UNIT_FIELDS, part.units.T, strict=True):
-        field[name] = graph.constant(column).take(feature)
-    missing = graph("IsNaN", x)
-    x = graph("Where", missing, 0.0, x)
-    v = x.within(field["bound"])
-
-    measured = field["count"] > 0.0
-    count = graph("Max", field["count"], 1.0)
-    mean = (field["total"] + v) / count
-    square = (field["square"] + v * v) / count
-    spread = square - mean * mean
-    sure = (count - 1.0) * (mean * mean)
-    known = graph("Where", spread > 1e-9 * square, sure / (sure + spread), 1.0)
-    centre = mean * field["share"] * known
-    variance = square - 2.0 * (centre * mean) + centre * centre
-    size = graph("Sqrt", graph("Where", variance > 1e-9 * square, variance, square))
-    r = graph("Log", size) - units.common
-    r2 = r * r
-    r4 = r2 * r2
-    factor = graph("Exp", -units.common - r * r4 / (r4 + 1.4**4))
-    factor = graph("Where", measured, factor, field["factor"])
-    reach = graph("Where", measured, 10.0 * size, field["reach"])
-    centre = graph("Where", measured, centre, field["centre"])
+    """Return u (n, c) of values x, as :func:`romco.learners.frozen.frozen_units` describes it."""
+    units = graph.constant(part.units).take(feature)
+    centre, reach, factor, zero = (units.take(k, axis=2) for k in range(4))
     u = factor * (x - centre).within(reach)
-    u = graph("Where", graph("Abs", x) < 1e-150, field["zero"], u)
-    return graph("Where", missing, 0.0, u * units.row)
+    u = graph("Where", graph("Abs", x) < MIN_SIZE, zero, u)
+    return graph("Where", graph("IsNaN", x), 0.0, u)
 
 
 def _find(graph: _Graph, rows: TaskRows, row: _Value, key: _Value) -> tuple[_Value, _Value]:
@@ -509,39 +484,32 @@ def _functions(
     graph: _Graph, functions: FrozenFunctions, d: int, feature: _Value, x: _Value, u: _Value
 ) -> tuple[_Value, _Value]:
     """Return functions (n, g) of d features, and what they become by their rotation."""
-    features, columns = np.unique(functions.features, return_inverse=True)
-    c = len(features)  # and one more, of all others
+    c = len(functions.features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
-    place[features] = np.arange(c)
+    place[functions.features] = np.arange(c)
     shape = graph("Concat", graph("Shape", x, start=0, end=1), [c + 1], axis=0)
     at = graph.constant(place).take(feature)
 
     def of_features(given: _Value, missing: float) -> _Value:
-        """Return values of the features with waves, some of which may be there twice."""
+        """Return values (n, c) of the features with waves."""
         empty = graph("Expand", np.full((1, 1), missing), shape)
-        return graph("ScatterElements", empty, at, given, axis=1).take(columns, axis=1)
+        return graph("ScatterElements", empty, at, given, axis=1).take(np.arange(c), axis=1)
 
-    kinds = functions.kinds
     value = of_features(x, np.nan)
-    gap = graph("IsNaN", value) & (kinds == ZERO_IF_MISSING)
+    gap = graph("IsNaN", value) & (functions.kinds == ZERO_IF_MISSING)
     value = graph("Where", gap, 0.0, value)
     rank = _ranks(graph, functions.knots, value)
-    zero_counts = ~np.isin(kinds, (INDICATOR, MISSING_IF_ZERO))
-    there = ~graph("IsNaN", value) & (~value.equals(0.0) | zero_counts)
+    gone = graph("IsNaN", value) | (value.equals(0.0) & (functions.kinds == MISSING_IF_ZERO))
+    score = graph("Where", gone, 0.0, _normal_scores(graph, rank))
+    line = of_features(u, 0.0).within(MAX_LINE)
     product = graph.constant(functions.scales)
     for k in (0, 2):
         chosen, order = functions.factors[:, k], functions.factors[:, k + 1]
         places = np.maximum(chosen, 0)
         wave = sqrt(2.0) * graph("Cos", rank.take(places, axis=1) * (pi * order))
-        wave = graph("Where", kinds[chosen] != INDICATOR, wave, (order == 1).astype(np.float64))
-        is_line = (order == 0) & (chosen >= 0)
-        if is_line.any():
-            score = _normal_scores(graph, rank).take(places, axis=1)
-            wave = graph("Where", is_line, score, wave)
-        wave = graph("Where", there.take(places, axis=1), wave, 0.0)
-        if is_line.any():
-            unit = of_features(u, 0.0).take(places, axis=1).within(MAX_LINE)
-            wave = graph("Where", is_line & (kinds[chosen] == INDICATOR), unit, wave)
+        wave = graph("Where", gone.take(places, axis=1), 0.0, wave)
+        wave = graph("Where", order == SCORE, score.take(places, axis=1), wave)
+        wave = graph("Where", order == LINE, line.take(places, axis=1), wave)
         product *= graph("Where", chosen < 0, 1.0, wave)
     if not len(functions.centre):
         return product, product
@@ -592,6 +560,6 @@ def _quadratic(
     empty = graph("Expand", constant, shape)
     at = graph.constant(place).take(known)
     x = graph("ScatterElements", empty, at, u, axis=1, reduction="add")
-    chosen = np.zeros((1, len(part.predictor.inputs)))
+    chosen = np.zeros((1, len(part.weights)))
     chosen[0, covariance.input] = 1.0
     return ((x @ padded) * x).sum(keep=True) * chosen

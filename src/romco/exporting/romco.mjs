@@ -22,7 +22,7 @@ export class Model {
     const copy = whole.byteOffset % 8 ? whole.slice() : whole;
     const view = new DataView(copy.buffer, copy.byteOffset, copy.byteLength);
     const text = (from, to) => new TextDecoder().decode(copy.subarray(from, to));
-    if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 4)
+    if (view.byteLength < 20 || text(0, 8) !== "romcoexp" || view.getUint32(8, true) !== 5)
       throw new Error("no data file of a romco model, or of another version");
     if (view.getUint32(view.byteLength - 4, true) !== checksum(copy.subarray(0, -4)))
       throw new Error("the data file of the model is damaged: load it again");
@@ -34,20 +34,22 @@ export class Model {
       return { rows, columns, values, row: (k) => values.subarray(k * columns, (k + 1) * columns) };
     };
     const tables = (...names) => Object.fromEntries(names.map((name) => [name, next()]));
-    const [d, m, K, parts] = next().values, first = at + 16; // of the text
-    Object.assign(this, tables("text", "start", "quantile"));
-    const name = (k) => text(first + this.start.values[k], first + this.start.values[k + 1] - 1);
-    const names = (from, n) => Array.from({ length: n }, (_, k) => name(from + k));
-    this.features = new Map(names(0, d).map((one, k) => [one, k]));
-    this.tasks = new Map(names(d, m).map((one, k) => [one, k]));
-    this.classes = names(d + m, K);
-    this.columns = new Map(Object.entries(JSON.parse(name(d + m + K)).columns));
-    const ofPart = ["number", "stack", "covariance", "wave", "function", "rotation", "unit", "feature", "task", "pair", "entry"];
-    this.parts = Array.from({ length: parts }, () => ({ quantile: this.quantile.values, ...tables(...ofPart) }));
-    if (K < 3) return;
+    const { start, quantile, calibration } = tables("text", "start", "quantile", "calibration");
+    const ofPart = ["stack", "wave", "function", "rotation", "unit", "feature", "task", "pair", "covariance"];
+    this.parts = Array.from(calibration.values, (factor) =>
+      ({ calibration: factor, quantile: quantile.values, ...tables(...ofPart) }));
+    const names = Array.from({ length: start.rows - 1 }, (_, k) =>
+      text(32 + start.values[k], 32 + start.values[k + 1] - 1)); // after the header and a shape
+    const index = (some) => new Map(some.map((name, k) => [name, k]));
+    const { unit, task } = this.parts[0];
+    this.columns = new Map(Object.entries(JSON.parse(names.pop()).columns));
+    this.features = index(names.splice(0, unit.rows));
+    this.tasks = index(names.splice(0, task.rows - 2));
+    this.classes = names;
+    if (names.length < 3) return;
     this.softmax = this.parts.pop(); // the others are of pairs of classes
     Object.assign(this, tables("weight", "line", "matrix", "density", "group"));
-    [this.power, this.share, ...this.weights] = this.weight.values;
+    this.weights = this.weight.values;
   }
 
   /** Read the data file at an address. */
@@ -70,7 +72,7 @@ export class Model {
   /** Return the probability of the positive class of two, classes[1]. */
   probability(row, task) {
     if (!this.classes.length) throw new Error("a number has no probability");
-    return 1 / (1 + Math.exp(-calibration(this.parts[0]) * this.margin(row, task)));
+    return 1 / (1 + Math.exp(-this.parts[0].calibration * this.margin(row, task)));
   }
 
   /** Return the margin: above 0 for the positive class of two; of a model of numbers, the number. */
@@ -88,7 +90,7 @@ export class Model {
     const values = this.encode(row), at = this.#task(task), total = this.classes.map(() => 0);
     if (this.parts.length) {
       const odds = this.parts.map((part) =>
-        clip(calibration(part) * margin(part, this.#inputs(part, values, at)), 500));
+        clip(part.calibration * margin(part, this.#inputs(part, values, at)), 500));
       this.#couple(odds).forEach((score, k) => (total[k] += this.weights[0] * score));
     }
     const inputs = this.#inputs(this.softmax, values, at);
@@ -102,54 +104,48 @@ export class Model {
 
   /** Return the inputs z of a part, and the functions before they are rotated. */
   #inputs(part, values, at) {
-    const K = part.stack.rows, d = this.features.size, x = new Map(), u = new Map();
-    let squares = 0;
+    const K = part.stack.rows, d = this.features.size, x = new Map(), u = new Map([[d, 1]]); // the constant
     for (const [name, value] of values) {
       const j = this.features.get(name);
       if (j === undefined) continue;
       x.set(j, value);
-      u.set(j, scaled(part, j, value));
-      squares += u.get(j) ** 2;
+      u.set(j, scaled(part.unit.row(j), value));
     }
-    if (squares < part.number.values[2]) u.clear();
     const functions = Array.from({ length: part.function.rows }, (_, f) => {
       const [first, order, second, secondOrder, scale] = part.function.row(f);
       return scale * wave(part, x, u, first, order) * wave(part, x, u, second, secondOrder);
     });
     rotated(part, functions).forEach((value, f) => u.set(d + 1 + f, value));
     const z = new Float64Array(3 * K).fill(1, 2 * K); // sums, variances, factors
-    for (let k = 0; k < K; k++) [, z[k], z[K + k]] = part.stack.row(k);
     add(z, part.task.row(0), part.task.row(1 + at), 1);
     for (const [j, value] of u) {
       add(z, part.feature.row(0), part.feature.row(1 + j), value);
       const own = find(part.pair, at * (part.feature.rows - 1) + j);
       if (own) add(z, part.pair.row(0).subarray(1), own, value);
     }
-    u.set(d, 1); // the constant
-    for (let e = 0; e < part.entry.rows; e++) {
-      const [input, one, other, value] = part.entry.row(e), first = u.get(one), second = u.get(other);
+    for (let e = 0; e < part.covariance.rows; e++) {
+      const [input, one, other, value] = part.covariance.row(e), first = u.get(one), second = u.get(other);
       if (first && second) z[K + input] += value * first * second;
     }
     return { z: z.subarray(0, K).map((sum, k) => z[2 * K + k] * moderate(sum, z[K + k])), functions };
   }
 
-  /** Return log-probabilities from the log-odds of pairs. */
+  /** Return scores from the log-odds of pairs. */
   #couple(odds) {
     const K = this.classes.length;
     const z = (k, j) => (k > j ? odds[(k * (k - 1)) / 2 + j] : -odds[(j * (j - 1)) / 2 + k]);
     let best = 0;
     for (let k = 1; k < K; k++) if (z(k, best) > 0) best = k;
     const close = (k) => z(best, k) < 4;
-    const scores = this.classes.map((_, k) => {
+    return this.classes.map((_, k) => {
       let sum = 1;
       for (let j = 0; j < K; j++)
         if (j !== k && (j === best || k === best || (close(k) && close(j)))) sum += Math.exp(-z(k, j));
-      return -this.power * Math.log(sum);
+      return -Math.log(sum);
     });
-    return normalised(scores).map((score) => Math.log((1 - this.share) * Math.exp(score) + this.share / K));
   }
 
-  /** Return log-probabilities from the inputs of the softmax. */
+  /** Return scores from the inputs of the softmax. */
   #softmax({ z, functions }, at) {
     const K = this.classes.length, lines = Array.from(this.line.values, (f) => functions[f]), n = lines.length;
     const group = this.classes.map((_, k) =>
@@ -169,7 +165,7 @@ export class Model {
       const best = Math.max(...logs);
       logs.forEach((log, k) => (scores[k] += this.weights[2 + kind] * Math.max(log - best, -30)));
     }
-    return normalised(scores);
+    return scores;
   }
 
   /** Return the features of a row by name, as the columns were learned. */
@@ -208,8 +204,6 @@ function find(table, key) {
 const clip = (x, limit) => Math.max(-limit, Math.min(limit, x));
 const moderate = (mean, variance) => mean / Math.sqrt(1 + (Math.PI * Math.max(0, variance)) / 8);
 
-const calibration = (part) => part.number.values[3];
-
 const multiplied = (row, values) => // by a lower triangle
   values.map((_, i) => {
     const factors = row(i);
@@ -229,36 +223,23 @@ function normalised(scores) {
 function margin(part, { z }) {
   let mean = 0, variance = 0;
   for (let k = 0; k < z.length; k++) {
-    mean += part.stack.row(k)[0] * z[k];
-    for (let l = 0; l < z.length; l++) variance += part.covariance.row(k)[l] * z[k] * z[l];
+    const [weight, ...covariances] = part.stack.row(k);
+    mean += weight * z[k];
+    covariances.forEach((value, l) => (variance += value * z[k] * z[l]));
   }
   return moderate(mean, variance);
 }
 
-function scaled(part, j, x) {
-  const [count, total, squares, bound, share, ...kept] = part.unit.row(j), [row, common] = part.number.values;
-  let [centre, reach, factor, zero] = kept;
-  if (Math.abs(x) < 1e-150) return row * zero;
-  if (count > 0) { // the feature is measured anew
-    const v = clip(x, bound), mean = (total + v) / count, square = (squares + v * v) / count;
-    const spread = square - mean * mean, sure = (count - 1) * mean * mean;
-    centre = mean * share * (spread > 1e-9 * square ? sure / (sure + spread) : 1);
-    const variance = square - 2 * centre * mean + centre * centre;
-    const size = Math.sqrt(variance > 1e-9 * square ? variance : square);
-    const r = Math.log(size) - common, r4 = r * r * r * r;
-    factor = Math.exp(-common - (r * r4) / (r4 + 1.4 * 1.4 * 1.4 * 1.4));
-    reach = 10 * size;
-  }
-  return row * factor * clip(x - centre, reach);
+function scaled([centre, reach, factor, zero], x) {
+  return Math.abs(x) < 1e-150 ? zero : factor * clip(x - centre, reach);
 }
 
 function wave(part, values, units, place, order) {
   if (place < 0) return 1; // there is no second factor
   const [feature, kind, ...knots] = part.wave.row(place);
-  const x = values.get(feature) ?? (kind === 2 ? 0 : undefined);
-  if (kind === 0 && order === 0) return clip(units.get(feature) ?? 0, 8);
-  if (x === undefined || (x === 0 && (kind === 0 || kind === 3))) return 0;
-  if (kind === 0) return order === 1 ? 1 : 0;
+  if (order < 0) return clip(units.get(feature) ?? 0, 8);
+  const x = values.get(feature) ?? (kind === 1 ? 0 : undefined);
+  if (x === undefined || (x === 0 && kind === 2)) return 0;
   const below = knots.filter((knot) => knot < x).length;
   const upto = knots.filter((knot) => knot <= x).length;
   const within = upto === below && below > 0 && below < knots.length;

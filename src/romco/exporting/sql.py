@@ -20,7 +20,6 @@ from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
 from romco.exporting.tables import ManyTables, ModelTables, PartTables, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
-    INDICATOR,
     KNOTS,
     NORMAL_QUANTILES,
     SCORE_STEPS,
@@ -55,6 +54,7 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
     """Write a CSV file per table, and a script per engine; ValueError for an unreadable column."""
     check_columns(tables, "SQL")
     _check(tables)
+    folder.mkdir(parents=True, exist_ok=True)
     lanes = Lanes(tables.parts)
     contents = _small_tables(tables, lanes)
     if tables.many is not None:
@@ -148,17 +148,9 @@ def _texts(names: Iterable[str]) -> list[str]:
 
 def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict[str, Columns]:
     """Return the columns of a part's tables."""
-    predictor = part.predictor
-    units, n_inputs = predictor.units, len(predictor.inputs)
+    predictor, n_inputs = part.predictor, len(part.weights)
     d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
-    unit = np.zeros((n, len(UNIT_FIELDS)))
-    unit[:d] = part.units
-    number = {
-        "row_unit": units.row,
-        "common": units.common,
-        "empty": units.empty,
-        "calibration": part.calibration,
-    }
+    units = np.pad(part.units, ((0, n - d), (0, 0)))
     of_class = np.full(n_inputs, -1)
     if not len(predictor.covariance):  # a softmax: two inputs for each class
         of_class = np.arange(n_inputs) % len(tables.classes)
@@ -166,12 +158,12 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
     listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
     first, second = np.nonzero(listed)
     return {
-        "romco_part": {name: [value] for name, value in number.items()},
+        "romco_part": {"calibration": [part.calibration]},
         "romco_feature": {
             "feature": np.arange(n),
             "name": [*tables.feature_names, *[""] * (n - d)],
-            **dict(zip(UNIT_FIELDS, unit.T, strict=True)),
-            **_columns(predictor.features.lanes, part.features, lanes.features),
+            **dict(zip(UNIT_FIELDS, units.T, strict=True)),
+            **_columns(part.lanes, part.features, lanes.features),
         },
         **_function_tables(part),
         "romco_task": {
@@ -184,8 +176,6 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
             "input": np.arange(n_inputs),
             "class": of_class,
             "name": predictor.inputs,
-            "intercept": predictor.intercepts,
-            "variance": part.variances,
             "weight": part.weights,
         },
         "romco_stacking": {
@@ -199,7 +189,6 @@ def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict
 def _function_tables(part: PartTables) -> dict[str, Columns]:
     """Return features that have waves, their knots, products of waves, and their rotation."""
     functions = part.functions
-    numbers = np.flatnonzero(functions.kinds != INDICATOR)
     places, g = np.arange(len(functions.features)), len(functions.scales)
     place, order, second, second_order = functions.factors.T
     rotation, shift = np.eye(g), np.zeros(g)
@@ -215,8 +204,8 @@ def _function_tables(part: PartTables) -> dict[str, Columns]:
             "kind": functions.kinds,
         },
         "romco_knot": {
-            "place": np.repeat(numbers, KNOTS),
-            "knot": functions.knots[numbers].ravel(),
+            "place": np.repeat(places, KNOTS),
+            "knot": functions.knots.ravel(),
         },
         "romco_function": {
             "feature": first_function + np.arange(g),
@@ -263,8 +252,6 @@ def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
             "sign": np.repeat([1.0, -1.0], n_pairs),
         },
         "romco_coupling": {
-            "power": [shared.power],
-            "share": [shared.share],
             "weight_of_pairs": shared.weights[:1],
             "weight_of_softmax": shared.weights[1:],
         },

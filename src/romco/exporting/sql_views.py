@@ -8,10 +8,17 @@ from itertools import chain
 from math import pi, sqrt
 
 from romco.exporting.tables import ModelTables, PartTables
-from romco.learners.frozen import KNOTS, SCORE_STEPS, Lane
+from romco.learners.frozen import (
+    KNOTS,
+    LINE,
+    MISSING_IF_ZERO,
+    SCORE,
+    SCORE_STEPS,
+    ZERO_IF_MISSING,
+    Lane,
+)
 
 VIEWS = ("romco_prediction", "romco_probability", "romco_value")  # each reads those after it
-NEAR = 1.4**4  # log sizes, to the fourth, up to which a feature is near the common size
 MAX_UNION = 250  # queries that SQLite surely joins
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
 
@@ -21,7 +28,7 @@ class Lanes:
 
     def __init__(self, parts: Sequence[PartTables]) -> None:
         predictors = [part.predictor for part in parts]
-        self.features = names_of(one.features.lanes for one in predictors)
+        self.features = names_of(part.lanes for part in parts)
         self.tasks = names_of(one.tasks.lanes for one in predictors)
         self.pairs = names_of(one.pairs.lanes for one in predictors)
         self.n_inputs = max(len(one.inputs) for one in predictors)
@@ -85,7 +92,7 @@ def _prediction_view(lanes: Lanes, has_classes: bool) -> str:
 
 def _classes_view(lanes: Lanes) -> str:
     """Return the view of the probabilities of more than two classes."""
-    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS | _softmax_score_steps()
+    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS
     return _view("romco_probability", steps, PROBABILITIES)
 
 
@@ -106,13 +113,12 @@ def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
     """Return the steps to the inputs of each part's stacking model, and to its margin."""
     return {
         **UNIT_STEPS,
-        **_function_steps(),
+        **FUNCTION_STEPS,
         "event": EVENT_STEP,
         "sums": _sums_step(lanes),
-        "with_constant": CONSTANT_STEP,
         "covariances": _covariances_step(lanes),
         "z": _inputs_step(lanes),
-        **_stacking_steps(),
+        **STACKING_STEPS,
     }
 
 
@@ -126,73 +132,23 @@ def _exponential(value: str) -> str:
     return f"CASE WHEN {value} > -{LARGEST_LOG_ODDS}.0 THEN exp({value}) ELSE 0.0 END"
 
 
-# Values of an event's features in their units. A feature is measured anew where n is not null.
-MEAN_SQUARES = "(n - 1.0) * mean * mean"
 UNIT_STEPS = {
-    "given": """
-    SELECT v.id, v.x, f.*, abs(v.x) < 1e-150 AS is_zero, p.row_unit, p.common, p.empty,
-           CASE WHEN abs(v.x) >= 1e-150 AND f.count > 0.0 THEN f.count END AS n
-    FROM romco_value v JOIN romco_feature f ON f.name = v.name JOIN romco_part p ON p.part = f.part
-""",
-    "counted": f"""
-    SELECT *, CASE WHEN abs(x) >= 1e-150 THEN {_clipped("x", "bound")} END AS y FROM given
-""",
-    "moments": """
-    SELECT *, (total + y) / n AS mean, (square + y * y) / n AS mean_square
-    FROM counted
-""",
-    "centred": f"""
-    SELECT *, mean * share * CASE
-        WHEN mean_square - mean * mean > 1e-9 * mean_square
-        THEN {MEAN_SQUARES} / ({MEAN_SQUARES} + mean_square - mean * mean) ELSE 1.0 END AS middle
-    FROM moments
-""",
-    "spread": """
-    SELECT *, mean_square - 2.0 * middle * mean + middle * middle AS spread
-    FROM centred
-""",
-    "sized": """
-    SELECT *, sqrt(CASE WHEN spread > 1e-9 * mean_square THEN spread ELSE mean_square END) AS size
-    FROM spread
-""",
-    "logs": "SELECT *, ln(size) - common AS r FROM sized",
-    "scales": f"""
-    SELECT id, part, feature, x, is_zero, zero, row_unit, empty,
-           coalesce(middle, centre) AS middle, coalesce(10.0 * size, reach) AS far,
-           coalesce(exp(-common - r * r * r * r * r / (r * r * r * r + {NEAR!r})), factor) AS scale
-    FROM logs
-""",
     "scaled": """
-    SELECT id, part, feature, x, empty, row_unit * CASE
-        WHEN is_zero THEN zero
-        WHEN x - middle > far THEN scale * far
-        WHEN x - middle < -far THEN -scale * far
-        ELSE scale * (x - middle) END AS u
-    FROM scales
-""",
-    "filled": """
-    SELECT id, part, feature, x, empty, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u
-    FROM scaled
+    SELECT v.id, f.part, f.feature, v.x, CASE
+        WHEN abs(v.x) < 1e-150 THEN f.zero
+        WHEN v.x - f.centre > f.reach THEN f.factor * f.reach
+        WHEN v.x - f.centre < -f.reach THEN -f.factor * f.reach
+        ELSE f.factor * (v.x - f.centre) END AS u
+    FROM romco_value v JOIN romco_feature f ON f.name = v.name
 """,
     "unit": """
-    SELECT id, part, feature, x,
-           CASE WHEN sum(u * u) OVER (PARTITION BY id, part) < empty THEN 0.0 ELSE u END AS u
-    FROM filled
+    SELECT id, part, feature, x, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
 """,
 }
 EVENT_STEP = """
-    SELECT e.id, t.task
-    FROM romco_event e JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
-    UNION ALL
-    SELECT e.id, n.new_task FROM romco_event e CROSS JOIN romco_number n
-    WHERE e.task IS NULL OR e.task = ''
-    OR NOT EXISTS (SELECT 1 FROM romco_task t WHERE t.name = e.task)
-"""
-CONSTANT_STEP = """
-    SELECT id, part, feature, u FROM entry
-    UNION ALL
-    SELECT e.id, p.part, n.constant, 1.0
-    FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
+    SELECT e.id, coalesce(t.task, n.new_task) AS task
+    FROM romco_event e CROSS JOIN romco_number n
+    LEFT JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
 """
 LABELS = f"""SELECT x.id, x.margin,
        1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability, c.label
@@ -202,47 +158,55 @@ FROM (
 ) x JOIN romco_class c ON c.class = CASE WHEN x.margin >= 0.0 THEN 1 ELSE 0 END"""
 
 
-def _function_steps() -> dict[str, str]:
-    """Return the steps that compute functions of features: products of waves of ranks."""
-    score = f"q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score)"
-    return {
-        "waved": """
-    SELECT e.id, w.part, w.place, w.kind, u.u,
-           CASE WHEN u.x IS NULL AND w.kind = 2 THEN 0.0 ELSE u.x END AS x
+def _wave(table: str, order: str) -> str:
+    """Return the wave of a rank, or the line or score that takes its place."""
+    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
+    return f"""CASE {order} WHEN {LINE} THEN {table}.line
+        WHEN {SCORE} THEN {table}.score ELSE {wave} END"""
+
+
+FUNCTION_STEPS = {
+    "waved": f"""
+    SELECT e.id, w.part, w.place, {_clipped("coalesce(u.u, 0.0)", "8.0")} AS line,
+           CASE WHEN u.x IS NULL AND w.kind = {ZERO_IF_MISSING} THEN 0.0
+                WHEN u.x <> 0.0 OR w.kind <> {MISSING_IF_ZERO} THEN u.x END AS x
     FROM romco_event e CROSS JOIN romco_wave w
     LEFT JOIN unit u ON u.id = e.id AND u.part = w.part AND u.feature = w.feature
 """,
-        "ranked": """
-    SELECT v.id, v.part, v.place, v.kind, v.x, v.u,
+    "ranked": """
+    SELECT v.id, v.part, v.place, v.x, v.line,
            sum(CASE WHEN k.knot < v.x THEN 1.0 ELSE 0.0 END) AS below,
            sum(CASE WHEN k.knot <= v.x THEN 1.0 ELSE 0.0 END) AS upto,
            max(CASE WHEN k.knot < v.x THEN k.knot END) AS lower_knot,
            min(CASE WHEN k.knot > v.x THEN k.knot END) AS upper_knot
-    FROM waved v LEFT JOIN romco_knot k ON k.part = v.part AND k.place = v.place
-    WHERE v.x IS NOT NULL AND NOT (v.kind = 3 AND v.x = 0.0)
-    GROUP BY v.id, v.part, v.place, v.kind, v.x, v.u
+    FROM waved v JOIN romco_knot k ON k.part = v.part AND k.place = v.place
+    WHERE v.x IS NOT NULL
+    GROUP BY v.id, v.part, v.place, v.x, v.line
 """,
-        "ranks": f"""
-    SELECT id, part, place, kind, x, u, CASE
+    "ranks": f"""
+    SELECT id, part, place, line, CASE
         WHEN upto > below OR lower_knot IS NULL OR upper_knot IS NULL THEN 0.5 * (below + upto)
         ELSE below - 0.5 + (x - lower_knot) / (upper_knot - lower_knot) END / {KNOTS}.0 AS r
     FROM ranked
 """,
-        "waves": f"""
-    SELECT id, part, place, kind, x, r,
-           CASE WHEN kind > 0 THEN {score} ELSE {_clipped("u", "8.0")} END AS line
+    "waves": f"""
+    SELECT id, part, place, line, r,
+           q.score + ({SCORE_STEPS}.0 * r - q.step) * (q.next_score - q.score) AS score
     FROM ranks JOIN romco_quantile q
     ON q.step = CASE WHEN r < 1.0 THEN floor({SCORE_STEPS}.0 * r) ELSE {SCORE_STEPS - 1} END
 """,
-        "product": f"""
+    "product": f"""
     SELECT a.id, f.part, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
         WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
         ELSE {_wave("b", "f.second_order")} END AS u
     FROM waves a JOIN romco_function f ON f.part = a.part AND f.first = a.place
     LEFT JOIN waves b ON b.id = a.id AND b.part = a.part AND b.place = f.second
 """,
-        "entry": """
+    "entry": """
     SELECT id, part, feature, u FROM unit
+    UNION ALL
+    SELECT e.id, p.part, n.constant, 1.0
+    FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
     UNION ALL
     SELECT e.id, f.part, f.feature, f.shift + sum(r.value * coalesce(p.u, 0.0))
     FROM romco_event e CROSS JOIN romco_function f
@@ -250,14 +214,7 @@ def _function_steps() -> dict[str, str]:
     LEFT JOIN product p ON p.id = e.id AND p.part = r.part AND p.feature = r.source
     GROUP BY e.id, f.part, f.feature, f.shift
 """,
-    }
-
-
-def _wave(table: str, order: str) -> str:
-    """Return the wave of a rank, or of an indicator; of order 0 it is a line."""
-    wave = f"{sqrt(2.0)!r} * cos({pi!r} * {order} * {table}.r)"
-    return f"""CASE WHEN {order} = 0 THEN {table}.line WHEN {table}.kind > 0 THEN {wave}
-        WHEN {order} = 1 AND {table}.x <> 0.0 THEN 1.0 ELSE 0.0 END"""
+}
 
 
 def _sums_step(lanes: Lanes) -> str:
@@ -284,7 +241,7 @@ def _covariances_step(lanes: Lanes) -> str:
         columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
     return f"""
     SELECT {_listed(columns)}
-    FROM with_constant a CROSS JOIN romco_covariance v CROSS JOIN with_constant b
+    FROM entry a CROSS JOIN romco_covariance v CROSS JOIN entry b
     WHERE v.part = a.part AND v.first = a.feature
     AND b.id = a.id AND b.part = a.part AND b.feature = v.second
     GROUP BY a.id, a.part
@@ -298,28 +255,30 @@ def _inputs_step(lanes: Lanes) -> str:
     for k in range(lanes.n_inputs):
         terms = {}
         for lane in (f"weight_{k}", f"variance_{k}"):
-            found = [f"t.{lane}"] * (lane in lanes.tasks)
-            found += [f"coalesce(s.{lane}, 0.0)"] * (lane in summed)
-            terms[lane] = found
-        mean = " + ".join(["i.intercept", *terms[f"weight_{k}"]])
-        variances = ["i.variance", *terms[f"variance_{k}"]]
+            found = [f"t.{lane}"] * (lane in lanes.tasks) + [f"s.{lane}"] * (lane in summed)
+            terms[lane] = found or ["0.0"]
         if k in lanes.covariances:
-            variances.append(f"coalesce(c.variance_{k}, 0.0)")
+            terms[f"variance_{k}"].append(f"coalesce(c.variance_{k}, 0.0)")
         factor = f"t.factor_{k} * " if f"factor_{k}" in lanes.tasks else ""
-        moderated = _moderated(f"({mean})", " + ".join(variances))
+        mean = " + ".join(terms[f"weight_{k}"])
+        moderated = _moderated(f"({mean})", " + ".join(terms[f"variance_{k}"]))
         cases.append(f"\n        WHEN {k} THEN {factor}{moderated}")
     return f"""
     SELECT e.id, i.part, i.input, i.class, i.weight, CASE i.input{"".join(cases)} END AS z
     FROM event e JOIN romco_task t ON t.task = e.task JOIN romco_input i ON i.part = t.part
-    LEFT JOIN sums s ON s.id = e.id AND s.part = i.part
+    JOIN sums s ON s.id = e.id AND s.part = i.part
     LEFT JOIN covariances c ON c.id = e.id AND c.part = i.part
 """
 
 
-def _stacking_steps() -> dict[str, str]:
-    """Return the steps from the inputs of the stacking models to margins."""
-    return {
-        "stack": """
+def _moderated(mean: str, variance: str) -> str:
+    """Return log-odds shrunk by their variance."""
+    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
+    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+
+
+STACKING_STEPS = {
+    "stack": """
     SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
            sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
     FROM z a CROSS JOIN romco_stacking s CROSS JOIN z b
@@ -327,14 +286,8 @@ def _stacking_steps() -> dict[str, str]:
     AND b.id = a.id AND b.part = a.part AND b.input = s.second
     GROUP BY a.id, a.part
 """,
-        "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
-    }
-
-
-def _moderated(mean: str, variance: str) -> str:
-    """Return log-odds shrunk by their variance."""
-    shrunk = f"1.0 + {pi / 8.0!r} * ({variance})"
-    return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
+    "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
+}
 
 
 def _listed(columns: list[str]) -> str:
@@ -384,17 +337,10 @@ COUPLING_STEPS = {
     FROM odds o JOIN leader l ON l.id = o.id
 """,
     "votes": """
-    SELECT c.id, c.class, -p.power * ln(1.0 + sum(exp(-c.z))) AS score
-    FROM compared c CROSS JOIN romco_coupling p
+    SELECT c.id, c.class, -ln(1.0 + sum(exp(-c.z))) AS score
+    FROM compared c
     WHERE c.class = c.best OR c.other = c.best OR (c.is_close = 1 AND c.other_is_close = 1)
-    GROUP BY c.id, c.class, p.power
-""",
-    **_normalised("votes", "voted"),
-    "coupled": f"""
-    SELECT v.id, v.class,
-           ln((1.0 - c.share) * ({_exponential("v.log_probability")})
-              + c.share / (SELECT count(*) FROM romco_class)) AS log_probability
-    FROM voted v CROSS JOIN romco_coupling c
+    GROUP BY c.id, c.class
 """,
 }
 SOFTMAX_STEPS = {
@@ -436,13 +382,7 @@ SOFTMAX_STEPS = {
            log_density - max(log_density) OVER (PARTITION BY id, discriminant) AS behind
     FROM densities
 """,
-}
-
-
-def _softmax_score_steps() -> dict[str, str]:
-    """Return the steps from scores and densities to all classes' log-probabilities."""
-    return {
-        "terms": f"""
+    "terms": f"""
     SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM z WHERE class >= 0
     UNION ALL
     SELECT h.id, h.class, g.level
@@ -451,18 +391,17 @@ def _softmax_score_steps() -> dict[str, str]:
     SELECT id, class, weight * CASE WHEN behind > -30.0 THEN behind ELSE -30.0 END
     FROM densities_behind
 """,
-        "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
-        **_normalised("scores", "softmax"),
-        "weighted": """
-    SELECT id, class, weight_of_pairs * log_probability AS score
-    FROM coupled CROSS JOIN romco_coupling
+    "scores": "SELECT id, class, sum(term) AS score FROM terms GROUP BY id, class",
+    "weighted": """
+    SELECT id, class, weight_of_pairs * score AS score
+    FROM votes CROSS JOIN romco_coupling
     UNION ALL
-    SELECT id, class, weight_of_softmax * log_probability
-    FROM softmax CROSS JOIN romco_coupling
+    SELECT id, class, weight_of_softmax * score
+    FROM scores CROSS JOIN romco_coupling
 """,
-        "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
-        **_normalised("stacked", "classes"),
-    }
+    "stacked": "SELECT id, class, sum(score) AS score FROM weighted GROUP BY id, class",
+    **_normalised("stacked", "classes"),
+}
 
 
 PROBABILITIES = f"""SELECT p.id, c.class, c.label,

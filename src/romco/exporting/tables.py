@@ -19,6 +19,7 @@ from romco.learners.frozen import (
     FrozenPredictor,
     FrozenSoftmax,
     InputCovariance,
+    Lane,
     PairTable,
     no_functions,
 )
@@ -72,14 +73,14 @@ class PartTables:
     """
 
     predictor: FrozenPredictor
-    units: Floats  # (d, 9)
-    features: Floats  # (d + 1 + g, lanes) of features, the constant (0), and functions
+    units: Floats  # (d, 4)
+    lanes: tuple[Lane, ...]  # of features
+    features: Floats  # (d + 1 + g, lanes) of features, the constant, and functions
     functions: FrozenFunctions
     tasks: Floats  # (m + 1, lanes)
     pairs: TaskRows  # of task and feature
     covariances: list[InputCovariance]  # feature d is the constant, then come functions
     weights: Floats  # (K,) of the stacking model; margins above 0 are of the positive class
-    variances: Floats  # (K,) that those of inputs begin with
     calibration: float  # factor of a margin that makes it a log-odds
 
     def covariance_entries(self) -> Floats:
@@ -170,27 +171,27 @@ class _Order:
         calibration: float = 1.0,
     ) -> PartTables:
         """Return the tables of a predictor; ``new_weights`` are of a linear model's new task."""
-        lanes = predictor.features.lanes
+        lanes, constant = _constant_row(predictor)
         new_row, new_features = predictor.new_task, np.empty(0, dtype=np.int64)
         if new_row is None:  # the first lane is the weight
             new_row = np.zeros(len(predictor.tasks.lanes))
             new_row[0] = new_weights[-1]
             new_features = np.flatnonzero(new_weights[self._features])
-        functions = predictor.functions or no_functions(len(lanes))
+        functions = predictor.functions or no_functions(len(predictor.features.lanes))
         kinds = functions.kinds
         if self._is_matrix and not len(functions.centre):  # as the kernel of functions reads rows
             kinds = np.where(kinds == NUMBER, MISSING_IF_ZERO, kinds)
         places = self._feature_place[functions.features]
-        constant = np.zeros((1, len(lanes)))
-        own_weights = predictor.features.values[self._features]
         covariances = []
         for one in predictor.covariances:
             covariances.append(one._replace(features=self._numbers(one.features)))
-        variances = predictor.variances
+        weights = np.vstack([predictor.features.values[self._features], functions.weights])
+        weights = np.pad(weights, ((0, 0), (0, len(lanes) - weights.shape[1])))
         return PartTables(
             predictor=predictor,
-            units=predictor.units.table[self._features],
-            features=np.vstack([own_weights, constant, functions.weights]),
+            units=predictor.units[self._features],
+            lanes=lanes,
+            features=np.insert(weights, len(self._features), constant, axis=0),
             functions=functions._replace(features=places, kinds=kinds),
             tasks=np.vstack([predictor.tasks.values[self._tasks], new_row]),
             pairs=TaskRows(
@@ -203,7 +204,6 @@ class _Order:
             ),
             covariances=covariances,
             weights=sign * predictor.weights,
-            variances=np.zeros(len(predictor.inputs)) if variances is None else variances,
             calibration=calibration,
         )
 
@@ -217,6 +217,16 @@ class _Order:
         """Return numbers of features, the constant (-1) and functions (-2, -3, ...) in tables."""
         places = self._feature_place[np.maximum(features, 0)]
         return np.where(features < 0, len(self._features) - 1 - features, places)
+
+
+def _constant_row(predictor: FrozenPredictor) -> tuple[tuple[Lane, ...], Floats]:
+    """Return the lanes of features and of the constant, and the constant's numbers."""
+    begin = {Lane("weight", k): value for k, value in enumerate(predictor.intercepts)}
+    for k, value in enumerate(predictor.variances):
+        begin[Lane("variance", k)] = value
+    used = [lane for lane, value in begin.items() if value]
+    lanes = tuple(dict.fromkeys((*predictor.features.lanes, Lane("weight", 0), *used)))
+    return lanes, np.array([begin.get(lane, 0.0) for lane in lanes])
 
 
 def _check(model: Model) -> None:

@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 20  # written at a time where parts are small
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
-class Closing(ABC):
+class Closable(ABC):
     """Object that is closed at the end of a ``with`` (abstract)."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ def _regular(path: Path) -> os.stat_result | None:
 
 
 def _permit(file: FileIO, old: os.stat_result) -> None:
-    """The owner, group and permissions of the old file; what cannot be kept is not opened wider."""
+    """Give a file the owner, group and permissions of the old one; never more permissions."""
     if os.name == "nt":
         return
     mode = stat.S_IMODE(old.st_mode)

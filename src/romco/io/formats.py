@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -24,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from romco.io.cells import BadCell, read_name, read_task
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.frames import duplicates, quoted
 from romco.kernels.io.delimited import Delimited
 from romco.plugins import Registry
@@ -97,7 +98,7 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-class OpenFile(Closing):
+class OpenFile(Closable):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
     def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:
@@ -223,8 +224,8 @@ def read_sample(
     if sign == kind.delimiter:
         sign = None
     return Sample(
-        rows=[cells for _, cells in found],
-        lines=[line for line, _ in found],
+        rows=list(map(itemgetter(1), found)),
+        lines=list(map(itemgetter(0), found)),
         name=file.name,
         typed=kind.delimiter is None,
         fixed=kind.task is not None,
@@ -381,7 +382,7 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
         raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):
         raise BadFile(f"{name} is empty: its first line must name the columns")
-    named = [column for column in header if column]
+    named = list(filter(None, header))
     twice = duplicates(named)
     if twice:
         raise BadFile(f"{name}: column names occur twice: {quoted(sorted(twice))}; rename")
@@ -538,7 +539,7 @@ def _parquet_batch_rows(metadata: Any, name: str) -> int:
                     f"{group.num_rows:,} rows; a row may have {MAX_ROW_BYTES // 2**20} MB: "
                     "leave the column out, or shorten its texts"
                 )
-        values = max((column.num_values for column in columns), default=0)
+        values = max(map(attrgetter("num_values"), columns), default=0)
         if values - group.num_rows > MAX_LIST_VALUES:
             raise BadFile(
                 f"{name}: lists of {values:,} values in {group.num_rows:,} rows; at most "
@@ -627,7 +628,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        twice = duplicates(name for name, _ in pairs)
+        twice = duplicates(map(itemgetter(0), pairs))
         raise ValueError(f"names occur twice: {quoted(sorted(twice))}")
     names = "".join(row)
     if not names.isascii():

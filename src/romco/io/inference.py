@@ -4,7 +4,8 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
+from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
         if _has_hours(values):
             return Column("date", "date", f"such as {texts[0]}: {parts}, hour")
         return Column("day", "date", f"such as {texts[0]}: {parts}")
-    if None not in spelled and not all(number.is_integer() for number in spelled if number):
+    if None not in spelled and not all(map(float.is_integer, filter(None, spelled))):
         warning = (
             f"column {name!r} has numbers as text, as {texts[0]!r}, and is read as a category: "
             "give numbers, or name its kind (kinds of Schema.infer and of the estimators)"
@@ -145,7 +146,7 @@ def rare_label_warnings(labels: Sequence[str], sample: Sample) -> Iterable[str]:
     """Warn of labels that may be mistyped: they occur once, or are no number as the others."""
     counts = Counter(labels)
     words = [label for label in counts if number_of(label) is None]
-    numbers = len(labels) - sum(counts[word] for word in words)
+    numbers = len(labels) - sum(map(counts.__getitem__, words))
     amounts = len(counts) - len(words) > MAX_CODES
     if words and amounts and numbers >= MIN_NUMBER_SHARE * len(labels):
         where = sample.place(labels.index(words[0]))
@@ -184,7 +185,7 @@ def tells_every_label(cells: Sequence[str], labels: Sequence[str]) -> bool:
         return False
     if classes <= MAX_CODES:
         by_value = [label for _, label in sorted(zip(values, labels, strict=True))]
-        return sum(one != other for one, other in pairwise(by_value)) == classes - 1
+        return sum(starmap(ne, pairwise(by_value))) == classes - 1
     numbers = [number for number in map(number_of, labels) if number is not None]
     if len(numbers) < len(labels):
         return False

@@ -21,6 +21,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import starmap
 from math import prod
 from operator import itemgetter
 from pathlib import Path
@@ -86,7 +87,7 @@ def _encode(kind: str, state: dict[str, Any]) -> Iterator[bytes | memoryview]:
         text = _json({part: state.pop(part) for part in JSON_PARTS if part in state})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
     header["state"] = state
-    header["blocks"] = [_describe(name, array) for name, array in arrays.items()]
+    header["blocks"] = list(starmap(_describe, arrays.items()))
     text = _json(header)
     head = MAGIC + struct.pack("<IQ", FORMAT, len(text)) + text
     yield head + hashlib.sha256(head).digest()
@@ -131,7 +132,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": sum(name is not None for name in state["tasks"]),
         "features": features.get("width") or features.get("size") or len(features["names"]),
         "events": state["events"],
-        "classes": [str(label) for label, *_ in entries],
+        "classes": list(map(str, map(itemgetter(0), entries))),
         "positive": positive,
     }
 

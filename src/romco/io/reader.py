@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name, read_task
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.encoder import MAX_NAMES
 from romco.io.formats import (
     BadFile,
@@ -79,7 +79,7 @@ class Block:
 
 
 def _pick(values: list[Any], places: NDArray[np.intp]) -> list[Any]:
-    return [values[k] for k in places]
+    return list(map(values.__getitem__, places))
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Source:
 _Read = tuple[Block, BadRow | BadFile | None, int, int]
 
 
-class Reader(Closing):
+class Reader(Closable):
     r"""Events of a file, in blocks on demand.
 
     ``source`` is a path, "-" for stdin, a binary stream, or an :class:`OpenFile`; the format

@@ -22,7 +22,8 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,7 +87,7 @@ class Schema:
             self.add(name, column)
         named: dict[str, str] = {}
         roles = [("task", task), ("label", label), ("weight", weight)]
-        roles += [("offset", name) for name in self.offset_columns]
+        roles += zip(repeat("offset"), self.offset_columns)
         for role, own in roles:
             if own in named:
                 raise ValueError(f"column {own!r} cannot be both the {named[own]} and the {role}")
@@ -359,7 +360,7 @@ class Schema:
         for name, column in shown.items():
             lines.append(f"  {name:{width}}  {column.meaning:9}  {column.reason}")
         rest = islice(self.columns.values(), MAX_PRINTED_COLUMNS, None)
-        counts = Counter(column.meaning for column in rest)
+        counts = Counter(map(attrgetter("meaning"), rest))
         if counts:
             more = [f"{n:,} {meaning}" for meaning, n in counts.items()]
             lines.append(f"  and {', '.join(more)}")
@@ -398,7 +399,7 @@ class Schema:
 
     def _suspicions(self, sample: "Sample") -> Iterable[str]:
         """Warnings of single columns, of rare labels, and of columns that hold the label itself."""
-        yield from (column.warning for column in self.columns.values() if column.warning)
+        yield from filter(None, map(attrgetter("warning"), self.columns.values()))
         rows = sample.rows
         label = self.label or ""
         labels = [str(row[label]).strip() for row in rows if label in row]

@@ -3,8 +3,8 @@
 The score of action a for person i in context x is u'(z ⊗ x) + v_a'x + b_ia: u is shared by the
 actions that have features z, v_a is the action's own, b_ia is the level of one person and one
 action. u and v have one Gaussian posterior, kept as that of u and those of v_a given u; b_ia has
-one of its own. Context and features are standardised; column 0 of x and z is 1. docs/choosing.md
-has the mathematics.
+one of its own. Context and features are standardised; column 0 of x and z is 1.
+docs/choosing-mathematics.md has the mathematics.
 """
 
 from collections.abc import Mapping

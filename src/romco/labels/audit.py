@@ -1,6 +1,7 @@
 """Error and log loss of all predictions, estimated from a small random sample of labels."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -8,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.labels.policies import Policy
-from romco.parameters import not_negative, whole
+from romco.parameters import not_negative
 from romco.rounds import Round
 
 Z_95 = 1.959963984540054  # quantile of a 95 % interval
 AUDIT_KEY = "audit"  # where a model's session holds its audit
-MIN_TASK_LABELS = 20  # labels of a task before it has an estimate of its own
 
 
 class Estimate(NamedTuple):
@@ -41,45 +41,38 @@ class Audit:
 
     >>> audit = Audit()
     >>> for wrong in (0, 0, 0, 1):
-    ...     audit.add(task=0, wrong=wrong, loss=0.3)
+    ...     audit.add(wrong, loss=0.3)
     >>> audit.error().value, audit.error().labels
     (0.25, 4)
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[int, list[float]] = {}  # labels, wrong, sum and sum of squares of losses
+        self._sums = [0.0, 0.0, 0.0, 0.0]  # labels, wrong ones, losses and their squares
 
-    def add(self, task: int, wrong: float, loss: float) -> None:
+    def add(self, wrong: float, loss: float) -> None:
         """Count an audited event: ``wrong`` is 0 or 1, ``loss`` its log loss."""
-        counts = self._tasks.setdefault(task, [0.0, 0.0, 0.0, 0.0])
         for k, more in enumerate((1.0, wrong, loss, loss * loss)):
-            counts[k] += more
+            self._sums[k] += more
 
     def add_round(
         self, round: Round, margins: NDArray[np.float64], audited: NDArray[np.bool_]
     ) -> None:
         """Count the audited events (n,) of a round of two classes whose labels are not NaN."""
         at = np.flatnonzero(audited & ~np.isnan(round.y))
-        self.add_answers(round.task[at], round.y[at], margins[at])
+        self.add_answers(round.y[at], margins[at])
 
-    def add_answers(
-        self, task: NDArray[np.int64], y: NDArray[np.float64], margins: NDArray[np.float64]
-    ) -> None:
+    def add_answers(self, y: NDArray[np.float64], margins: NDArray[np.float64]) -> None:
         """Count audited events of two classes: labels -1 or +1, and predicted log-odds (n,)."""
         wrong = np.where(margins >= 0.0, 1.0, -1.0) != y
         losses = np.logaddexp(0.0, -y * margins)
-        for each, mistake, loss in zip(task.tolist(), wrong, losses.tolist(), strict=True):
-            self.add(each, float(mistake), loss)
+        for mistake, loss in zip(wrong, losses.tolist(), strict=True):
+            self.add(float(mistake), loss)
 
-    def error(self, task: int | None = None) -> Estimate | None:
-        """Estimate the error of all predictions, or of a task's, with Wilson's interval.
-
-        None without a label, and for a task with fewer than 20.
-        """
-        counts = self._counts(task)
-        if counts is None:
+    def error(self) -> Estimate | None:
+        """Estimate the error of all predictions with Wilson's interval; None without a label."""
+        n, wrong, *_ = self._sums
+        if not n:
             return None
-        n, wrong = counts[:2]
         share = wrong / n
         z2 = Z_95 * Z_95
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
@@ -91,15 +84,14 @@ class Audit:
             high = middle + half
         return Estimate(share, max(0.0, low), min(1.0, high), int(n))
 
-    def log_loss(self, task: int | None = None) -> Estimate | None:
-        """Estimate the mean log loss of all predictions, or of a task's (central limit theorem).
+    def log_loss(self) -> Estimate | None:
+        """Estimate the mean log loss of all predictions (central limit theorem).
 
-        None with fewer than two labels, and for a task with fewer than 20.
+        None with fewer than two labels.
         """
-        counts = self._counts(task)
-        if counts is None or counts[0] < 2:
+        n, _, total, squares = self._sums
+        if n < 2:
             return None
-        n, _, total, squares = counts
         mean = total / n
         half = Z_95 * sqrt(max(0.0, squares / n - mean * mean) / (n - 1))
         return Estimate(mean, max(0.0, mean - half), mean + half, int(n))
@@ -123,36 +115,26 @@ class Audit:
             text += f", error of all predictions by audit {estimate}"
         return text
 
-    def state(self) -> list[list[float]]:
-        """Return task, labels, errors, sum and sum of squares of losses of each task, for JSON."""
-        return [[task, *counts] for task, counts in sorted(self._tasks.items())]
+    def state(self) -> list[float]:
+        """Return labels, errors, sum and sum of squares of losses, for JSON."""
+        return list(self._sums)
 
     @classmethod
-    def from_state(cls, state: list[list[float]]) -> "Audit":
+    def from_state(cls, state: list[float]) -> "Audit":
         """Make an audit that continues from :meth:`state`; ValueError where it is none."""
         audit = cls()
         try:
-            for task, *counts in state:
-                labels, wrong, total, squares = (not_negative("audit", c) for c in counts)
-                if wrong > labels:
-                    raise ValueError(f"{wrong:g} of {labels:g} labels were wrong")
-                audit._tasks[whole("task", task, least=-1)] = [labels, wrong, total, squares]
+            labels, wrong, total, squares = map(partial(not_negative, "audit"), state)
         except (TypeError, ValueError) as error:
             raise ValueError(f"this is not the state of an audit: {error}") from None
+        if wrong > labels:
+            raise ValueError(f"this is not the state of an audit: {wrong:g} of {labels:g} wrong")
+        audit._sums = [labels, wrong, total, squares]
         return audit
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> "Audit":
         """Return the audit in a model's session; an empty one where there is none."""
-        return cls.from_state(session.get(AUDIT_KEY, []))
-
-    def _counts(self, task: int | None) -> list[float] | None:
-        if task is None:
-            sums = [float(sum(column)) for column in zip(*self._tasks.values(), strict=True)]
-            if sums and sums[0]:
-                return sums
-            return None
-        counts = self._tasks.get(task)
-        if counts is not None and counts[0] >= MIN_TASK_LABELS:
-            return counts
-        return None
+        if AUDIT_KEY not in session:
+            return cls()
+        return cls.from_state(session[AUDIT_KEY])

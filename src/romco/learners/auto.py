@@ -34,12 +34,13 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.kernels.merge.rows import TouchedRows, add_rows
-from romco.learners.averaging import average, copy_functions, keep_units
+from romco.learners.averaging import average, copy_functions, copy_units, keep_units
 from romco.learners.base import Arrays
 from romco.learners.capabilities import Contributions, Numbers, Posterior
 from romco.learners.frozen import (
     FIRST_FUNCTION,
     KNOTS,
+    NUMBER,
     FrozenFunctions,
     FrozenPredictor,
     InputCovariance,
@@ -603,14 +604,15 @@ class BaseAuto(PairLearner):
         share = self.function_share / self.prior
         priors = np.where(second < 0, constants.WAVE_PRIOR, constants.CROSS_PRIOR)
         smoothness = orders[0] * np.maximum(orders[1], 1)
-        return FrozenFunctions(
+        frozen = FrozenFunctions(
             features=features,
-            kinds=self.field("places", "is_number")[rows].astype(np.int64),
+            kinds=np.full(len(features), NUMBER),
             knots=knots,
             factors=factors,
             scales=np.sqrt(priors * share) / smoothness,
             weights=weights,
         )
+        return frozen.with_indicators(self.field("places", "is_number")[rows] == 0.0)
 
     def _own_weights(
         self, functions: NDArray[np.intp]
@@ -785,6 +787,9 @@ class BaseAuto(PairLearner):
             self._make_kernel()
         if not len(self._arrays["functions"]) and len(arrays.get("functions", ())):
             arrays = _without_functions(arrays, len(self._arrays["frequent"]))
+        for name in ("frequent", "mixed_frequent"):
+            if name in arrays:
+                check_places(name, np.asarray(arrays[name]), self.n_features)
         self.kernel.others_change()
         super().load(arrays)
         self.kernel.subspace.lose_track()
@@ -793,9 +798,16 @@ class BaseAuto(PairLearner):
 
     # In several orders
 
+    averages_orders: ClassVar = True
+
     def start_events(self) -> None:
         self.kernel.check_idle()
         keep_units(self._arrays)
+
+    def adopt_units(self, other: "BaseAuto") -> None:
+        """Take the units of features of a learner of the same events."""
+        self.kernel.others_change()
+        copy_units(self._arrays, other.arrays())
 
     def adopt_functions(self, other: "BaseAuto") -> None:
         self.kernel.others_change()
@@ -905,7 +917,7 @@ class Auto(BaseAuto):
             intercepts=intercepts,
             weights=a["frozen_weight"].copy(),
             covariance=a["frozen_covariance"].copy(),
-            units=frozen_units(a["units"], a["typical"][0], row, float(a["typical"][1])),
+            units=frozen_units(a["units"], a["typical"][0], row),
             features=Table(
                 (*lanes("weight", *shared), *lanes("variance", all_, mixed)),
                 np.column_stack([*vectors, global_variance, mixed_variance + slope_prior]),
@@ -968,6 +980,16 @@ def _slopes(state: dict[str, Numbers], rows: NDArray[np.int64], prior: Numbers) 
 def lanes(part: Part, *inputs: int) -> tuple[Lane, ...]:
     """Return lanes of one part of several inputs."""
     return tuple(Lane(part, k) for k in inputs)
+
+
+def check_places(name: str, numbers: NDArray[Any], n_features: int) -> None:
+    """Raise ValueError unless known features and functions have the first places, one each."""
+    taken = numbers[1:][numbers[1:] >= 0.0]
+    functions = taken >= FUNCTION_NUMBERS
+    limits = np.where(functions, FUNCTION_NUMBERS + MOST_FUNCTIONS, n_features)
+    first = np.all(numbers[1 : 1 + len(taken)] >= 0.0) and np.all(numbers[:1] < 0.0)
+    if not first or np.any(taken >= limits) or len(np.unique(taken)) < len(taken):
+        raise ValueError(f"state array {name!r} does not hold the places of features")
 
 
 def _without_functions(arrays: Arrays, places: int) -> Arrays:

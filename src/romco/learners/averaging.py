@@ -58,8 +58,23 @@ def keep_units(state: Arrays) -> None:
     total, count = state["clock"][:2]
     if count:
         state["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
-        state["stream"][STREAM_FIELDS.index("unit")] = np.exp(-0.5 * total / count)
+        if "stream" in state:
+            state["stream"][STREAM_FIELDS.index("unit")] = np.exp(-0.5 * total / count)
     state["units"][:, DUE] = FAR_OFF
+
+
+def copy_units(state: Arrays, found: Arrays) -> None:
+    """Let a learner without events have the units that another found in all rows."""
+    for name in ("units", "typical", "clock"):
+        state[name][...] = found[name]
+    keep_units(state)
+
+
+def count_rows_once(state: Arrays) -> None:
+    """Halve counts of rows, which were observed, then learned; units change again from now on."""
+    state["units"][:, COUNTED] *= 0.5
+    state["units"][:, DUE] = state["units"][:, :1]
+    state["typical"][0] *= 0.5
 
 
 def copy_functions(state: Arrays, found: Arrays) -> None:
@@ -78,10 +93,7 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     """
     states = [learner.arrays() for learner in (first, *others, given)]
     weights = np.array([state["frozen_weight"] for state in states])
-    matters = order_effect(weights[:-1], weights[-1], states[0]["frozen_covariance"])
-    share = GIVEN_ORDER_SHARE * matters
-    n = len(states) - 1
-    shares = np.append(np.full(n, (1.0 - share) / n), share)
+    shares, weight_shares = shares_of_orders(weights, states[0]["frozen_covariance"])
     units = np.array([_of_stream(state, "unit") for state in states])
     shares[units != units[0]] = 0.0  # numbers: the order was so odd that the unit of rows moved
     shares /= shares.sum()
@@ -92,11 +104,10 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     for learner, state in zip((first, *others, given), states, strict=True):
         _scale_information(state, learner.kernel, to_means=True)
     _average_arrays(states, shares)
-    shuffled = weights[:-1].mean(axis=0)
-    states[0]["frozen_weight"][:] = shuffled + matters * (weights[-1] - shuffled)
+    states[0]["frozen_weight"][:] = weight_shares @ weights
     first.kernel.others_change()
-    averaged = states[0] | _averaged_pairs("personal", states, shares)
-    averaged |= _averaged_pairs("curves", states, shares)
+    averaged = states[0] | averaged_pairs("personal", states, shares)
+    averaged |= averaged_pairs("curves", states, shares)
     _scale_information(averaged, first.kernel, to_means=False)
     for name, store in first.stores.items():
         store.load(averaged, name)
@@ -104,6 +115,20 @@ def average(first: Auto, others: Sequence[Auto], given: Auto) -> None:
     first.kernel.subspace.lose_track()
     rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
     first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
+
+
+def shares_of_orders(weights: Numbers, covariance: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the shares (k + 1,) of random orders and of the given one, which is the last.
+
+    From their stacking weights (k + 1, n): the first shares are of all else, the second of these.
+    """
+    matters = order_effect(weights[:-1], weights[-1], covariance)
+    n = len(weights) - 1
+    by_share = [
+        np.append(np.full(n, (1.0 - share) / n), share)
+        for share in (GIVEN_ORDER_SHARE * matters, matters)
+    ]
+    return by_share[0], by_share[1]
 
 
 def _of_stream(state: Arrays, name: str) -> float:
@@ -170,7 +195,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     answers = _columns(STREAM_FIELDS, ANSWERS)
     of_answers = first["stream"][answers].copy()
     for name in filter(first.__contains__, AVERAGED):
-        first[name][...] = _mean(map(itemgetter(name), states), shares)
+        first[name][...] = mean_of(map(itemgetter(name), states), shares)
     for at, values in zip(_block_variances(first), variances, strict=True):
         first["features"][at] = values  # as in the blocks, which stay
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
@@ -179,9 +204,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     first["stream"][STREAM_FIELDS.index("functions_due")] = 0.0  # others may join from now on
     last = _columns(TASK_FIELDS, LAST_OF_TASKS)
     first["tasks"][:, last] = given["tasks"][:, last]
-    first["units"][:, COUNTED] *= 0.5  # rows were counted when observed, and when learned
-    first["units"][:, DUE] = first["units"][:, :1]
-    first["typical"][0] *= 0.5
+    count_rows_once(first)
 
 
 def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
@@ -206,7 +229,7 @@ def _average_fields(
     name: str, fields: list[int], states: Sequence[Arrays], shares: Numbers
 ) -> None:
     """Average some fields of an array; not what is spent of variances: these are of one block."""
-    mean = _mean(map(itemgetter(name), states), shares)
+    mean = mean_of(map(itemgetter(name), states), shares)
     states[0][name][:, fields] = mean[:, fields]
 
 
@@ -235,12 +258,12 @@ def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
     return found
 
 
-def _averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:
+def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:
     """Return the mean of stored pairs; one that a state does not have counts as zero."""
     values = list(map(itemgetter(name), states))
     of_keys = f"{name}_keys"
     if of_keys not in states[0]:
-        return {name: _mean(values, shares)}
+        return {name: mean_of(values, shares)}
     keys, mean = _mean_of_pairs(map(itemgetter(of_keys), states), values, shares)
     return {name: mean, of_keys: keys}
 
@@ -262,7 +285,7 @@ def _mean_of_pairs(
     return keys, mean
 
 
-def _mean(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:
+def mean_of(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:
     """Return the sum of arrays times shares."""
     total: Any = 0.0
     for array, share in zip(arrays, shares, strict=True):

@@ -160,7 +160,7 @@ class Start(NamedTuple):
         return sums + self.intercept
 
 
-class Started(NamedTuple):
+class StartedTasks(NamedTuple):
     """Mask (m,) of the tasks that have learned, and their number (at least one)."""
 
     which: NDArray[np.bool_]
@@ -175,11 +175,11 @@ class StartsTasks(Protocol):
     share by themselves.
     """
 
-    def common(self, started: Started) -> Newcomer | None:
+    def common(self, started: StartedTasks) -> Newcomer | None:
         """Return what the started tasks have in common; None where a new task inherits it."""
 
-    def start_task(self, task: int, started: Started) -> None:
-        """Start a task that is not among them at ``common(started)``."""
+    def start_task(self, task: int, started: StartedTasks) -> None:
+        """Let a new task begin at ``common(started)``; it is not one of the started tasks."""
 
 
 @runtime_checkable
@@ -189,7 +189,7 @@ class StartsAtomically(Protocol):
     A ``start_task`` that is broken off half-way is done again; this one cannot be broken off.
     """
 
-    def starting(self, task: int, started: Started) -> Callable[[], object]:
+    def starting(self, task: int, started: StartedTasks) -> Callable[[], object]:
         """Return a compiled function that does the same as ``start_task``."""
 
 
@@ -216,11 +216,16 @@ class AveragesOrders(Protocol):
     All events are observed first, so that features have the same units in every order.
     """
 
+    averages_orders: bool  # False where one that it is made of cannot
+
     def start_events(self) -> None:
         """Count no event as learned, after all were observed."""
 
     def adopt_functions(self, other: Any) -> None:
-        """Take the functions of columns of a learner of the same events; find no others."""
+        """Take the functions of columns of a learner of the same events; find no others.
+
+        The other learner is not used any more.
+        """
 
     def average(self, others: Sequence[Any], given: Any) -> None:
         """Become the mean of itself and ``others``, learners of the same events in random orders.

@@ -1,6 +1,6 @@
 """Many classes from a learner of two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
-from romco.kernels.auto.constants import EVEN_SHARE_EVENTS
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.auto import KINDS, Auto, BaseAuto
+from romco.learners.averaging import mean_of
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -19,7 +19,7 @@ from romco.learners.base import (
     copy_arrays,
     take_prefix,
 )
-from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.capabilities import Newcomer, StartedTasks, StartsTasks
 from romco.learners.frozen import FrozenClasses
 from romco.learners.registry import forget, learner, split_members
 from romco.learners.sharing import (
@@ -29,7 +29,6 @@ from romco.learners.sharing import (
     Line,
     Scale,
     Sharing,
-    Sum,
     Whole,
 )
 from romco.learners.softmax import AutoSoftmax
@@ -38,7 +37,7 @@ from romco.rounds import Round
 
 MAX_IN_PAIRS = 10  # classes that are learned by pairs unless these were asked for,
 MAX_BY_HAND = 30  # and if they were; there are 435 pairs of them
-STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs and of the softmax,
+STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the learners of two and of the softmax,
 STACKING_VARIANCES = (0.3, 0.3)  # and their variances,
 STACKING_RENEWAL = 1e-3  # to which each event adds this
 MAX_CLASSES = 1000  # classes that are told apart otherwise
@@ -59,14 +58,13 @@ class Classes(CompiledLearner):
 
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
-    learned along the stream, and more than two classes have their probabilities raised to a power
-    that is learned too, and a share 0.3 K / (n + K) after n events in common: what nobody can
-    know. Classes are added by :meth:`make_classes`. With offsets (n, K) there is neither power nor
-    common share; the factor is of what inner learners add to them.
+    learned along the stream, and a conditional logit weighs the scores of more than two classes.
+    With offsets (n, K) both are of what inner learners add to them. Classes are added by
+    :meth:`make_classes`.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
     it learns all classes at once. Unless a form is given, ``romco-auto`` has both for three to ten
-    classes, and a conditional logit weighs their scores. For more it has the softmax alone.
+    classes, and adds their weighted scores. For more it has the softmax alone.
 
     Cost: an event is learned by K - 1 inner learners (rest: K) and the softmax. A prediction asks
     the pairs of the likeliest class and of those that come near it, and the sum above is over
@@ -101,7 +99,6 @@ class Classes(CompiledLearner):
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
-        self._power = np.array([0.0, 1.0, 0.0])
         self._many: AutoSoftmax | None = None  # of all classes, from the third on
         self._stacking: Arrays = {}
         self.inner_version = self._members[0].version
@@ -122,6 +119,7 @@ class Classes(CompiledLearner):
         self.check_classes(n)
         is_shard = self.is_shard
         self._make_softmax(n)
+        self._make_stacking(n)
         if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
             self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
@@ -161,21 +159,28 @@ class Classes(CompiledLearner):
             self._many.make_classes(n)
         elif self._asked == "softmax" or beside:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
+
+    def _make_stacking(self, n: int) -> None:
+        """Weigh the scores of more than two classes, unless the softmax is alone."""
+        if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
+            self._stacking = {}
+        elif n > 2 and not self._stacking:
+            inputs = 1 if self._many is None else 2
             self._stacking = {
-                "stacking_weight": np.array(STACKING_WEIGHTS),
-                "stacking_covariance": np.diag(STACKING_VARIANCES),
+                "stacking_weight": np.array(STACKING_WEIGHTS[:inputs]),
+                "stacking_covariance": np.diag(STACKING_VARIANCES[:inputs]),
             }
 
     def at_once(self) -> AutoSoftmax | None:
         """The learner of all classes at once, where there are no pairs; else None."""
         return self._many if self.form == "softmax" else None
 
-    def stacked(self) -> tuple[AutoSoftmax, float, float] | None:
-        """The learner of all classes beside the pairs, and the weights of the pairs and of it."""
-        if self._many is None or self.form != "pairs":
-            return None
-        by_pairs, at_once = self._stacking["stacking_weight"].tolist()
-        return self._many, by_pairs, at_once
+    def stacked(self) -> tuple[AutoSoftmax | None, float, float]:
+        """The learner of all classes beside the inner ones, and the weights of these and of it."""
+        if not self._stacking:
+            return None, 1.0, 1.0
+        weights = self._stacking["stacking_weight"].tolist()
+        return self._many, weights[0], weights[-1]
 
     def pairs(self) -> list[tuple[int, int]]:
         """Classes (-1, +1) of each inner learner; -1 as a class is all others."""
@@ -207,17 +212,15 @@ class Classes(CompiledLearner):
                     total[:, :, label] += sign * w
                     times[label] += 1.0
         total /= times
-        stacked = self.stacked()
-        if stacked is None:
-            return total
-        many, by_pairs, share = stacked
-        return np.asarray(by_pairs * total + share * many.weights())
+        many, weight, share = self.stacked()
+        total *= weight
+        if many is not None:
+            total += share * many.weights()
+        return total
 
     def arrays(self) -> Arrays:
         arrays: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
-        arrays["power"] = self._power
-        if self.form == "pairs":
-            arrays |= self._stacking
+        arrays |= self._stacking
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             arrays[f"{n}.scale"] = scale
@@ -244,12 +247,10 @@ class Classes(CompiledLearner):
             part = parts.get(str(n), {})
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
-        fresh._power[:] = arrays.get("power", fresh._power)
         if fresh._many is not None:
             fresh._many.load(take_prefix(AT_ONCE, arrays))
-        if fresh.form == "pairs":
-            kept = fresh._stacking
-            copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
+        kept = fresh._stacking
+        copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
         fresh.name, fresh.parameters = self.name, self.parameters
         vars(self).update(vars(fresh))
         self._link()
@@ -269,17 +270,16 @@ class Classes(CompiledLearner):
         return self._lines
 
     def _list_lines(self) -> Sharing:
-        lines: list[Line] = [Fixed("classes"), Whole("power", Scale(), Sum((2,)))]
+        lines: list[Line] = [Fixed("classes")]
         for n, (pair, member) in enumerate(zip(self.pairs(), self._members, strict=True)):
             counts: Counts | None = None
             if self._many is not None:  # a pair learns the events of its classes
                 counts = AT_ONCE + "seen", pair
             every = (*member.sharing(), Whole("scale", Scale()))
             lines += [line.of_member(f"{n}.", counts) for line in every]
-        if self.form == "pairs" and self._stacking:
-            variances = np.array(STACKING_VARIANCES)
+        if self._stacking:
             names = ("stacking_weight", "stacking_covariance")
-            lines.append(Full(*names, STACKING_RENEWAL, variances))
+            lines.append(Full(*names, STACKING_RENEWAL, self._stacking_variances()))
         if self._many is not None:
             lines += [line.of_member(AT_ONCE) for line in self._many.sharing()]
         return tuple(lines)
@@ -306,6 +306,42 @@ class Classes(CompiledLearner):
         for part in self._parts():
             part.invalidate_caches(rows)
 
+    # In several orders
+
+    @property
+    def averages_orders(self) -> bool:
+        """Whether its inner learners can be averaged."""
+        return self._inner == "romco-auto"
+
+    def start_events(self) -> None:
+        """Count no event as learned: without labels none was."""
+
+    def adopt_functions(self, other: "Classes") -> None:
+        """Take units and columns of a learner of the same events, which is not used any more."""
+        for member, found in zip(auto_members(self), auto_members(other), strict=True):
+            member.adopt_units(found)
+            member.adopt_functions(found)
+        if self._many is not None and other._many is not None:
+            self._many.adopt_columns(other._many)
+        self._link()
+
+    def average(self, others: Sequence["Classes"], given: "Classes") -> None:
+        """Become the mean of learners of the same events in random orders, and of that given."""
+        every = [self, *others, given]
+        for member, *rest, last in zip(*map(auto_members, every), strict=True):
+            member.average(rest, last)
+        shares = np.append(np.full(len(every) - 1, 1.0 / (len(every) - 1)), 0.0)
+        if self._many is not None:
+            many = [one._many for one in every if one._many is not None]
+            shares = self._many.average(many[1:-1], many[-1])
+        for arrays in zip(*(one._calibration() for one in every), strict=True):
+            arrays[0][...] = mean_of(arrays, shares)
+        self._link()
+
+    def _calibration(self) -> list[NDArray[np.float64]]:
+        """Return what turns margins of the inner learners into probabilities."""
+        return [*self._scales, *self._stacking.values()]
+
     # What most of the inner learners say of tasks
 
     def personal_tasks(self) -> NDArray[np.int64]:
@@ -328,20 +364,16 @@ class Classes(CompiledLearner):
                 f"{self._inner} for {self.answers} classes {FORM_TEXTS[self.form]} cannot be "
                 "exported yet: only romco-auto without form="
             )
-        K = self.answers
-        stacked = self.stacked()
         return FrozenClasses(
             pairs=[member.frozen_predictor() for member in self._members],
             factors=np.exp([scale[0] for scale in self._scales]),
-            power=float(np.exp(self._power[0])) if K > 2 else 1.0,
-            share=EVEN_SHARE_EVENTS * K / (self._power[2] + K) if K > 2 else 0.0,
             softmax=None if self._many is None else self._many.frozen_softmax(),
-            weights=np.array([1.0, 1.0]) if stacked is None else np.array(stacked[1:]),
+            weights=np.array(self.stacked()[1:]),
         )
 
     # New tasks: as the inner learners have it
 
-    def common(self, started: Started) -> Newcomer | None:
+    def common(self, started: StartedTasks) -> Newcomer | None:
         if self._many is not None:
             return None
         weights = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
@@ -351,7 +383,7 @@ class Classes(CompiledLearner):
         assert isinstance(self.kernel, ClassesKernel)
         return _Newcomer(self.kernel, known)
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         for member in self._members:
             if isinstance(member, StartsTasks):
                 member.start_task(task, started)
@@ -382,16 +414,18 @@ class Classes(CompiledLearner):
             return
         parts = zip(self.pairs(), self._members, self._scales, strict=True)
         handles = [Member(one.kernel, scale, *pair) for pair, one, scale in parts]
-        if self.form != "pairs" and self.answers > 2:
-            self.kernel = RestKernel(handles, self.answers, self._power)
+        if self.answers == 2:
+            self.kernel = PairsKernel(handles, 2)
             return
-        if self._many is None:
-            self.kernel = PairsKernel(handles, self.answers, self._power)
-            return
-        weight, covariance = self._stacking.values()
-        variances = np.array(STACKING_VARIANCES)
-        stacking = ConditionalLogit(weight, covariance, variances, STACKING_RENEWAL)
-        self.kernel = PairsKernel(handles, self.answers, self._power, self._many.kernel, stacking)
+        variances = self._stacking_variances()
+        stacking = ConditionalLogit(*self._stacking.values(), variances, STACKING_RENEWAL)
+        softmax = None if self._many is None else self._many.kernel
+        kernel = RestKernel if self.form == "rest" else PairsKernel
+        self.kernel = kernel(handles, self.answers, stacking, softmax)
+
+    def _stacking_variances(self) -> NDArray[np.float64]:
+        """Return the prior variance of each stacking weight."""
+        return np.array(STACKING_VARIANCES[: len(self._stacking["stacking_weight"])])
 
 
 class _Newcomer(NamedTuple):

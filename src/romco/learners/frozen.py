@@ -1,7 +1,7 @@
 """A frozen prediction in numbers: what an export writes, and other programs compute.
 
-An event of task i has values x_j of features j. With u_j = ``unit(x_j)``, see :class:`FrozenUnits`,
-each input k of the stacking model is::
+An event of task i has values x_j of features j. Each becomes u_j in the unit of its feature, see
+:func:`frozen_units`, and each input k of the stacking model is::
 
     sum_k      = intercept_k + t_ik + sum_j (w_jk + p_ijk) u_j
     variance_k = s_ik + sum_j (v_jk + q_ijk) u_j^2 + sum_ab S_kab u_a u_b
@@ -37,19 +37,11 @@ Part = Literal["weight", "variance", "factor"]
 
 UNBOUNDED = 1e300  # no value of a feature is larger
 FAR_SIZES = 10.0  # sizes from its centre beyond which a value is cut
-MIN_VALUES_OF_SIZE = 3  # from which the size of a feature is estimated
-PARTLY_CENTRED_SHARE = 0.7  # of events, from which on a feature is centred in part,
-WHOLLY_CENTRED_SHARE = 0.85  # and wholly
-CENTRING_RANGE = WHOLLY_CENTRED_SHARE - PARTLY_CENTRED_SHARE
-UNCENTRED_SHARE = 0.69  # of events, below which it is surely not
+WHOLLY_CENTRED_SHARE = 0.85  # of events, from which on a feature is centred wholly,
+UNCENTRED_SHARE = 0.69  # and below which surely not
 ROUNDING = 1e-9  # share of a mean square below which a variance is rounding
-EMPTY_ROW_SQUARES = 1e-12  # sum of squares below which a row has no features
 
-UNIT_FIELDS = (
-    *("count", "total", "square", "bound", "share"),  # of a feature that its value measures anew
-    *("centre", "reach", "factor"),  # of any other feature: its count is 0
-    "zero",  # what a stored zero becomes; 0: it is no value
-)
+UNIT_FIELDS = ("centre", "reach", "factor", "zero")
 
 
 class Lane(NamedTuple):
@@ -57,29 +49,6 @@ class Lane(NamedTuple):
 
     part: Part
     input: int
-
-
-class FrozenUnits(NamedTuple):
-    """Numbers by which a value x of a feature becomes u.
-
-    A value below 1e-150 in size becomes ``row * zero``. Another one becomes
-    ``row * factor * clip(x - centre, -reach, reach)``. Where ``count`` is not 0, the feature is
-    measured anew with this value, as the learner would::
-
-        v = clip(x, -bound, bound);  mean = (total + v) / count;  square = (square + v^2) / count
-        known = (count - 1) mean^2 / ((count - 1) mean^2 + square - mean^2)
-        centre = mean * share * known
-        size^2 = square - 2 centre mean + centre^2
-        r = log(size) - common;  factor = exp(-common - r^5 / (r^4 + 1.4^4));  reach = 10 size
-
-    where ``known`` is 1 if square - mean^2 is at most 1e-9 square, and size^2 is square if it were
-    at most that. If the squares of all u add up to less than ``empty``, all are 0.
-    """
-
-    table: Numbers  # (d, 9), see UNIT_FIELDS
-    row: float  # one over the size of a row
-    common: float  # log size of most features
-    empty: float
 
 
 class Table(NamedTuple):
@@ -98,7 +67,8 @@ class PairTable(NamedTuple):
     read: Callable[[Whole], Numbers]  # values (n, lanes) of some of the pairs
 
 
-INDICATOR, NUMBER, ZERO_IF_MISSING, MISSING_IF_ZERO = range(4)  # kinds of features with waves
+NUMBER, ZERO_IF_MISSING, MISSING_IF_ZERO = range(3)  # kinds of features with waves
+LINE, SCORE = -1, 0  # orders of what is no wave
 
 
 class FrozenFunctions(NamedTuple):
@@ -107,24 +77,41 @@ class FrozenFunctions(NamedTuple):
     A wave of order o of a value x is ``sqrt(2) cos(pi o r)``, where r is the rank of x among the
     knots of its feature: with n of K knots below x, r = (n - 1/2 + t) / K, where t is how far x is
     from the n-th knot to the next; (n + l / 2) / K where l knots equal x; 0 below all knots, and 1
-    above. A feature without knots is an indicator: its wave of order 1 is 1, of order 2 it is 0.
-    A missing value has waves of 0, and so has a zero of an indicator.
+    above. A missing value has waves of 0.
 
-    A wave of order 0 is a line: the normal score of r, or u within -8 and 8 of a feature without
-    knots. A number whose line is no normal score is listed twice, once without knots. A normal
-    score is the normal quantile, between sixty-fourths linear, at 0 and 1 that of 1/64 and 63/64.
+    A wave of order SCORE is the normal score of r: the normal quantile, between sixty-fourths
+    linear, at 0 and 1 that of 1/64 and 63/64. One of order LINE is u, cut at -8 and 8.
 
     With a ``rotation`` functions f become rotation (f - centre) before they have weights.
     """
 
     features: Whole  # (c,) that have waves
-    kinds: Whole  # (c,) INDICATOR, NUMBER, ...
+    kinds: Whole  # (c,) NUMBER, ...
     knots: Numbers  # (c, KNOTS) rising
     factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
     scales: Numbers  # (g,) that products are multiplied by
     weights: Numbers  # (g, lanes), as those of features
     centre: Numbers = np.empty(0)  # (g,), or none
     rotation: Numbers = np.empty((0, 0))  # (g, g) lower triangle
+
+    def with_indicators(self, places: NDArray[np.bool_]) -> "FrozenFunctions":
+        """Return functions of which some features (c,) are indicators: their wave of order 1 is 1.
+
+        So is a wave of order 2, but for its scale, if all knots and missing values are 0. Waves of
+        higher orders are 0.
+        """
+        factors, scales = self.factors.copy(), self.scales.copy()
+        for k in (0, 2):
+            changed = (factors[:, k] >= 0) & places[factors[:, k]]
+            wave = np.where(factors[:, k + 1] == 1, 1.0 / np.sqrt(2.0), 0.0)
+            scales[changed] *= wave[changed]
+            factors[changed, k + 1] = 2
+        return self._replace(
+            kinds=np.where(places, MISSING_IF_ZERO, self.kinds),
+            knots=np.where(places[:, None], 0.0, self.knots),
+            factors=factors,
+            scales=scales,
+        )
 
 
 KNOTS = 64
@@ -162,14 +149,14 @@ class FrozenPredictor:
     intercepts: Numbers  # (K,)
     weights: Numbers  # (K,) of the stacking model
     covariance: Numbers  # (K, K)
-    units: FrozenUnits
+    units: Numbers  # (d, 4), see frozen_units
     features: Table
     tasks: Table
     new_task: Numbers | None  # row of a task that is not known; None: a model starts it
     pairs: PairTable
     covariances: Sequence[InputCovariance] = ()
     functions: FrozenFunctions | None = None
-    variances: Numbers | None = None  # (K,) that variances begin with; 0 if not given
+    variances: Numbers | tuple[()] = ()  # (K,) that variances begin with; 0 if not given
 
 
 @dataclass(frozen=True)
@@ -210,7 +197,7 @@ class FrozenClasses:
     so far, from the first on: it is better if z > 0. *Close* is a class to which the best has
     log-odds below 4. With sums over the pairs of the best and any other, and of two close ones::
 
-        q_k = (1 + sum_j exp(-z_kj))^-power;  p_k = (1 - share) q_k / sum_j q_j + share / K
+        p_k proportional to 1 / (1 + sum_j exp(-z_kj))
 
     A score is ``weights`` times log p_k and the log-probability of the softmax; log-probabilities
     are scores less their log-sum. Without pairs, or without a softmax, they are those of the other.
@@ -218,53 +205,21 @@ class FrozenClasses:
 
     pairs: Sequence[FrozenPredictor]
     factors: Numbers  # (P,)
-    power: float
-    share: float
     softmax: FrozenSoftmax | None
     weights: Numbers  # (2,)
 
 
-def frozen_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
-    """Return the units of a row that comes next, from columns (d, 8) as `columns.pxd` has them."""
-    count, total, square, centre, size, factor, due_count, due_events = columns.T
-    now = events + 1.0
-    due = (count + 1.0 >= due_count) | ((centre != 0.0) & (now >= due_events))
-    bound = _bounds(columns)
-    share = _share_centred(count + 1.0, now)
-    has_zeros = counted_zeros(columns, now)
+def frozen_units(columns: Numbers, events: float, row: float) -> Numbers:
+    """Return UNIT_FIELDS of features (d, 4), from columns (d, 8) as `columns.pxd` has them.
+
+    A value x becomes u = factor * clip(x - centre, -reach, reach). One below 1e-150 in size becomes
+    ``zero``, which is 0 where a zero is no value. ``row`` is one over the size of a row.
+    """
+    centre, size, factor = columns[:, 3:6].T
     reach = FAR_SIZES * size
-    zero = np.where(has_zeros, factor * np.clip(-centre, -reach, reach), 0.0)
-    measured = np.column_stack([count + 1.0, total, square, bound, share])
-    kept = np.column_stack([centre, reach, factor])
-    measured[~due] = 0.0
-    kept[due] = 0.0
-    table = np.column_stack([measured, kept, zero])
-    return FrozenUnits(table, row, common, EMPTY_ROW_SQUARES * row * row)
-
-
-def _bounds(columns: Numbers) -> Numbers:
-    """Return by which size (d,) values are cut before they are counted."""
-    count, square = columns[:, 0], columns[:, 2]
-    bound = np.full(len(columns), UNBOUNDED)
-    several = count >= MIN_VALUES_OF_SIZE
-    bound[several] = FAR_SIZES * np.sqrt(square[several] / count[several])
-    return bound
-
-
-def _share_centred(count: Numbers, events: float) -> Numbers:
-    """Return the share of the mean by which features of this frequency are centred, from 0 to 1."""
-    return np.clip((count / events - PARTLY_CENTRED_SHARE) / CENTRING_RANGE, 0.0, 1.0)
-
-
-def settled_units(columns: Numbers, events: float, row: float, common: float) -> FrozenUnits:
-    """Return units that stay as they are; a feature without one gets it from its first value."""
-    units = frozen_units(columns, events, row, common)
-    _, _, _, centre, size, factor, _, _ = columns.T
-    table = units.table.copy()
-    new = size == 0.0
-    table[:, :5] = np.where(new[:, None], [1.0, 0.0, 0.0, UNBOUNDED, 0.0], 0.0)
-    table[:, 5:8] = np.column_stack([centre, FAR_SIZES * size, factor])
-    return units._replace(table=table)
+    zero = factor * np.clip(-centre, -reach, reach)
+    zero = np.where(counted_zeros(columns, events + 1.0), zero, 0.0)
+    return np.column_stack([centre, reach, row * factor, row * zero])
 
 
 def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
@@ -276,11 +231,9 @@ def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
     return (centre != 0.0) & (always | binary)
 
 
-def plain_units(n_features: int) -> FrozenUnits:
+def plain_units(n_features: int) -> Numbers:
     """Return units in which values are as they are."""
-    kept = dict.fromkeys(UNIT_FIELDS, 0.0) | {"reach": UNBOUNDED, "factor": 1.0}
-    table = np.tile(list(kept.values()), (n_features, 1))
-    return FrozenUnits(table, 1.0, 0.0, 0.0)
+    return np.tile([0.0, UNBOUNDED, 1.0, 0.0], (n_features, 1))
 
 
 class LinearLearner(Protocol):

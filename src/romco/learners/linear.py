@@ -21,7 +21,7 @@ from romco.kernels.baselines.related import (
     VonNeumannKernel,
 )
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import Start, Started
+from romco.learners.capabilities import Start, StartedTasks
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing, Steps, Sum, Whole
 from romco.parameters import choice, not_negative, positive, whole
 
@@ -55,7 +55,7 @@ class LinearLearner(ModelLearner):
 
     shapes: ClassVar = {"w": "kd", "u": "d"}
 
-    def common(self, started: Started) -> Start | None:
+    def common(self, started: StartedTasks) -> Start | None:
         """The model of all tasks, else the mean of their weights; O(m d)."""
         w = self._arrays["w"]
         if self.one_for_all:
@@ -64,7 +64,7 @@ class LinearLearner(ModelLearner):
             return Start(self._arrays["u"].copy())
         return Start(mean_row(w, started))
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         start = self.common(started)
         if start is not None:
             w = self._arrays["w"]
@@ -73,7 +73,7 @@ class LinearLearner(ModelLearner):
                 self._arrays["G"][task] = self._arrays["G"][:, task] = w @ w[task]
 
 
-def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:
+def mean_row(w: NDArray[np.float64], started: StartedTasks) -> NDArray[np.float64]:
     """Mean (d,) of the started rows of w (m, d)."""
     return started.which.astype(np.float64) @ w / started.number
 

@@ -221,7 +221,7 @@ def _block(line: PerFeature, change: Change) -> Floats:
 
 
 def _rules(
-    line: PerFeature | Whole | ClassWeights,
+    line: PerFeature | ClassWeights,
     common: list[Floats],
     shards: list[list[Floats]],
     live: bool,
@@ -240,10 +240,10 @@ def _rules(
     rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(copied))]
     for part in line.parts:
         if isinstance(part, Belief):
-            settings = part.prior, part.spent, part.forgetting
-            rules.append(kernel.GaussianRule(columns[part.mean], columns[part.spread], *settings))
+            pair = columns[part.mean], columns[part.spread]
+            rules.append(kernel.GaussianRule(*pair, part.prior, part.spent))
         elif isinstance(part, Sum):
-            rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
+            rules += [kernel.SumRule(*span) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
             rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
         elif isinstance(part, Steps):
@@ -388,7 +388,7 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
         if isinstance(part, Moments):
             values = _from_one_origin(part, values)
             start[:, part.origin] = values[0][:, part.origin]
-            _add_changes(start, values, [part.count, part.total, part.squares], -np.inf)
+            _add_changes(start, values, [part.count, part.total, part.squares])
         elif isinstance(part, sharing.Merged):
             part.merge(start, values)
         elif isinstance(part, Tracked):
@@ -396,24 +396,19 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
         elif isinstance(part, Scale):
             _merge_scale(part, start, values, events)
         elif isinstance(part, Sum):
-            _add_changes(start, values, list(part.columns), part.least)
+            _add_changes(start, values, list(part.columns))
         elif isinstance(part, Latest):
             columns = list(part.columns)
             start[:, columns] = most[:, columns]
-        elif isinstance(part, Belief):
-            rows = np.arange(len(start), dtype=np.int32)
-            periods = [Period(n, rows, np.full(len(rows), n, dtype=np.int32)) for n in events]
-            rules = _rules(line, list(start.T), [list(own.T) for own in values], False)
-            _merge_rows(_touched(periods, len(rows)), rules, False, run_at_once)
 
 
-def _add_changes(start: Floats, values: Sequence[Floats], columns: list[int], least: float) -> None:
+def _add_changes(start: Floats, values: Sequence[Floats], columns: list[int]) -> None:
     """Add the changes of all shards to some columns; a single shard's values stay as they are."""
     before = start[:, columns]
     total = values[0][:, columns]
     for own in values[1:]:
         total = total + (own[:, columns] - before)
-    start[:, columns] = np.maximum(total, least)
+    start[:, columns] = total
 
 
 def _from_one_origin(part: Moments, values: Sequence[Floats]) -> list[Floats]:

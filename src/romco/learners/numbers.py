@@ -14,7 +14,7 @@ from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, Passi
 from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, FrozenShares, lanes
 from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Decomposed, Numbers, Posterior
-from romco.learners.frozen import FrozenPredictor, PairTable, Table, settled_units
+from romco.learners.frozen import FrozenPredictor, PairTable, Table, frozen_units
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
 from romco.learners.romco import Romco
@@ -141,13 +141,13 @@ class AutoNumber(BaseAuto):
         own_level, known = (self.field("tasks", f"own_level_{part}") for part in ("mean", "spent"))
         curves = [self.function_weights(name)[functions] for name in ("mixed", "global")]
         no_directions = np.zeros((len(functions), RANK))
-        unit, events, common = self._of_stream("unit"), a["typical"][0], float(a["typical"][1])
+        unit = self._of_stream("unit")
         return FrozenPredictor(
             inputs=(*names, *INPUT_NAMES[DIRECTIONS]),
             intercepts=intercepts,
             weights=self._frozen_weights(),
             covariance=np.zeros((len(intercepts), len(intercepts))),
-            units=settled_units(a["units"], events, unit, common),
+            units=frozen_units(a["units"], a["typical"][0], unit),
             features=Table(
                 lanes("weight", own, mixed, everybody, *directions),
                 np.column_stack([-means[0], *means, self.directions()]),

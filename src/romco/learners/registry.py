@@ -171,8 +171,8 @@ def _named(name: str, method: Method | Callable[..., Learner]) -> Method:
 
 
 # What the paper's learners do not leave open.
-NUCLEAR = {"shared": "nuclear", "personal": "task-groups", "rho": "constant"}
-LOGDET = {"shared": "logdet", "personal": "task-groups"}
+NUCLEAR = {"shared": "nuclear", "rho": "constant"}
+LOGDET = {"shared": "logdet"}
 UNIQUE = {"models": "unique"}
 GLOBAL = {"models": "global"}
 

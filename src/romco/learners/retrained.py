@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from romco.batch import Solution, low_rank, shared_features
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, Learner, copy_arrays, with_labels
-from romco.learners.capabilities import Start, Started
+from romco.learners.capabilities import Start, StartedTasks
 from romco.learners.linear import mean_row
 from romco.parameters import choice, not_negative, positive, whole
 from romco.rounds import Round, Rounds, chosen
@@ -89,11 +89,11 @@ class Retrained(Learner):
         """Intercept of each task (m,)."""
         return self._theta[-1].copy()
 
-    def common(self, started: Started) -> Start:
+    def common(self, started: StartedTasks) -> Start:
         mean = mean_row(self._theta.T, started)
         return Start(mean[:-1], float(mean[-1]))
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         """Set the task's weights and intercept to that mean, until the next fit."""
         self._theta[:, task] = mean_row(self._theta.T, started)
 

@@ -6,25 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from romco.couplings import (
-    COUPLINGS,
-    Coupling,
-    FixedCoupling,
-    Independent,
-    Uniform,
-    coupling_of,
-)
 from romco.kernels.core.events import Events
 from romco.kernels.romco.one_sided import OneSided
-from romco.kernels.romco.rules import Rules, TaskVectors
+from romco.kernels.romco.rules import Rules
 from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import Arrays, CompiledLearner, check_finite
-from romco.learners.capabilities import ROUNDING, Decomposed, Started
+from romco.learners.capabilities import ROUNDING, Decomposed, StartedTasks
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
-from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
+from romco.penalties import PENALTIES, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step
 
@@ -50,9 +42,7 @@ class Romco(Decomposed, CompiledLearner):
 
     where r is the nuclear norm (``romco-nucl``), log det(I + U'U) (``romco-logd``), or what
     ``shared`` says (``romco``): a name of ``romco.penalties.PENALTIES``, whose strength is then
-    ``lambda1``, or a penalty with a strength of its own. ``personal`` likewise says the penalty of
-    V, of ``romco.penalties.PERSONAL_PENALTIES``; any other than the paper's column norms is called
-    with all of V in every round that changes something, which costs O(m d). A round without loss
+    ``lambda1``, or a penalty with a strength of its own. A round without loss
     changes nothing unless ``always_prox``. ``loss`` is the paper's "hinge", another of
     ``romco.losses.LOSSES``, or a loss of your own; ``step`` likewise, of ``romco.steps.STEPS``.
 
@@ -68,11 +58,6 @@ class Romco(Decomposed, CompiledLearner):
     Log-det never makes a singular value zero: its rank grows to the number of tasks
     seen, and an event costs O(m r) as well; with many tasks give ``max_rank``.
     Where that cuts a singular value off, ``truncations`` counts the round.
-
-    ``coupling`` lets tasks learn from each other's events: a number b for
-    A = I + b 11', or A itself (m, m), positive semi-definite. The step
-    of an event of task i then goes along A e_i, and the shared penalty is paid by
-    U A^{-1/2}. Without coupling it is the paper's method, A = I.
     """
 
     shapes: ClassVar = {
@@ -97,7 +82,6 @@ class Romco(Decomposed, CompiledLearner):
         n_tasks: int,
         *,
         shared: str | SpectralPenalty | Data = "nuclear",
-        personal: str | Penalty | Data = "task-groups",
         eta1: float = 0.5,
         eta2: float = 0.05,
         lambda1: float = 0.15,
@@ -109,22 +93,21 @@ class Romco(Decomposed, CompiledLearner):
         step: str | Step | Data = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | Coupling | Data | None = None,
         shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        penalty: SpectralPenalty = penalty_of("shared", PENALTIES, shared, "lambda1", lambda1)
+        penalty = penalty_of(shared, lambda1)
         limit = -1
         if max_rank is not None:
             limit = whole("max_rank", max_rank)
         self._rules = Rules(
             loss=part("loss", LOSSES, loss),
             penalty=penalty,
-            personal=penalty_of("personal", PERSONAL_PENALTIES, personal, "lambda2", lambda2),
             step=part("step", STEPS, step),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
             lambda1=penalty.strength,
+            lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
             always_prox=truth("always_prox", always_prox),
@@ -132,16 +115,11 @@ class Romco(Decomposed, CompiledLearner):
             max_rank=limit,
             by_share=choice("shrinkage", shrinkage, "round", "share") == "share",
         )
-        self._coupling = coupling_of(coupling)
-        self._tasks = task_vectors(self.n_tasks, self._coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        whole_matrix = self._coupling.compiled != "uniform"
-        few = self.n_tasks <= MAX_ONE_SIDED_TASKS or not penalty.low_rank or whole_matrix
+        few = self.n_tasks <= MAX_ONE_SIDED_TASKS or not penalty.low_rank
         kind = OneSided if few else TwoSided
-        self.kernel: OneSided | TwoSided = kind(
-            self._rules, self._tasks, self.n_features, self.n_tasks
-        )
+        self.kernel: OneSided | TwoSided = kind(self._rules, self.n_features, self.n_tasks)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -152,12 +130,6 @@ class Romco(Decomposed, CompiledLearner):
     def parameters(self, given: Mapping[str, Any]) -> None:
         self._parameters = {name: as_data(name, value) for name, value in given.items()}
 
-    def coupling(self) -> NDArray[np.float64]:
-        """A (m, m), how much of a step of one task is also a step of another."""
-        self.kernel.check_idle()
-        F = self._tasks.dense(self.n_tasks)
-        return np.asarray(F @ F.T)
-
     @property
     def truncations(self) -> int:
         """Rounds in which ``max_rank`` cut something off, so that U is not exact."""
@@ -167,10 +139,6 @@ class Romco(Decomposed, CompiledLearner):
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
         right = core if isinstance(self.kernel, OneSided) else self.kernel.right_vectors() @ core
-        if isinstance(self._coupling, Uniform) and self._coupling.strength > 0.0:
-            right = right[1:] + np.sqrt(self._coupling.strength) * right[0]  # what is shared first
-        elif not isinstance(self._coupling, Independent):
-            right = self._tasks.dense(self.n_tasks) @ right
         return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
@@ -193,7 +161,7 @@ class Romco(Decomposed, CompiledLearner):
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
+        """Singular values of U above rounding, falling."""
         s = np.linalg.svd(self.kernel.core_matrix(), compute_uv=False)
         return s[s > ROUNDING * s.max(initial=0.0)]
 
@@ -204,23 +172,17 @@ class Romco(Decomposed, CompiledLearner):
         """Tasks whose column of V is not 0."""
         return np.flatnonzero(self.personal_norms() > 0.0)
 
-    def common(self, started: Started) -> "MeanOfShared | None":
-        """The mean of U's columns; coupled tasks share from the start anyway."""
-        if not isinstance(self._coupling, Independent):
-            return None
+    def common(self, started: StartedTasks) -> "MeanOfShared":
+        """The mean of U's columns."""
         return MeanOfShared(self, started.number)
 
-    def start_task(self, task: int, started: Started) -> None:
+    def start_task(self, task: int, started: StartedTasks) -> None:
         self.starting(task, started)()
 
-    def starting(self, task: int, started: Started) -> Callable[[], object]:
-        if not isinstance(self._coupling, Independent):  # a new task has it by itself
-            return partial(bool)
+    def starting(self, task: int, started: StartedTasks) -> Callable[[], object]:
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
-        if not isinstance(self._coupling, Independent):
-            raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
@@ -229,40 +191,29 @@ class Romco(Decomposed, CompiledLearner):
 
     def load(self, arrays: Arrays) -> None:
         check_finite(arrays)
-        kernel = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
+        kernel = type(self.kernel)(self._rules, self.n_features, self.n_tasks)
         kernel.load(arrays)
         self.kernel = kernel
 
 
 LISTED = {  # where the parts are that a parameter can be
     "shared": PENALTIES,
-    "personal": PERSONAL_PENALTIES,
     "loss": LOSSES,
     "step": STEPS,
-    "coupling": COUPLINGS,
 }
 
 
-def penalty_of(
-    what: str, listed: Mapping[str, Any], value: Any, parameter: str, strength: float
-) -> Any:
+def penalty_of(shared: str | SpectralPenalty | Data, strength: float) -> SpectralPenalty:
     """Return the penalty of a name, which takes the strength, or one with a strength of its own."""
-    not_negative(parameter, strength)
-    named = {"name": value, "strength": strength} if isinstance(value, str) else value
-    penalty = part(what, listed, named)
-    not_negative(f"the strength of the {what} penalty", penalty.strength)
+    not_negative("lambda1", strength)
+    named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
+    penalty: SpectralPenalty = part("shared", PENALTIES, named)
+    not_negative("the strength of the shared penalty", penalty.strength)
     return penalty
 
 
 def as_data(name: str, value: Any) -> Any:
     """A parameter as a state keeps it."""
-    match value:
-        case Independent():
-            return None
-        case Uniform(strength):
-            return strength
-        case FixedCoupling(matrix):
-            return matrix
     listed = LISTED.get(name)
     if listed and is_dataclass(value):
         return data(name, listed, value)
@@ -280,20 +231,3 @@ class MeanOfShared(NamedTuple):
         n, d, m = round.x.shape[0], self.learner.n_features, self.learner.n_tasks
         events = Events(round._replace(task=np.zeros(n, dtype=np.int64)), d, m, False)
         return self.learner.kernel.mean_margins(events, self.started)
-
-
-def task_vectors(n_tasks: int, coupling: Coupling) -> TaskVectors:
-    """The vectors that stand for the tasks: rows of F, where A = F F'.
-
-    >>> task_vectors(2, Uniform(4.0)).dense(2)
-    array([[2., 1., 0.],
-           [2., 0., 1.]])
-    """
-    if isinstance(coupling, Independent):
-        return TaskVectors(n_tasks, 0.0)
-    if isinstance(coupling, Uniform):
-        return TaskVectors(n_tasks, coupling.strength)
-    F = np.asarray(coupling.factor(n_tasks), dtype=np.float64)
-    if F.ndim != 2 or len(F) != n_tasks or not np.isfinite(F).all():
-        raise ValueError(f"{coupling!r} must give a finite factor (m, w) for {n_tasks} tasks")
-    return TaskVectors(n_tasks, 0.0, F)

@@ -23,10 +23,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sum:
-    """Columns that only ever get something added, and never fall below ``least``."""
+    """Columns that only ever get something added."""
 
     columns: tuple[int, ...] = (0,)
-    least: float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,13 @@ class Belief:
     """Two columns that are a Gaussian about one weight.
 
     ``spread`` holds what is spent of the ``prior`` variance, or, with ``spent`` false, the
-    variance itself; every touch lets the variance grow by 1 + ``forgetting``.
+    variance itself.
     """
 
     mean: int
     spread: int
     prior: float = 1.0
     spent: bool = True
-    forgetting: float = 0.0
 
     @property
     def columns(self) -> tuple[int, ...]:

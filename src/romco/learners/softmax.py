@@ -1,5 +1,6 @@
 """romco-auto for many classes: all of them at once, O(K) per entry of an event."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,11 +27,19 @@ from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
 from romco.learners.auto import UNITS, moments
+from romco.learners.averaging import (
+    FAR_OFF,
+    averaged_pairs,
+    copy_units,
+    count_rows_once,
+    mean_of,
+    shares_of_orders,
+)
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.frozen import (
     FIRST_FUNCTION,
-    INDICATOR,
     KNOTS,
+    LINE,
     NUMBER,
     ZERO_IF_MISSING,
     FrozenFunctions,
@@ -73,6 +82,9 @@ BY_CLASS = ("seen", "sums", "class_scatter", "class_factor", "solved")
 OF_LINES = ("line_factor", "class_scatter", "class_factor", "solved")
 FIRST_OF_SKETCH = COLUMN_FIELDS.index(SKETCH_FIELDS[0])
 IS_SHARD = PROGRESS_FIELDS.index("is_shard")
+RENEWAL = PROGRESS_FIELDS.index("renewal")
+CLOSED = PROGRESS_FIELDS.index("closed")
+AVERAGED = ("level", "own_level", "scatter", "class_scatter", "progress", "covariance")
 
 
 class AutoSoftmax(CompiledLearner):
@@ -265,6 +277,44 @@ class AutoSoftmax(CompiledLearner):
         columns = np.arange(len(self._columns("feature")), dtype=np.int32)
         return np.concatenate([columns, MOST_COLUMNS + rows])
 
+    # In several orders
+
+    def adopt_columns(self, other: "AutoSoftmax") -> None:
+        """Take units and columns of a learner of the same events, which is not used any more."""
+        found = other.renew_columns()
+        copy_units(self._arrays, found)
+        for name in ("columns", "centre", "factor"):
+            self._arrays[name][...] = found[name]
+        self._arrays["progress"][CLOSED] = found["progress"][CLOSED]
+        self._arrays["progress"][RENEWAL] = FAR_OFF
+        self._link()
+
+    def renew_columns(self) -> Arrays:
+        """Choose and decorrelate columns, and solve discriminants, now; return the arrays."""
+        self._arrays["progress"][RENEWAL] = 0.0
+        self._arrays["solved"][:] = 0.0
+        self.kernel.settle_after_merge()
+        return self._arrays
+
+    def average(self, others: Sequence["AutoSoftmax"], given: "AutoSoftmax") -> Numbers:
+        """Become the mean of learners of the same events in random orders, and of that given.
+
+        Return their shares, that of the order given last.
+        """
+        states = [learner.arrays() for learner in (self, *others, given)]
+        weights = np.array([state["weight"] for state in states])
+        shares, weight_shares = shares_of_orders(weights, states[0]["covariance"])
+        averaged = dict(states[0])
+        for name in AVERAGED:
+            averaged[name] = mean_of((state[name] for state in states), shares)
+        averaged["weight"] = weight_shares @ weights
+        for name in ("shared", "personal"):
+            averaged |= averaged_pairs(name, states, shares)
+        count_rows_once(averaged)
+        self.load(averaged)
+        self.renew_columns()
+        return shares
+
     # What it has found
 
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
@@ -380,7 +430,7 @@ class AutoSoftmax(CompiledLearner):
             intercepts=level[::2].ravel(),
             weights=np.repeat(a["weight"][:VECTORS], K),
             covariance=np.zeros((0, 0)),
-            units=frozen_units(a["units"], a["typical"][0], 1.0, float(a["typical"][1])),
+            units=frozen_units(a["units"], a["typical"][0], 1.0),
             features=Table((*weights, *own[K:]), values),
             tasks=Table(own, own_level),
             new_task=np.zeros(OWN * K),
@@ -392,30 +442,23 @@ class AutoSoftmax(CompiledLearner):
     def _frozen_functions(
         self, of: NDArray[np.int64], order: Numbers, weights: Numbers
     ) -> FrozenFunctions:
-        """Return the columns, of features ``of`` (g,).
-
-        A feature whose line is no score, but which has waves, is there twice: as an indicator,
-        the line of which is its value in units, and as a number.
-        """
+        """Return the columns, of features ``of`` (g,)."""
         a = self._arrays
         g = len(of)
         is_line = order == 0.0
         is_number = self._columns("is_number") != 0.0
         is_score = is_number & (self._columns("is_score") != 0.0)
-        plain = np.flatnonzero(is_line & ~is_score)
-        ranked = np.flatnonzero(is_line & is_number)
-        lines = np.concatenate([plain, ranked])
-        nearly_always = a["units"][of[ranked], 0] >= NEARLY_ALWAYS * a["typical"][0]
-        absent = np.where(nearly_always, NUMBER, ZERO_IF_MISSING)
+        lines = np.flatnonzero(is_line)
+        nearly_always = a["units"][of[lines], 0] >= NEARLY_ALWAYS * a["typical"][0]
         place = {int(feature): k for k, feature in enumerate(of[lines])}
         places = np.array([place[int(feature)] for feature in of], dtype=np.int64)
-        places[plain] = np.arange(len(plain))
+        orders = np.where(is_line & ~is_score, LINE, order)
         knot = COLUMN_FIELDS.index("knot_0")
         return FrozenFunctions(
             features=of[lines],
-            kinds=np.concatenate([np.full(len(plain), INDICATOR), absent]),
+            kinds=np.where(nearly_always, NUMBER, ZERO_IF_MISSING),
             knots=a["columns"][lines, knot : knot + KNOTS],
-            factors=np.column_stack([places, order, np.full(g, -1), np.zeros(g)]).astype(np.int64),
+            factors=np.column_stack([places, orders, np.full(g, -1), np.zeros(g)]).astype(np.int64),
             scales=1.0 / np.maximum(order, 1.0),
             weights=weights,
             centre=a["centre"][:g],

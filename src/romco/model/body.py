@@ -13,7 +13,7 @@ from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
     Newcomer,
-    Started,
+    StartedTasks,
     StartsAtomically,
     StartsTasks,
 )
@@ -41,10 +41,10 @@ class Body:
     def grown(
         self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
     ) -> "Body":
-        """Return the same if it has the room, else a larger one; doubled, so that it is rare.
+        """Return this body if it has the room, else a larger one; sizes are doubled.
 
-        It takes over the pairs of task and feature unless ``move`` is false; use this one on only
-        if the larger one has learned nothing.
+        With ``move`` the larger body takes the pairs of task and feature away from this one, which
+        must not be used once the larger one has learned.
         """
         old = self.learner
         fits = n_features <= old.n_features and n_tasks <= old.n_tasks
@@ -61,12 +61,12 @@ class Body:
         return Body(new, self.counts.grown(m, d, new.answers))
 
     @property
-    def started(self) -> Started | None:
+    def started(self) -> StartedTasks | None:
         """The tasks that have learned; None where none has."""
         counts = self.counts
         if not counts.n_started:
             return None
-        return Started(counts.started, counts.n_started)
+        return StartedTasks(counts.started, counts.n_started)
 
     def newcomer(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""

@@ -66,7 +66,7 @@ LEARNER_PREFIX = "learner."  # before the names of the learner's arrays in a sta
 
 
 class PendingPredictions(NamedTuple):
-    """Predictions of rows whose labels come late, and the moment they were made at."""
+    """Predictions of rows whose labels come late, with what learning them later needs."""
 
     margins: Floats
     context: Floats | None
@@ -250,7 +250,7 @@ class Engine(Step):
     def margins_of(
         self, rows: Matrix, task: NDArray[np.int64], offset: Floats | None = None
     ) -> Floats:
-        """Return margins (n,); those of task -1 are as the next task would start."""
+        """Return margins (n,); task -1 is predicted as a new task."""
         named = task >= 0
         if named.all():
             margins = predict(self.learner, rows, task, offset, self.live)
@@ -444,9 +444,9 @@ class Engine(Step):
         if self.tasks.find(task) < 0 and (history is None or history.tasks.find(task) < 0):
             raise KeyError(f"no task {task!r} is known")
 
-    def make_room(self, n_features: int, n_tasks: int = 0) -> None:
-        """Make room for at least so many features and tasks, before they come."""
-        self.body = self.body.grown(n_features, n_tasks)
+    def make_room(self, n_features: int, n_tasks: int = 0, n_classes: int = 0) -> None:
+        """Make room for at least so many features, tasks and classes, before they come."""
+        self.body = self.body.grown(n_features, n_tasks, n_classes)
 
     def adopt(self, scale: Scale, events: int | None = None) -> None:
         """Go on with the scale, and the number of events, that several engines agreed on."""
@@ -455,7 +455,7 @@ class Engine(Step):
             self.counts.events = events
 
     def count_once(self, passes: int) -> None:
-        """Count every event once, after all were learned ``passes`` times over."""
+        """Divide all counts by ``passes``, after each event was learned so many times."""
         with Hold(self.locks.step):
             old = self.counts
             since = np.where(old.since < 0, -1, -(-old.since // passes))
@@ -634,7 +634,7 @@ def _new_counts(learner: Learner, features: Features, target: Target) -> EventCo
 
 
 def _read_owners(stored: Any, new: NDArray[np.int64], size: int, n_tasks: int) -> NDArray[np.int64]:
-    """Return owners of features or classes from a state; where it has none, nobody knows them.
+    """Return owners of features or classes from a state; SEVERAL where it stores none.
 
     ``new`` are those of a model that has learned nothing.
     """

@@ -93,7 +93,7 @@ class Columns(Features):
         self.width = int(n)
         self.names: tuple[Id, ...] | None = None
         if names is not None:
-            self.names = tuple(identity("feature", name) for name in names)
+            self.names = tuple(map(partial(identity, "feature"), names))
 
     def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return the rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
@@ -214,7 +214,7 @@ class Names(NamedFeatures):
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
         super().__init__()
-        self._names = [identity("feature", name) for name in names]  # in the order of columns
+        self._names = list(map(partial(identity, "feature"), names))  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
         self._cache = NameCache()
         if len(self._column) < len(self._names):
@@ -248,7 +248,7 @@ class Names(NamedFeatures):
         Columns of rows that were ``given`` stay in the schema.
         """
         names = list(self._listed())
-        gone = [names[column] for column in columns]
+        gone = list(map(names.__getitem__, columns))
         for column in columns:
             names[column] = forgotten_name(column, self._column)
         made = Names(names)
@@ -368,7 +368,7 @@ def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
     if isinstance(x, Encoded | Sparse):
         return x.at(at)
     if isinstance(x, list | tuple):
-        return [x[i] for i in at]
+        return list(map(x.__getitem__, at))
     if hasattr(x, "iloc"):
         return x.iloc[at]
     if hasattr(x, "tocsr"):

@@ -79,7 +79,7 @@ def fit(
     places = _canonical_places(rows, engine.target.kind == "number")
     canonical = _copied(engine, rows, places, random)
     n = len(canonical.places)
-    if isinstance(engine.learner, AveragesOrders):
+    if isinstance(engine.learner, AveragesOrders) and engine.learner.averages_orders:
         shuffled = [canonical.permuted(random.permutation(n)) for _ in range(RANDOM_ORDERS)]
         every = canonical.select(rows)
         engine.observe(every.x, every.task)
@@ -228,8 +228,11 @@ def _adopt_names(engine: Engine, rows: Rows) -> None:
     for task in dict.fromkeys(identities("task", rows.task)):
         if engine.tasks.find(task) < 0:
             engine.tasks.add(task)
-    engine.make_room(0, len(engine.tasks))
     engine.target.adopt(engine.target.read(rows.y)[1])
+    n_classes = 0
+    if engine.learner.answers > 1:
+        n_classes = len(engine.target.known)
+    engine.make_room(0, len(engine.tasks), n_classes)
 
 
 def _canonical_places(rows: Rows, numbers: bool) -> Places:

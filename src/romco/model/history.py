@@ -285,4 +285,4 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
         "level": f"{more}{where}",
         "own": more,
     }
-    return " times ".join(words[part] for part in kind.split("."))
+    return " times ".join(map(words.__getitem__, kind.split(".")))

@@ -34,7 +34,7 @@ def identity(what: str, value: Any) -> Id:
     if isinstance(value, str):  # from here on: what could never be saved is not learned
         return _sound(what, str.__str__(value))
     if isinstance(value, tuple):
-        return tuple(identity(what, part) for part in value)
+        return tuple(map(partial(identity, what), value))
     if isinstance(value, int):
         if -_LARGEST < value < _LARGEST:
             return value
@@ -53,7 +53,7 @@ def identities(what: str, values: Iterable[Any]) -> list[Id]:
     given = list(values)
     if set(map(type, given)) == {str} and all(map(str.isascii, given)):
         return given
-    return [identity(what, value) for value in given]
+    return list(map(partial(identity, what), given))
 
 
 def as_array(names: Sequence[Id]) -> NDArray[Any]:

@@ -69,7 +69,7 @@ class Rows(NamedTuple):
         def pick(values: Any) -> Any:
             if values is None:
                 return None
-            return [values[i] for i in index]
+            return list(map(values.__getitem__, index))
 
         def pick_numbers(values: Any) -> Any:
             if values is None:

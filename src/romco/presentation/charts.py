@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import chain, starmap
 from math import ceil, floor, log2, log10
+from operator import attrgetter
 
 from romco.presentation.screen import spell_number
 
@@ -225,7 +226,7 @@ def _some(n: int) -> list[int]:
 
 def _points(lines: Sequence[Line]) -> list[tuple[float, float]]:
     """Return the points of all lines."""
-    return list(chain.from_iterable(line.points for line in lines))
+    return list(chain.from_iterable(map(attrgetter("points"), lines)))
 
 
 def _path(points: Sequence[tuple[float, float]], position: Position) -> str:

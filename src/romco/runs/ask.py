@@ -1,4 +1,4 @@
-"""Ask people for labels: learn under a budget, write the events to label, learn the answers."""
+"""Ask people for labels: write the events to label, learn the answers."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,6 @@ from romco.labels.audit import AUDIT_KEY, Audit
 from romco.labels.policies import doubt
 from romco.model import Model
 from romco.model.rows import Rows
-from romco.model.target import Predictions
 from romco.runs.predict import usable_blocks, write_csv
 from romco.runs.resume import STDIN
 
@@ -26,58 +25,6 @@ ID, PRIORITY, ERROR, WHY, MARGIN = "ask_id", "ask_priority", "ask_error", "ask_w
 ADDED_COLUMNS = (ID, PRIORITY, ERROR, WHY, MARGIN)  # beside those of the events
 DOUBTFUL, BY_CHANCE = "doubtful", "by chance"
 ANSWERED = "answered"  # under which a model's session keeps the ids that were learned
-
-
-class LabelBudget:
-    """Learning of only the labels that a model's policy asks for; of other rows their sizes.
-
-    Events are predicted, asked for and learned one after the other. Labels that were asked for by
-    chance alone are an audit: what they say of all predictions is kept in the model's session.
-
-    >>> model = Model(classes=("no", "yes"), labels=Budget(0.5, advance=0, seed=0))
-    >>> rows = [{"a": 1.0}, {"b": 1.0}] * 20
-    >>> labelled = Rows(rows, ["ann"] * 40, ["yes", "no"] * 20)
-    >>> answers = LabelBudget(model).predict_and_learn(labelled)
-    >>> model.events == model.labels.spent <= 21
-    True
-    """
-
-    def __init__(self, model: Model) -> None:
-        if model.labels is None or model.engine.target.kind != "two classes":
-            raise ValueError("expected a model of two classes with a policy that asks for labels")
-        self.model, self.policy = model, model.labels
-        self.audit = Audit.of(model.session)
-
-    def predict_and_learn(self, rows: Rows) -> Predictions:
-        """Return what was predicted; events asked for are then learned, the others noticed."""
-        if rows.weight is not None or rows.offset is not None:
-            raise ValueError(
-                "a model that asks for labels does not learn weights or offsets of a file yet: "
-                "leave them out, or learn all labels"
-            )
-        rows = rows.listed()
-        self.model.engine.check(rows)  # all of it, before any is learned
-        answers = np.empty((2, len(rows.y)))
-        for at in range(len(rows.y)):
-            answers[:, at] = self._learn_one(rows.select(np.array([at])))
-        self.model.session[AUDIT_KEY] = self.audit.state()
-        return Predictions(*answers)
-
-    def _learn_one(self, row: Rows) -> tuple[float, float]:
-        engine = self.model.engine
-        margins = engine.margins(row)
-        task = engine.tasks.numbers(row.task)
-        chance = engine.probability_of(margins)
-        clipped = np.clip(chance, 1e-300, 1.0 - 1e-16)
-        odds = np.copysign(np.log(clipped) - np.log1p(-clipped), margins + 0.0)
-        if self.policy.choose(task, odds)[0]:
-            engine.predict_and_learn(row, with_probabilities=False)
-            if self.policy.audited[0]:
-                side = np.array([engine.two_classes.number_of(row.y[0])])
-                self.audit.add_answers(engine.tasks.numbers(row.task), side, odds)
-        else:
-            engine.observe(row.x, row.task)
-        return float(margins[0]), float(chance[0])
 
 
 def choose_requests(
@@ -194,9 +141,7 @@ def learn_answers(
         seen.append(key)
         if row[WHY] == BY_CHANCE and model.engine.target.kind == "two classes":
             side = np.array([model.engine.two_classes.number_of(labels[key])])
-            audit.add_answers(
-                model.engine.tasks.numbers(event.tasks), side, np.array([float(row[MARGIN])])
-            )
+            audit.add_answers(side, np.array([float(row[MARGIN])]))
     model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return counts
 

@@ -25,7 +25,6 @@ from romco.typing import Floats
 Places = NDArray[np.intp]
 SAMPLED_ROWS = 100_000  # from which kinds of columns are inferred
 HELD_OUT = 0.2  # share of the rows
-BLOCK_ROWS = 10_000  # read at a time
 LEAST_PROBABILITY = 1e-15  # in a log loss
 MAX_ITERATIONS = 1000  # of the regression
 

@@ -28,7 +28,6 @@ from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
-from romco.runs.ask import LabelBudget
 from romco.runs.predict import Learns, as_rows, intervals_of, prediction_rows
 from romco.runs.resume import (
     STDIN,
@@ -58,7 +57,6 @@ class Progress:
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
-    budget: LabelBudget | None = None
     late: LateLabels | None = None  # where labels do not come at once
 
 
@@ -122,17 +120,15 @@ def learn_into(
     predictions: Path | None = None,
     every: int | None = None,
     *,
-    budget: LabelBudget | None = None,
     arrival: Arrival = AT_ONCE,
     stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn a source into a model whose file is locked.
 
-    Each event is predicted, into ``predictions`` (JSON lines), then learned, or only the labels of
-    a ``budget``. ``every`` events the model is saved; by default so seldom that it takes at most a
-    twentieth of the time. Labels are learned when they become known, see :class:`Arrival`; where
-    that is not at once, the model is saved at the end only. Once a ``stop`` is wanted, what was
-    learned is saved, and that was all.
+    Each event is predicted, into ``predictions`` (JSON lines), then learned. ``every`` events the
+    model is saved; by default so seldom that it takes at most a twentieth of the time. Labels are
+    learned when they become known, see :class:`Arrival`; where that is not at once, the model is
+    saved at the end only. Once a ``stop`` is wanted, what was learned is saved, and that was all.
     """
     if every is not None and every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
@@ -152,7 +148,7 @@ def learn_into(
             source.open(record.events, file=file) as reader,
             PredictionLog(predictions, record.written) as log,
         ):
-            run = Run(model, source, reader, path, score, log, record, budget)
+            run = Run(model, source, reader, path, score, log, record)
             run.set_arrival(arrival)
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
@@ -171,7 +167,6 @@ class Run:
     score: Score
     log: PredictionLog
     record: SourceRecord
-    budget: LabelBudget | None = None
     late: LateLabels | None = None  # None: labels come at once, and whole blocks are learned
 
     def set_arrival(self, arrival: Arrival) -> None:
@@ -179,10 +174,10 @@ class Run:
         number = self.score.target == "number" and self.log.enabled
         if arrival.at_once and not (number and isinstance(self.model, Model)):
             return
-        if self.budget is not None or not isinstance(self.model, Model):
+        if not isinstance(self.model, Model):
             raise ValueError(
-                "labels that come together or late go neither with --labels nor with shards: "
-                "leave out --together and --delay"
+                "labels that come together or late do not go with shards: leave out --together and "
+                "--delay"
             )
         self.late = LateLabels(arrival, self._learn_late)
 
@@ -238,8 +233,7 @@ class Run:
             self._learn_when_known(block, self.late)
             return
         known = self.model.engine.events > 0
-        learner: Any = self.budget or self.model.engine
-        answers: Predictions = learner.predict_and_learn(as_rows(block))
+        answers: Predictions = self.model.engine.predict_and_learn(as_rows(block))
         if self.score.target == "number" and not known:
             answers.margins[:1] = np.nan  # nobody knew the level of the first number
         self._count(block, answers)
@@ -280,7 +274,7 @@ class Run:
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.budget, self.late
+        place = self.reader.progress(), self.late
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:

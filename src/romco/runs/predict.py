@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,7 +37,7 @@ WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 
 
 class Learns(Protocol):
-    """A model, or one in shards or under a label budget."""
+    """A model, or one in shards."""
 
     @property
     def engine(self) -> Any:
@@ -150,7 +151,7 @@ def prediction_rows(
             row["margin"] = margins[at]
         elif kind == "classes":
             row["probabilities"] = dict(zip(names, chances[at], strict=False))
-        elif bounds is not None:
+        elif bounds is not None and bounds[at, 0] < bounds[at, 1]:  # one number has no spread
             row["low"], row["high"] = bounds[at].tolist()
         if label is not None:
             row["label"] = label
@@ -285,7 +286,7 @@ class Evaluation:
         tasks = {task: score.summary() for task, score in self.tasks.items()}
         by_tasks = None
         if tasks:
-            by_tasks = float(np.mean([score[name] for score in tasks.values()]))
+            by_tasks = float(np.mean(list(map(itemgetter(name), tasks.values()))))
         learned = {"events_learned_before": self.learned}
         return {**whole, f"{name}_by_tasks": by_tasks, **self.weighted(), **learned, "tasks": tasks}
 
@@ -305,7 +306,7 @@ class Evaluation:
         if not good.all():
             line = events.lines[known[int(np.argmin(good))]]
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
-        labels = [events.labels[at] for at in known]
+        labels = list(map(events.labels.__getitem__, known))
         if self.model.engine.target.kind == "number":
             truth = np.array(list(map(self.model.engine.target.number_of, labels)))
             losses = np.square(answers.margins[known] - truth)
@@ -319,7 +320,7 @@ class Evaluation:
     def _count(self, score: Score, events: Block, answers: Predictions, at: Sequence[int]) -> None:
         if at:
             some = Predictions(answers.margins[at], answers.probabilities[at])
-            score.count(self.model, [events.labels[i] for i in at], some)
+            score.count(self.model, list(map(events.labels.__getitem__, at)), some)
 
 
 def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evaluation:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 
 from romco.files import load
 from romco.io import durable
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.formats import FORMATS, format_of
 from romco.model import Model
 from romco.parameters import whole
@@ -99,7 +99,7 @@ class SourceRecord:
 
 
 def events_learned(session: Mapping[str, Any], path: str) -> int:
-    """Return how many of the first events of a file a model has learned; 0 if it is new."""
+    """Return how many events of a file a model has learned, from its begin on; 0 if it is new."""
     try:
         return SourceRecord.of(session, path).events
     except ValueError:  # another file of this name
@@ -125,7 +125,7 @@ def digest(file: BinaryIO | None, size: int | None = None) -> dict[str, Any] | N
 
 
 def content_of(path: str, size: int | None = None) -> dict[str, Any] | None:
-    """Return :func:`digest` of the file at a path; None where there is none."""
+    """Return the :func:`digest` of the file at a path; None where there is no file."""
     with _opened(path) as file:
         return digest(file, size)
 
@@ -191,7 +191,7 @@ def _begins_with(file: BinaryIO | None, seen: Mapping[str, Any]) -> bool:
     return content is not None and content["digest"] == seen["digest"]
 
 
-class PredictionLog(Closing):
+class PredictionLog(Closable):
     """Predictions as JSON lines, in a file, on stdout (-) or nowhere.
 
     What a killed run wrote beyond the first ``keep`` bytes is cut off.

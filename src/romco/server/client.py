@@ -34,7 +34,7 @@ class ServiceError(Exception):
         self.status, self.reason, self.index = status, reason, index
 
 
-class Client(durable.Closing):
+class Client(durable.Closable):
     """Client of a service; several threads may use it.
 
     An event to learn that has no id is given one, so that a request that is sent again after

@@ -158,7 +158,7 @@ def hash_id(identity: str) -> bytes:
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
-class Store(durable.Closing):
+class Store(durable.Closable):
     """Folder of one service, locked while it is open; used by one thread at a time.
 
     >>> import tempfile

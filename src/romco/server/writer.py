@@ -48,7 +48,7 @@ INITIAL_EVENTS_PER_SECOND = 2_000.0  # learned, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
 STILL_READ = "forgotten, but another process still reads the database: its log may hold the task"
-LOG_KEPT = "the log is kept, and with it all events of the task: forget it with ?exact=true"
+LOG_KEPT = "the log is kept with all events of the task: forget it exactly, ?exact=true or --exact"
 CANNOT_FORGET_EXACTLY = "this service cannot forget exactly"
 
 

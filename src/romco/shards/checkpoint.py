@@ -378,7 +378,7 @@ def _settings(state: State) -> dict[str, Any]:
     }
 
 
-class Checkpoint(durable.Closing):
+class Checkpoint(durable.Closable):
     """A model file that shards resume from and save to, and its lock for other processes.
 
     Within a process the newest checkpoint has the file: new shards for it, as in a notebook,

@@ -9,7 +9,7 @@ from romco.parameters import positive, whole
 
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
 SMALL_PERIOD = 16  # events: up to here periods grow as the stream,
-FULL_GROWTH_EVENTS = 10_000  # then more slowly, until the stream has had so many
+FULL_GROWTH_EVENTS = 100_000  # then more slowly, until the stream has had so many
 MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpreter's lock
 MAX_AUTO_THREADS = 16
 
@@ -19,11 +19,11 @@ class Schedule:
     """Barriers after ``growth`` of the stream so far, and every ``every`` events per shard.
 
     Early events teach most, and cost most when shards learn them apart. So the first period is one
-    event per shard, and from 16 events on periods stay small until the stream has 10,000.
+    event per shard, and from 16 events on periods stay small until the stream has 100,000.
 
     >>> schedule = Schedule(4)
-    >>> [schedule.after(place) - place for place in (0, 100, 1000, 5000, 10_000, 10**6)]
-    [4, 10, 16, 250, 1000, 40000]
+    >>> [schedule.after(place) - place for place in (0, 100, 1000, 10_000, 10**5, 10**6)]
+    [4, 10, 16, 100, 10000, 40000]
     """
 
     n: int
@@ -62,7 +62,7 @@ def choose_threads(entries: float, places: float, largest: float, period: float)
     much as n / 2 events for each of the ``places`` of features with covariances: the number of
     threads at which both together cost least is the most that is chosen.
 
-    >>> choose_threads(entries=5, places=0, largest=0.01, period=2000)
+    >>> choose_threads(entries=5, places=0, largest=0.01, period=400)
     1
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

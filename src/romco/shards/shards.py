@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.durable import Closing
+from romco.io.durable import Closable
 from romco.io.modelfile import load_state, refusing, save_state
 from romco.learners.auto import DRIFTS
 from romco.learners.classes import auto_members
@@ -303,7 +303,7 @@ def _make_engine(name: str, state: ShardsState, address: str | None) -> Engine:
     return Threads(state.starts)
 
 
-class Shards(Closing):
+class Shards(Closable):
     """A :class:`romco.Model` whose tasks are spread over ``n`` shards that learn side by side.
 
     A task belongs to one shard, by a stable hash of its name, and its own weights are never
@@ -675,11 +675,13 @@ class Shards(Closing):
         if any(member.drift() > DRIFTS for member in members):
             return 1
         places = sum(member.covariance_size() for member in members)
+        coordinator = self.coordinator
+        barrier = replace(coordinator.schedule, n=2).after(coordinator.place)
         return choose_threads(
             entries=self._entries / SPLIT_EVENTS,
             places=places / max(1, engine.learner.answers - 1),  # members that learn an event
             largest=float(engine.counts.seen.max() / engine.events),
-            period=self.coordinator.schedule.growth * self.coordinator.place,
+            period=barrier - coordinator.place,
         )
 
     def predict_and_observe(self, rows: Rows) -> Predictions:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -94,7 +95,7 @@ class RedisStream:
         return messages
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        self._redis.xack(self.stream, self.group, *[message.position for message in messages])
+        self._redis.xack(self.stream, self.group, *list(map(attrgetter("position"), messages)))
 
     def refuse(self, message: Message, reason: str) -> None:
         fields = {self.FIELD: message.body, "reason": reason}

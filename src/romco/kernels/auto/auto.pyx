@@ -141,7 +141,8 @@ cdef struct StreamState:
     double level_variance, slope_variance
     double variances_due           # events at which variances are estimated again
     double directions_at           # events at which the low-rank part was last recomputed
-    double functions_due           # events at which functions are chosen
+    double functions_due           # events at which functions are chosen,
+    double leaving_due             # and in shards at which rare features leave the blocks
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
@@ -483,12 +484,12 @@ cdef class AutoKernel(Kernel):
         """Own numbers of the k-th active function of the row that was last read."""
         return (<CurveState*> self.curves.value) + self.curve[k]
 
-    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
-        """`read` of an event that is not counted."""
+    cdef void read_event(self, Events events, Py_ssize_t e, Outputs* o, bint frozen) noexcept nogil:
+        """`read` of an event that is not counted; ``frozen``: in the units in use."""
         cdef Row x = events.row(e)
         self.scales.held = self.number and self.is_shard()
         self.read(
-            x, self.scales.look(x), events.tasks[e], self.offset_of(events, e), self.unit(), o
+            x, self.scales.look(x, frozen), events.tasks[e], self.offset_of(events, e), self.unit(), o
         )
 
     cdef double read_block(self, Covariances block, Scaled x, double unit) noexcept nogil:
@@ -555,7 +556,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             self.expect(events, e)
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, self.frozen_predictions)
             if o.V == 0.0:  # no two answers differ
                 margins[e] = o.offset
             elif self.frozen_predictions:
@@ -1372,7 +1373,7 @@ cdef class AutoKernel(Kernel):
         cdef double margin, variance, noise
         cdef double[::1] spread = np.zeros(events.n)
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)  # a new feature makes it wider
             if o.V == 0.0:
                 continue
             if frozen:
@@ -1405,7 +1406,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef double[:, ::1] context = np.empty((events.n, CONTEXT))
         for e in range(events.n):
-            self.read_event(events, e, o)
+            self.read_event(events, e, o, False)
             o.settled = o.moment = 0.0
             if o.V > 0.0:
                 self.stack(events.tasks[e], o)
@@ -1448,7 +1449,7 @@ cdef class AutoKernel(Kernel):
         cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
         for e in range(events.n):
-            x = self.scales.look(events.row(e))
+            x = self.scales.look(events.row(e), True)
             self.read(events.row(e), x, events.tasks[e], 0.0, unit, o)
             self.frozen_margin(o.base, o.z, o)
             levels[e, 0], levels[e, 1] = o.level, o.global_variance
@@ -1527,12 +1528,15 @@ cdef class AutoKernel(Kernel):
         Of numbers units are found anew, too. Return whether any of this changed.
         """
         cdef Py_ssize_t n = rows.shape[0]
-        cdef bint changed
+        cdef double events = self.scales.events()
+        cdef bint changed, leave = events >= self.stream.leaving_due
         self.check_rows(rows)
         with nogil:
             if self.number:
                 self.agree_on_units(rows)
-            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, True)
+            if leave:
+                self.stream.leaving_due = 2.0 * events
+            changed = self.settle_blocks(&rows[0] if n else NULL, n, False, leave) or leave
             changed = self.choose_functions() or changed or self.number
         return changed
 

@@ -6,18 +6,14 @@ is proportional to
     1 / (1 + sum_j exp(-z_kj))
 
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
-has a learner against the rest of them the sum has that one term. Of more than two classes these
-probabilities are raised to a power t, learned along the stream, and made to sum to one. A share
-EVEN_SHARE_EVENTS K / (n + K) after n events of more than two classes is spread evenly over all
-classes. Without it a few surprises at the start would flatten all probabilities. Scores are the
-logarithms.
+has a learner against the rest of them the sum has that one term. These probabilities are made to
+sum to one, and scores are their logarithms. Of more than two classes a conditional logit multiplies scores by
+a weight that is learned along the stream. If a softmax of all classes learns beside the pairs, it adds
+the scores of both.
 
 With offsets o_k of the classes, a learner has the offset o_k - o_j, or o_k less the log-sum of the
-rest; the factor a_kj multiplies what it learned. All pairs are then evaluated, without power and even
-share, so that learners without events leave the probabilities exp(o_k) / sum_j exp(o_j).
-
-A softmax of all classes may learn beside the pairs; then a conditional logit combines the scores of both,
-less the offsets.
+rest; the factor a_kj multiplies what it learned, and the conditional logit the scores less the offsets. All
+pairs are then evaluated, so that learners without events leave the probabilities exp(o_k) / sum_j exp(o_j).
 
 Only pairs that matter are evaluated. Each class in turn is compared with the best so far, and the best
 of all with every other. Classes within ``CLOSE_LOG_ODDS`` of it are compared with each other; pairs
@@ -34,14 +30,9 @@ from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 
-from romco.kernels.auto import constants
-
 cdef double SCALE_MEMORY = 0.999  # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
-cdef double LARGEST_POWER = 3.0        # of its logarithm
-cdef double LEAST_PROBABILITY = 1e-15  # probability below which rounding leaves nothing
-cdef double EVEN_SHARE_EVENTS = constants.EVEN_SHARE_EVENTS
 cdef double MAX_LOG_ODDS = 500.0       # log-odds at which scores are clipped
 cdef double CLOSE_LOG_ODDS = 4.0       # log-odds behind the likeliest class: unlikely beyond
 
@@ -107,25 +98,36 @@ cdef class Member:
 cdef class ClassesKernel(Kernel):
     """Learners of two classes as one of ``classes`` (abstract).
 
-    Notes are the margins of its members: of member i and event e at i (end - begin) + e - begin.
-    ``power`` (3,) holds log t, a curvature, and the number of events of more than two classes.
+    ``softmax``, if given, is a kernel of all classes that learns the same events. ``stacking``, of more
+    than two classes, combines its scores with those of the members.
+
+    Notes are the margins of its members: of member i and event e at i (end - begin) + e - begin. They
+    are also the inputs (n, c, K) of ``stacking``.
     """
 
     cdef list kept
     cdef void** member             # the same, borrowed, to be visited without the GIL
     cdef Py_ssize_t n
-    cdef Scratch margins, sides, shifts
+    cdef Kernel softmax
+    cdef ConditionalLogit stacking
+    cdef Py_ssize_t n_inputs       # of ``stacking``
+    cdef Scratch margins, sides, shifts, inputs, logs, scores
     cdef const double* offsets     # (n, width) of the events at hand, or NULL
-    cdef double[::1] power
 
     def __cinit__(self):
         self.member = NULL
 
-    def __init__(self, list members not None, Py_ssize_t classes, double[::1] power):
+    def __init__(
+        self, list members not None, Py_ssize_t classes, ConditionalLogit stacking=None,
+        Kernel softmax=None,
+    ):
         cdef Py_ssize_t i
         cdef Member one
-        self.kept, self.n, self.width, self.power = list(members), len(members), classes, power
+        self.kept, self.n, self.width = list(members), len(members), classes
+        self.stacking, self.softmax = stacking, softmax
+        self.n_inputs = 1 if softmax is None else 2
         self.margins, self.sides, self.shifts = Scratch(), Scratch(), Scratch()
+        self.inputs, self.logs, self.scores = Scratch(), Scratch(), Scratch()
         self.offsets = NULL
         free(self.member)
         self.member = <void**> malloc(max(self.n, 1) * sizeof(void*))
@@ -148,6 +150,7 @@ cdef class ClassesKernel(Kernel):
         self.offsets = NULL
         for e in range(n):
             self.combine(None, e, n, &margins[0, e], &scores[e, 0])
+        self.stack(None, 0, n, &scores[0, 0])
         return np.asarray(scores)
 
     cdef int combine(
@@ -186,63 +189,70 @@ cdef class ClassesKernel(Kernel):
 
     cdef void couple(self, double* sums) noexcept nogil:
         """Replace the evidence against classes, 1 + sum of exp(-z), by their log-probabilities."""
-        cdef double t = exp(self.power[0]) if self.width > 2 and self.offsets == NULL else 1.0
-        cdef double share = self.unknown(), total = 0.0, least = sums[0]
+        cdef double total = 0.0, least = sums[0]
         cdef Py_ssize_t k, n = self.width
         for k in range(1, n):
             least = min(least, sums[k])
         least = log(least)
         for k in range(n):
-            sums[k] = t * (least - log(sums[k]))
+            sums[k] = least - log(sums[k])
             total += exp(sums[k])
         total = log(total)
         for k in range(n):
             sums[k] -= total
-            if share > 0.0:
-                sums[k] = log((1.0 - share) * exp(sums[k]) + share / n)
 
-    cdef double unknown(self) noexcept nogil:
-        """Return the share that is spread evenly over classes; 0 for two classes, or with offsets."""
-        if self.width == 2 or self.offsets != NULL:
-            return 0.0
-        return EVEN_SHARE_EVENTS * self.width / (self.power[2] + self.width)
+    cdef int stack(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* scores
+    ) except -1 nogil:
+        """Combine scores of the members with those of the softmax, if there is one."""
+        cdef Py_ssize_t e, k, n = end - begin, K = self.width
+        cdef double* inputs
+        cdef double* soft = NULL
+        cdef const double* offset = NULL
+        cdef double shift
+        if self.stacking is None:
+            return 0
+        inputs = self.inputs.take(self.n_inputs * n * K)
+        if self.softmax is not None:
+            soft = self.logs.take(n * K)
+            self.softmax.drop_notes()
+            self.softmax.followed = self.followed
+            self.softmax.frozen_predictions = self.frozen_predictions
+            self.softmax.score(events, begin, end, soft - begin * K)
+        for e in range(begin, end):
+            if self.offsets != NULL:
+                offset = self.offsets + e * K
+            for k in range(K):
+                shift = 0.0 if offset == NULL else offset[k]
+                inputs[k] = scores[e * K + k] - shift
+                if soft != NULL:
+                    inputs[K + k] = soft[(e - begin) * K + k] - shift
+            self.stacking.score(inputs, K, scores + e * K, offset)
+            inputs += self.n_inputs * K
+        return 0
 
-    cdef void temper(
-        self, const double* scores, Py_ssize_t label, double h, double share
+    cdef void learn_stacking(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
     ) noexcept nogil:
-        """Newton step of log t on the log loss of an event of weight h.
-
-        It is weighted by the probability that the even share does not explain it.
-        """
-        cdef double mean = 0.0, square = 0.0, of_label = 0.0, g = 0.0, p, z, step
-        cdef Py_ssize_t k
-        self.power[2] += h
-        for k in range(self.width):
-            p = (exp(scores[k]) - share / self.width) / (1.0 - share)
-            if p > LEAST_PROBABILITY:
-                z = log(p)
-                mean += p * z
-                square += p * z * z
-                if k == label:
-                    of_label = z
-                    g = h * (1.0 - share) * p * exp(-scores[k])
-            elif k == label:
-                return
-        self.power[1] = max(1.0, SCALE_MEMORY * self.power[1] + g * (square - mean * mean))
-        step = g * (of_label - mean) / self.power[1]
-        self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
-        self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
-
-    cdef void temper_all(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores, double share
-    ) noexcept nogil:
-        """Update the power by events."""
-        cdef Py_ssize_t e
-        for e in range(begin, end if self.width > 2 and self.offsets == NULL else begin):
+        """Learn the weights of the stacking model from the inputs of the last prediction."""
+        cdef Py_ssize_t e, K = self.width
+        cdef const double* inputs = self.inputs.data
+        if self.stacking is None:
+            return
+        for e in range(begin, end):
             if events.count(e) > 0.0:
-                self.temper(
-                    scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e), share
+                self.stacking.learn(
+                    inputs, K, scores + e * K, <Py_ssize_t> events.labels[e], events.count(e)
                 )
+            inputs += self.n_inputs * K
+
+    cdef int score_again(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end
+    ) except -1 nogil:
+        """Compute margins and inputs, where notes are not of these events."""
+        self.followed = True
+        self.score(events, begin, end, self.scores.take((end - begin) * self.width) - begin * self.width)
+        return 0
 
 
 cdef class RestKernel(ClassesKernel):
@@ -261,6 +271,7 @@ cdef class RestKernel(ClassesKernel):
         self.keep_notes(events, begin, end)
         for e in range(begin, end):
             self.combine(events, e, n, own + e - begin, margins + e * self.width)
+        self.stack(events, begin, end, margins)
         return 0
 
     cdef int combine(
@@ -289,13 +300,11 @@ cdef class RestKernel(ClassesKernel):
         cdef Py_ssize_t i, n = end - begin
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * n)
-        cdef double share
+        if not self.has_notes(events, begin, end):
+            self.score_again(events, begin, end)
         self.offsets = events.offsets
-        share = self.unknown()  # as it was when they were predicted
         try:
-            if not self.has_notes(events, begin, end):
-                self.ask(events, begin, end, own, True)
-            self.temper_all(events, begin, end, margins, share)
+            self.learn_stacking(events, begin, end, margins)
             for i in range(self.n):
                 self.teach(i, events, truth, begin, end, own + i * n)
         finally:
@@ -326,23 +335,8 @@ cdef class PairsKernel(ClassesKernel):
     """A learner for each pair of classes, low < high, member high (high - 1) / 2 + low.
 
     Those of the true class learn, one event after the other. A margin that is NaN has not been
-    computed. ``softmax``, if given, is a kernel of all classes that learns the same events, and
-    ``stacking`` combines its scores with those of the pairs.
-
-    Notes are also the scores (n, 2, K) of the pairs and of the softmax, less the offsets.
+    computed.
     """
-
-    cdef Kernel softmax
-    cdef ConditionalLogit stacking
-    cdef Scratch inputs, logs, scores
-
-    def __init__(
-        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel softmax=None,
-        ConditionalLogit stacking=None,
-    ):
-        ClassesKernel.__init__(self, members, classes, power)
-        self.softmax, self.stacking = softmax, stacking
-        self.inputs, self.logs, self.scores = Scratch(), Scratch(), Scratch()
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -359,8 +353,7 @@ cdef class PairsKernel(ClassesKernel):
                 self.combine(events, e, n, own + e - begin, margins + e * K)
         finally:
             events.offsets = self.offsets
-        if self.softmax is not None:
-            self.stack(events, begin, end, margins)
+        self.stack(events, begin, end, margins)
         self.keep_notes(events, begin, end)
         return 0
 
@@ -369,30 +362,6 @@ cdef class PairsKernel(ClassesKernel):
     ) except -1 nogil:
         self.meet(events, e, n, own, scores)
         self.couple(scores)
-        return 0
-
-    cdef int stack(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
-    ) except -1 nogil:
-        """Combine the scores of the pairs with those of the softmax."""
-        cdef Py_ssize_t e, k, K = self.width
-        cdef double* inputs = self.inputs.take(2 * (end - begin) * K)
-        cdef double* soft = self.logs.take((end - begin) * K)
-        cdef const double* offset = NULL
-        cdef double shift
-        self.softmax.drop_notes()
-        self.softmax.followed = self.followed
-        self.softmax.score(events, begin, end, soft - begin * K)
-        for e in range(begin, end):
-            if self.offsets != NULL:
-                offset = self.offsets + e * K
-            for k in range(K):
-                shift = 0.0 if offset == NULL else offset[k]
-                inputs[k] = margins[e * K + k] - shift
-                inputs[K + k] = soft[k] - shift
-            self.stacking.score(inputs, K, margins + e * K, offset)
-            inputs += 2 * K
-            soft += K
         return 0
 
     cdef double* clear(self, Py_ssize_t n) except NULL nogil:
@@ -481,16 +450,14 @@ cdef class PairsKernel(ClassesKernel):
         cdef bint noted = self.has_notes(events, begin, end)
         cdef double* own
         self.followed, self.offsets = True, events.offsets
-        if not noted and self.softmax is not None:
-            self.score(events, begin, end, self.scores.take(n * self.width) - begin * self.width)
-            noted = n == 1
-            own = self.margins.take(self.n * n + 1)
-        else:
-            own = self.margins.take(self.n * n + 1) if noted else self.clear(n)
+        if not noted and self.stacking is not None:
+            self.score_again(events, begin, end)
+            noted = True
+        own = self.margins.take(self.n * n + 1) if noted else self.clear(n)
         try:
             for e in range(begin, end):
                 self.ask_true(events, e, n, own + e - begin)
-            self.weigh(events, begin, end, margins)
+            self.learn_stacking(events, begin, end, margins)
             for e in range(begin, end):
                 if events.count(e) > 0.0:
                     self.rescale_true(events, e, n, own + e - begin)
@@ -503,29 +470,6 @@ cdef class PairsKernel(ClassesKernel):
             self.softmax.learn(events, begin, end, self.logs.data - begin * self.width)
             self.softmax.drop_notes()
         return 0
-
-    cdef void weigh(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
-    ) noexcept nogil:
-        """Learn the power of the pairs' probabilities, and the weights of the stacking model."""
-        cdef Py_ssize_t e, K = self.width
-        cdef double share = self.unknown()  # as it was when they were predicted
-        cdef const double* inputs = NULL
-        if self.softmax is not None:
-            inputs = self.inputs.data
-        for e in range(begin, end):
-            if events.count(e) > 0.0:
-                if K > 2 and self.offsets == NULL:
-                    self.temper(
-                        margins + e * K if inputs == NULL else inputs, <Py_ssize_t> events.labels[e],
-                        events.count(e), share,
-                    )
-                if inputs != NULL:
-                    self.stacking.learn(
-                        inputs, K, margins + e * K, <Py_ssize_t> events.labels[e], events.count(e)
-                    )
-            if inputs != NULL:
-                inputs += 2 * K
 
     cdef int ask_true(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own

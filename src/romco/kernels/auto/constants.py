@@ -44,4 +44,3 @@ CLASS_PRIOR_EVENTS = 0.1  # events by which a class mean is shrunk to the origin
 NORMAL = 0.9  # least normality (Shapiro-Francia) at which a number is no normal score
 NEARLY_ALWAYS = 0.9  # share of the events from which on an absent number is missing
 SHRINKAGE_EVENTS = 5.0  # events of all tasks added to a task's class counts
-EVEN_SHARE_EVENTS = 0.3  # even share of pairs' probabilities, in events for each class

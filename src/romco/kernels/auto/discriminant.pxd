@@ -20,8 +20,8 @@ cdef struct Progress:
     double events                  # that the scatter is of
     double group_products          # of events and the means of their groups, both less those of classes,
     double group_weights           # and the weights that these products have
-    double renewal                 # events at which columns are next chosen and decorrelated,
-    double solution                # and the discriminant is next solved
+    double renewal                 # rows at which columns are next chosen and decorrelated
+    double solution                # events at which the discriminant is next solved
     double closed                  # 1 where too many features are frequent
     double log_det                 # of the common covariance of the lines
     double is_shard                # 1 in one of several shards, which leaves all this to barriers

@@ -46,7 +46,7 @@ cdef double FREQUENT = 0.1             # share of the events that have a feature
 cdef double SURE_EVENTS = 256.0        # up to which more than 128 features mean that there are no columns
 cdef double FIRST_RENEWAL = 8.0        # events at which columns are first chosen,
 cdef double RENEWAL_GROWTH = 2.0       # then whenever events have grown so much
-cdef double SOLUTION_GROWTH = 1.1      # of the events between two solutions of the common covariance,
+cdef double SOLUTION_GROWTH = 1.1      # of its events between two solutions of the common covariance,
 cdef double CLASS_GROWTH = 1.25        # and of a class's events between two of its own
 cdef double PRIOR_EVENTS = constants.COVARIANCE_PRIOR_EVENTS
 cdef double COLUMN_PRIOR_EVENTS = 1.0  # such events more for each column, where columns are decorrelated
@@ -362,10 +362,10 @@ cdef class Discriminant:
             renewed = True
         if self.n_lines == 0 or self.n_lines > self.line_factor.shape[0]:
             return renewed
-        changed = renewed or events >= self.progress.solution
+        changed = renewed or self.progress.events >= self.progress.solution
         if changed:
             self.solve()
-            self.progress.solution = SOLUTION_GROWTH * events
+            self.progress.solution = SOLUTION_GROWTH * self.progress.events
         for k in range(first, end):
             if seen[k] > 0.0 and seen[k] >= CLASS_GROWTH * self.solved[k, 0]:
                 self.solve_class(k, seen[k])

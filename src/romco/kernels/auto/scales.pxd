@@ -36,8 +36,9 @@ cdef class Units:
         """Ask for a feature's column."""
         soon(&self.columns[j, 0])
 
-    # A row as it would be if it were counted; changes nothing.
-    cdef Scaled look(self, Row x) noexcept nogil
+    # A row as it would be if it were counted, or, where ``frozen``, in the units in use, in which a new
+    # feature is 0; changes nothing.
+    cdef Scaled look(self, Row x, bint frozen) noexcept nogil
     # Count a row; gives it in the units that are then known.
     cdef Scaled count(self, Row x) noexcept nogil
     # `count` of the row that was last looked at, in the same state: less is left to do.

@@ -61,7 +61,7 @@ cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
 cdef class Units:
     """What is asked of whoever measures features (abstract)."""
 
-    cdef Scaled look(self, Row x) noexcept nogil:
+    cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
         return found(0, NULL, NULL, 0.0)
 
     cdef Scaled count(self, Row x) noexcept nogil:
@@ -116,8 +116,8 @@ cdef class Scales(Units):
         self.size_of = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
         self.n_met, self.counted, self.ahead = -1, 0.0, 1.0
 
-    cdef Scaled look(self, Row x) noexcept nogil:
-        """A row as it would be if it were counted; changes nothing.
+    cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
+        """A row as it would be if it were counted; in the units in use if ``frozen``.
 
         Columns that the row would make anew are kept for `count_seen`.
         """
@@ -141,7 +141,7 @@ cdef class Scales(Units):
                 if not has_zeros(kept, events):
                     continue
                 scaled_value[n] = scaled(kept, 0.0)
-            elif due(kept, kept.count + 1.0, events):
+            elif not frozen and due(kept, kept.count + 1.0, events):
                 c = self.fresh + n_fresh
                 c[0] = kept[0]
                 add(c, value)
@@ -157,11 +157,14 @@ cdef class Scales(Units):
             scaled_value[j] = scaled(self.fresh + k, given[j])
         x2 += dot_product(n, scaled_value, scaled_value)
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
-        return found(n, index, scaled_value, x2)
+        cdef Scaled row = found(n, index, scaled_value, x2)
+        if frozen:
+            row.n, row.x2 = n, x2
+        return row
 
     cdef Scaled count(self, Row x) noexcept nogil:
         """Count a row; gives it in the units that are then known."""
-        self.look(x)
+        self.look(x, False)
         return self.count_seen(x)
 
     cdef Scaled count_seen(self, Row x) noexcept nogil:
@@ -312,9 +315,9 @@ cdef class SettledScales(Scales):
         self.ratio = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.changes[2])
         self.moved = self.ratio + d
 
-    cdef Scaled look(self, Row x) noexcept nogil:
+    cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
         """A row in the units in use; a new feature gets its unit from this row."""
-        cdef Scaled row = Scales.look(self, x)
+        cdef Scaled row = Scales.look(self, x, frozen)
         cdef const Column* c
         cdef Py_ssize_t k, n
         cdef double value, x2 = 0.0, size = exp(self.common())
@@ -336,7 +339,7 @@ cdef class SettledScales(Scales):
 
     cdef Scaled count(self, Row x) noexcept nogil:
         """Count a row; gives it in the units in use, some of which may have changed."""
-        self.look(x)
+        self.look(x, False)
         return self.count_seen(x)
 
     cdef Scaled count_seen(self, Row x) noexcept nogil:
@@ -352,7 +355,7 @@ cdef class SettledScales(Scales):
             self.settle(<Column*> &self.columns[j, 0], self.before + k, j)
             self.list_size(j)
         self.ahead = 0.0  # the row is counted
-        row = self.look(x)
+        row = self.look(x, False)
         self.ahead = 1.0
         return row
 

@@ -151,9 +151,9 @@ cdef class SoftmaxKernel(Kernel):
         """Return whether tasks have weights of their own of a column or feature."""
         return j >= COLUMNS or self.discriminant.column_of(j).order == 0.0
 
-    cdef Scaled look(self, Row x) noexcept nogil:
-        """A row of columns and features as it would be if it were counted."""
-        return self.discriminant.compose(x, self.scales.look(x), self.scales)
+    cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
+        """A row of columns and features; see `Units.look`."""
+        return self.discriminant.compose(x, self.scales.look(x, frozen), self.scales)
 
     cdef void begin(self, long long task, double x2, double own_x2) noexcept nogil:
         """Start with means and variances of the intercepts, and the prior variance of the features."""
@@ -192,7 +192,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit = unit_of(&self.clock[0])
         cdef Scaled row
         for e in range(begin, end):
-            row = self.look(events.row(e))
+            row = self.look(events.row(e), self.frozen_predictions)
             self.take_offset(events, e)
             self.read(row, events.tasks[e], unit)
             self.stacking.score(self.z, self.width, margins + e * self.width, self.offset)
@@ -347,7 +347,7 @@ cdef class SoftmaxKernel(Kernel):
         inputs = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
             self.take_offset(events, e)
-            self.read(self.look(events.row(e)), events.tasks[e], unit_of(&self.clock[0]))
+            self.read(self.look(events.row(e), True), events.tasks[e], unit_of(&self.clock[0]))
             inputs[e] = self.buffers[:INPUTS]
         return inputs
 
@@ -359,7 +359,7 @@ cdef class SoftmaxKernel(Kernel):
         """
         self.check_idle()
         self.drop_notes()
-        cdef Scaled x = self.look(events.row(0))
+        cdef Scaled x = self.look(events.row(0), True)
         self.take_offset(events, 0)
         self.read(x, events.tasks[0], unit_of(&self.clock[0]))
         variances = self.buffers[INPUTS + VECTORS + MIXED].copy()

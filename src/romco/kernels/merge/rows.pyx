@@ -8,18 +8,14 @@ that were sent. A row that only one shard changed is copied, so it costs no roun
 import numpy as np
 cimport numpy as cnp
 from libc.float cimport DBL_EPSILON
-from libc.math cimport exp, log1p
 from romco.kernels.core.bits cimport Word, lowest, mark
 from romco.kernels.core.events cimport Events, Row
 
 cnp.import_array()
 
-cdef double ROUNDING = 1.0 - 1e-6      # a precision below this share of another is no rounding error
-
 cdef enum:
     BLOCK_FEATURES = 1024              # merged by one rule before the next: they stay in the cache
     BLOCK_WORDS = 16                   # of 64 bits, one per feature
-    DECAY_TABLE_SIZE = 256             # touches up to which their decay is tabulated
 
 
 cdef class FeatureCounts:
@@ -534,25 +530,16 @@ cdef class GaussianRule(Rule):
     """Gaussians of single weights: changes of precision and of precision x mean are added.
 
     ``spread`` is the ``prior`` variance less the variance, or with ``spent`` false the variance
-    itself. Each touch multiplies the variance by 1 + ``forgetting``, up to the prior. Where a shard
-    forgot more than that, its gain is unknown: such rows become the mean of the shards' means,
-    weighted by precision.
+    itself.
     """
 
     cdef Column mean, spread
-    cdef double prior, fading, least
+    cdef double prior
     cdef bint spent
-    cdef double fade[DECAY_TABLE_SIZE]                  # what so many touches leave of one
 
-    def __init__(
-        self, Column mean not None, Column spread not None, double prior, bint spent, double forgetting
-    ):
-        cdef int k
+    def __init__(self, Column mean not None, Column spread not None, double prior, bint spent):
         self.mean, self.spread = mean, spread
-        self.prior, self.spent, self.fading = prior, spent, log1p(forgetting)
-        self.least = 1.0 / prior
-        for k in range(DECAY_TABLE_SIZE):
-            self.fade[k] = exp(-self.fading * k)
+        self.prior, self.spent = prior, spent
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int i, r
@@ -563,45 +550,22 @@ cdef class GaussianRule(Rule):
     cdef void merge_row(
         self, Entries entries, Py_ssize_t row, Py_ssize_t begin, Py_ssize_t end
     ) noexcept nogil:
-        cdef double start, mu, total, precision, kept
-        cdef double gain = 0.0, step = 0.0, weight = 0.0, least = self.least
-        cdef long long touches = 0
-        cdef bint forgot = False
+        cdef double spread = self.spread.common[row * self.spread.common_step]
+        cdef double start = 1.0 / variance(spread, self.prior, self.spent)
+        cdef double mean = self.mean.common[row * self.mean.common_step]
+        cdef double total = start, step = 0.0, precision
         cdef Py_ssize_t e
-        mu = self.mean.common[row * self.mean.common_step]
-        start = 1.0 / variance(self.spread.common[row * self.spread.common_step], self.prior, self.spent)
         for e in range(begin, end):
             precision = 1.0 / variance(self.spread.of(entries, e), self.prior, self.spent)
-            kept = self.left(start, entries.often[e], least)
-            forgot = forgot or precision < ROUNDING * kept
-            gain += precision - kept
-            weight += precision
-            step += precision * (self.mean.of(entries, e) - mu)
-            touches += entries.often[e]
-        total = max(least, self.left(start, touches, least) + gain)
-        mu = mu + step / (weight if forgot else total)
-        if forgot:
-            total = weight / (end - begin)
-        self.mean.put(row, mu)
+            total += precision - start
+            step += precision * (self.mean.of(entries, e) - mean)
+        total = max(1.0 / self.prior, total)
+        self.mean.put(row, mean + step / total)
         self.spread.put(row, self.prior - 1.0 / total if self.spent else 1.0 / total)
-
-    cdef inline double left(self, double precision, long long touches, double least) noexcept nogil:
-        """Return a precision after so many touches."""
-        if self.fading == 0.0:
-            return precision
-        if touches < DECAY_TABLE_SIZE:
-            return max(least, precision * self.fade[touches])
-        return max(least, precision * exp(-self.fading * touches))
 
 
 cdef class SumRule(SpanRule):
-    """Sums: changes are added; the result is at least ``least``."""
-
-    cdef double least
-
-    def __init__(self, Column head not None, Py_ssize_t width, double least):
-        super().__init__(head, width)
-        self.least = least
+    """Sums: changes are added."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef Py_ssize_t row, e, c
@@ -614,7 +578,7 @@ cdef class SumRule(SpanRule):
                 start = total = self.head.common[row * self.head.common_step + c]
                 for e in range(entries.start[r], entries.start[r + 1]):
                     total += self.head.of(entries, e, c) - start
-                self.head.put(row, max(self.least, total), c)
+                self.head.put(row, total, c)
 
 
 cdef class StepRule(Rule):

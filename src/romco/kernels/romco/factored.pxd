@@ -4,13 +4,12 @@ from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 from romco.kernels.romco.personal cimport Personal
-from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.romco.rules cimport Rules
 from romco.kernels.romco.spectral cimport SmallSVD
 
 
 cdef class Factored(Kernel):
     cdef Rules rules
-    cdef TaskVectors tasks
     cdef LazyBasis left
     cdef Personal personal
     cdef SmallSVD svd

@@ -3,12 +3,12 @@
 The paper's step (eqs. 11, 13 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
 events, and the prox only rescales singular values, so U is kept as
 
-    U = L K R'     L (d, r) and R (w, r') orthonormal, K small
+    U = L K R'     L (d, r) and R (m, r') orthonormal, K small
 
 and a round goes through three moves:
 
-    reach     each active event (x, y, i) is written in both bases, x = L c and its task's
-              vector = R q; then K += eta1 C y c q', or with another loss its slope for y
+    reach     each active event (x, y, i) is written in both bases, x = L c and e_i =
+              R q; then K += eta1 C y c q', or with another loss its slope for y
     shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
     turn      L <- L Y, R <- R Z
 
@@ -21,7 +21,7 @@ from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, square
 from romco.kernels.core.memory cimport release, reserve
-from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.romco.rules cimport Rules
 from romco.kernels.romco.spectral cimport SmallSVD
 from romco.kernels.core.triangles cimport upper_times
 
@@ -35,12 +35,10 @@ DAMAGED = "the state of the shared part does not fit together; was the file dama
 cdef class Factored(Kernel):
     """The round of ROMCO, whatever R is (abstract)."""
 
-    def __init__(
-        self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks, bint folds
-    ):
-        self.rules, self.tasks = rules, tasks
+    def __init__(self, Rules rules, Py_ssize_t n_features, Py_ssize_t n_tasks, bint folds):
+        self.rules = rules
         self.left = LazyBasis(n_features, folds)
-        self.personal = personal_part(n_features, n_tasks, rules.personal, rules.eta2)
+        self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
         self.last_round = np.zeros(n_tasks, dtype=np.int64)
         self.svd = SmallSVD()
 
@@ -119,7 +117,7 @@ cdef class Factored(Kernel):
         if end - begin > 1:
             for e in range(begin, end):
                 self.personal.prune(events.tasks[e], step * share)
-        self.personal.tick(step * share)
+        self.personal.clock += step * share
         return self.shrink(
             self.rules.rho(<double> self.rounds, step, share), self.rules.eta1 * step * share,
             touched, active,
@@ -186,7 +184,7 @@ cdef class Factored(Kernel):
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
         return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))
 
-    # Tasks that come and go, without coupling: K changes, the method does not
+    # Tasks that come and go: K changes, the method does not
 
     def start_task(self, Py_ssize_t task, double n_started):
         """u_task <- the sum of all u over n_started; u_task must be 0."""

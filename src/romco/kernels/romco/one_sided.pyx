@@ -3,44 +3,36 @@
 import numpy as np
 cimport cython
 from libc.string cimport memset
-from romco.kernels.core.events cimport Row
 from romco.kernels.core.memory cimport reserve
 from romco.kernels.romco.factored cimport Factored
-from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.romco.rules cimport Rules
 
 from romco.kernels.romco.factored import check_names, checked_core
 
 
 @cython.final
 cdef class OneSided(Factored):
-    """R is the identity: K (r, w) holds U~ in the left basis, a column for every task."""
+    """R is the identity: K (r, m) holds U in the left basis, a column for every task."""
 
-    def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
-        Factored.__init__(self, rules, tasks, n_features, n_tasks, True)
-        self.width = self.ld = tasks.width
+    def __init__(self, Rules rules, Py_ssize_t n_features, Py_ssize_t n_tasks):
+        Factored.__init__(self, rules, n_features, n_tasks, True)
+        self.width = self.ld = n_tasks
         self.fit(1, self.width)
 
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
-        cdef Row f = self.tasks.row(task)
-        cdef Py_ssize_t j, k
-        cdef double total = 0.0, along
-        for k in range(f.n):
-            along = 0.0
-            for j in range(self.height):
-                along += self.c[j] * self.core[j * self.ld + (k if f.index == NULL else f.index[k])]
-            total += along * f.value[k]
+        cdef Py_ssize_t j
+        cdef double total = 0.0
+        for j in range(self.height):
+            total += self.c[j] * self.core[j * self.ld + task]
         return total
 
     cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil:
-        cdef Row f = self.tasks.row(task)
-        cdef Py_ssize_t j, k
+        cdef Py_ssize_t j
         if self.left.rank > self.height:
             memset(self.core + self.height * self.ld, 0, self.width * sizeof(double))
             self.height += 1
         for j in range(self.height):
-            for k in range(f.n):
-                self.core[j * self.ld + (k if f.index == NULL else f.index[k])] += \
-                    g * self.c[j] * f.value[k]
+            self.core[j * self.ld + task] += g * self.c[j]
         return 0
 
     cdef int turn_right(self, Py_ssize_t kept) except -1 nogil:
@@ -69,7 +61,7 @@ cdef class OneSided(Factored):
         return 0
 
     def right_vectors(self):
-        """R (w, w)."""
+        """R (m, m)."""
         return np.eye(self.width)
 
     def arrays(self):

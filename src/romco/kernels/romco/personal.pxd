@@ -18,7 +18,6 @@ cdef class Personal:
         self, Py_ssize_t task, Row x, double g, double square, double tick, bint alone
     ) except -1 nogil
     cdef int prune(self, Py_ssize_t task, double tick) except -1 nogil
-    cdef int tick(self, double amount) except -1 nogil
     cdef double shrinkage(self, Py_ssize_t task) noexcept nogil
     cdef int forget(self, Py_ssize_t task) except -1 nogil
 

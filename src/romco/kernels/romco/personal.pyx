@@ -6,8 +6,7 @@ gets shorter, so it is enough to know when it was last touched: its length is br
 date when it is needed next. Exact, and O(non-zeros) per event.
 
 Columns are stored side by side in one array where that is small, else each in a hash table of
-its own features (not in a store of pairs, for a column that dies is wiped as a whole). Another
-penalty than that of the column norms is called once in every updating round.
+its own features (not in a store of pairs, for a column that dies is wiped as a whole).
 """
 
 import numpy as np
@@ -26,19 +25,11 @@ DENSE_NUMBERS = 4_000_000          # store V in one array up to here
 DENSE_FEATURES = 1 << 14           # ... and up to here, since a column that dies is wiped
 
 
-def personal_part(n_features, n_tasks, penalty, eta2):
-    """V (d, m) = 0, stored the way that suits its size and its penalty."""
-    small = n_features * n_tasks <= DENSE_NUMBERS
-    if penalty.compiled is None:
-        if not small:
-            raise ValueError(
-                f"{penalty} has no compiled twin, so it is asked for all of V in every round: "
-                f"{n_features} features of {n_tasks} tasks are too many, {DENSE_NUMBERS} numbers "
-                "are the most; take personal='task-groups', hash to fewer features, or fewer tasks"
-            )
-        return CalledPersonal(n_features, n_tasks, penalty, eta2)
-    kind = DensePersonal if small and n_features <= DENSE_FEATURES else HashedPersonal
-    return kind(n_features, n_tasks, eta2 * penalty.strength)
+def personal_part(n_features, n_tasks, cost):
+    """V (d, m) = 0, stored the way that suits its size; a tick costs a column so much length."""
+    small = n_features * n_tasks <= DENSE_NUMBERS and n_features <= DENSE_FEATURES
+    kind = DensePersonal if small else HashedPersonal
+    return kind(n_features, n_tasks, cost)
 
 
 cdef class Personal:
@@ -109,10 +100,6 @@ cdef class Personal:
             tick + self.clock - self.since[task]
         ):
             self.forget(task)
-        return 0
-
-    cdef int tick(self, double amount) except -1 nogil:
-        self.clock += amount
         return 0
 
     cdef int forget(self, Py_ssize_t task) except -1 nogil:
@@ -230,37 +217,6 @@ cdef class DensePersonal(Personal):
         self.load_common(arrays)
         m, d = self.check_dense(arrays)
         np.asarray(self.values)[:m, :d] = arrays["values"]
-
-
-cdef class CalledPersonal(DensePersonal):
-    """V under any penalty, which is called at every tick; nothing fades while it waits."""
-
-    cdef object penalty
-    cdef double eta2
-
-    def __init__(self, Py_ssize_t n_features, Py_ssize_t n_tasks, penalty, double eta2):
-        DensePersonal.__init__(self, n_features, n_tasks, 0.0)
-        self.penalty, self.eta2 = penalty, eta2
-
-    cdef int tick(self, double amount) except -1 nogil:
-        self.clock += amount
-        if amount > 0.0:
-            with gil:
-                self.call_penalty(self.eta2 * amount)
-        return 0
-
-    cdef int call_penalty(self, double step) except -1:
-        values = np.asarray(self.values)  # the scale of each column is 1, as nothing fades
-        shrunk = np.asarray(self.penalty.prox(values.T.copy(), step))
-        if shrunk.shape != values.T.shape or not np.isfinite(shrunk).all():
-            raise FloatingPointError(
-                f"{self.penalty} must make finite weights {values.T.shape} of V; it made {shrunk}"
-            )
-        values[:] = shrunk.T
-        np.asarray(self.square)[:] = np.einsum("ij,ij->i", values, values)
-        np.asarray(self.since)[:] = self.clock
-        np.asarray(self.touches)[:] = 0
-        return 0
 
 
 cdef struct HashTable:               # open addressing

@@ -1,8 +1,7 @@
-"""The numbers of a ROMCO learner, and the vectors that stand for its tasks."""
+"""The parts and numbers of a ROMCO learner."""
 
 cimport cython
 from libc.math cimport sqrt
-from romco.kernels.core.events cimport Row
 from romco.kernels.romco.spectral cimport Shrink, shrink_nuclear
 
 ctypedef double (*Pull)(double margin, double y) noexcept nogil
@@ -11,8 +10,7 @@ ctypedef double (*Decay)(double t) noexcept nogil
 
 @cython.final
 cdef class Rules:
-    cdef readonly double eta1, eta2, lambda1, C
-    cdef readonly object personal    # the penalty of V
+    cdef readonly double eta1, eta2, lambda1, lambda2, C
     cdef readonly bint on_mistake, always_prox, by_share
     cdef readonly Py_ssize_t max_rank
     cdef double rho_power            # rho_t = t ** -power; negative: eta1 lambda1
@@ -47,22 +45,3 @@ cdef class Rules:
     ) except -1
     cdef int call_penalty(self, double* s, Py_ssize_t n, double step) except -1
 
-
-@cython.final
-cdef class TaskVectors:
-    cdef readonly Py_ssize_t width
-    cdef double[:, ::1] factor       # F, where a whole matrix was given
-    cdef int index[2]
-    cdef double value[2]
-    cdef int entries
-
-    cdef inline Row row(self, Py_ssize_t task) noexcept nogil:
-        """Valid until the next call."""
-        cdef Row f
-        if self.factor is not None:
-            f.n, f.index, f.value = self.width, NULL, &self.factor[task, 0]
-            return f
-        self.index[0] = 0 if self.entries == 2 else <int> task
-        self.index[1] = <int> task + 1
-        f.n, f.index, f.value = self.entries, self.index, self.value
-        return f

@@ -1,15 +1,8 @@
-"""The parts and numbers of a ROMCO learner, and the vectors that stand for its tasks.
-
-A task's vector is e_i, the paper's method. With a *coupling* A = F F' between tasks it
-is row i of F: the paper's method in the variable U~ with U = U~ F', which is gradient descent
-in the metric of A. Singular values do not depend on which F is taken. For A = I + b 11' it
-is e_i plus sqrt(b) times the vector of one more task that all others share.
-"""
+"""The parts and numbers of a ROMCO learner."""
 
 import numpy as np
 cimport cython
 from libc.math cimport exp, fmax, sqrt
-from romco.kernels.core.events cimport Row
 from romco.kernels.romco.spectral cimport shrink_logdet, shrink_nuclear
 
 
@@ -78,16 +71,17 @@ cdef int find_step(name, Decay* found) except -1:
 cdef class Rules:
     """The parts of a ROMCO learner: what to learn from, how far to go, how much to shrink.
 
-    ``loss``, ``penalty`` (of U), ``personal`` (of V) and ``step`` are Python objects. Where one names a compiled twin, that is
+    ``loss``, ``penalty`` (of U) and ``step`` are Python objects. Where one names a compiled twin, that is
     taken; else the object itself is called, which takes the GIL and some microseconds.
     """
 
     def __init__(
-        self, *, loss, penalty, personal, step, double eta1, double eta2, double lambda1,
+        self, *, loss, penalty, step, double eta1, double eta2, double lambda1, double lambda2,
         double C, bint on_mistake, bint always_prox, double rho_power, Py_ssize_t max_rank,
         bint by_share,
     ):
-        self.eta1, self.eta2, self.lambda1, self.C, self.personal = eta1, eta2, lambda1, C, personal
+        self.eta1, self.eta2, self.C = eta1, eta2, C
+        self.lambda1, self.lambda2 = lambda1, lambda2
         self.on_mistake, self.always_prox, self.by_share = on_mistake, always_prox, by_share
         self.rho_power, self.max_rank = rho_power, max_rank
         self.loss, self.penalty, self.decay = loss, penalty, step
@@ -121,7 +115,8 @@ cdef class Rules:
         slope = np.asarray(self.loss.slope(p, np.asarray(<const double[:n]> labels)))
         if slope.shape != (n,) or not np.isfinite(slope).all():
             raise FloatingPointError(f"{self.loss} must give {n} finite slopes; it gave {slope}")
-        np.asarray(<double[:n]> out)[:] = -slope
+        cdef double[:] pulls = <double[:n]> out
+        np.asarray(pulls)[:] = -slope
         return 0
 
     cdef Py_ssize_t shrink_all(
@@ -164,24 +159,3 @@ cdef class Rules:
                 raise FloatingPointError(f"{self.decay} must be positive; in round {t} it is {value}")
         return value
 
-
-@cython.final
-cdef class TaskVectors:
-    """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~."""
-
-    def __init__(self, Py_ssize_t n_tasks, double b, factor=None):
-        self.width = n_tasks + (b > 0.0) if factor is None else factor.shape[1]
-        self.entries = 1 if b == 0.0 else 2
-        self.value[0], self.value[1] = (sqrt(b), 1.0) if b > 0.0 else (1.0, 0.0)
-        self.factor = np.ascontiguousarray(factor, dtype=np.float64) if factor is not None else None
-
-    def dense(self, n_tasks):
-        """F (m, w)."""
-        cdef Py_ssize_t i, k
-        cdef Row f
-        cdef double[:, ::1] out = np.zeros((n_tasks, self.width))
-        for i in range(n_tasks):
-            f = self.row(i)
-            for k in range(f.n):
-                out[i, k if f.index == NULL else f.index[k]] = f.value[k]
-        return np.asarray(out)

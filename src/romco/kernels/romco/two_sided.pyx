@@ -5,10 +5,10 @@ cimport cython
 from libc.string cimport memcpy, memset
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.core.dense cimport axpy, dot_product, multiply
-from romco.kernels.core.events cimport Row, square
+from romco.kernels.core.events cimport Row
 from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.romco.factored cimport Factored
-from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.romco.rules cimport Rules
 from romco.kernels.core.triangles cimport solve_lower, times_lower
 
 from romco.kernels.romco import basis_state
@@ -24,16 +24,26 @@ cdef class TwoSided(Factored):
     cdef double* ones                # R'1, kept up so that the sum of U's columns is always known
     cdef double* spare
     cdef Py_ssize_t q_room, ones_room, spare_room
+    cdef int unit_index
+    cdef double unit_value
 
-    def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
-        Factored.__init__(self, rules, tasks, n_features, n_tasks, False)
-        self.right = LazyBasis(tasks.width)
+    def __init__(self, Rules rules, Py_ssize_t n_features, Py_ssize_t n_tasks):
+        Factored.__init__(self, rules, n_features, n_tasks, False)
+        self.right = LazyBasis(n_tasks)
+        self.unit_value = 1.0
         self.fit(1, 1)
 
     def __dealloc__(self):
         release(self.q)
         release(self.ones)
         release(self.spare)
+
+    cdef inline Row unit(self, Py_ssize_t task) noexcept nogil:
+        """Return e_task; valid until the next call."""
+        cdef Row e
+        self.unit_index = <int> task
+        e.n, e.index, e.value = 1, &self.unit_index, &self.unit_value
+        return e
 
     cdef void start_round(self, bint noting) noexcept nogil:
         self.left.start_round(noting)
@@ -42,15 +52,14 @@ cdef class TwoSided(Factored):
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
         cdef Py_ssize_t j
         cdef double total = 0.0
-        self.right.look(self.tasks.row(task), self.q)
+        self.right.look(self.unit(task), self.q)
         for j in range(self.height):
             total += self.c[j] * dot_product(self.width, self.core + j * self.ld, self.q)
         return total
 
     cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil:
-        cdef Row f = self.tasks.row(task)
         cdef Py_ssize_t j
-        self.right.reach(f, event, square(f), self.q)
+        self.right.reach(self.unit(task), event, 1.0, self.q)
         self.svd.note_change(
             self.core, self.ld, self.height, self.width,
             self.c, self.left.rank, self.q, self.right.rank, g,
@@ -61,9 +70,9 @@ cdef class TwoSided(Factored):
         if self.right.rank > self.width:
             for j in range(self.height):
                 self.core[j * self.ld + self.width] = 0.0
-            # f = R q, so the new vector's entries add up to what makes both sides do so
+            # e_task = R q, so the new vector's entries add up to what makes both sides do so
             self.ones[self.width] = (
-                total(f) - dot_product(self.width, self.q, self.ones)
+                1.0 - dot_product(self.width, self.q, self.ones)
             ) / self.q[self.width]
             self.width += 1
         for j in range(self.height):
@@ -96,7 +105,7 @@ cdef class TwoSided(Factored):
 
     cdef int one_column(self, Py_ssize_t task, double* c) except -1:
         cdef Py_ssize_t j
-        self.right.look(self.tasks.row(task), self.q)
+        self.right.look(self.unit(task), self.q)
         self.start_round(False)
         for j in range(self.height):
             c[j] = dot_product(self.width, self.core + j * self.ld, self.q)
@@ -119,7 +128,7 @@ cdef class TwoSided(Factored):
         return self.fit_coordinates(ld + 1)
 
     def right_vectors(self):
-        """R (w, r)."""
+        """R (m, r)."""
         self.check_idle()
         return basis_state.vectors(self.right)
 
@@ -153,12 +162,3 @@ cdef class TwoSided(Factored):
         self.width = core.shape[1]
         for j in range(self.width):
             self.ones[j] = ones[j]
-
-
-cdef double total(Row x) noexcept nogil:
-    """Sum of a row's entries."""
-    cdef double a = 0.0
-    cdef Py_ssize_t k
-    for k in range(x.n):
-        a += x.value[k]
-    return a

@@ -4,7 +4,7 @@ from sklearn.metrics import f1_score
 
 import romco
 from romco import Round
-from romco.evaluation import Confusion, MeanLoss, Structure
+from romco_lab.metrics import Confusion, MeanLoss, Structure
 
 
 def test_zero_predicts_plus_one():
