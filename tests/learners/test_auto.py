@@ -262,11 +262,13 @@ def test_covariances_are_those_of_frequent_features():
     assert (joined >= 0).sum() < 20  # the rare ones of the beginning have left
 
 
-def test_covariances_are_given_up_for_good_where_many_features_are_frequent():
+def test_covariances_are_given_up_for_good_in_text():
     rng = np.random.default_rng(1)
-    x, task = rng.normal(size=(300, 110)), rng.integers(3, size=300)
-    rounds = romco.Rounds(task, x, np.sign(x[:, 0]), np.arange(301))
-    plain, expected = reference.Auto(110, 3), []
+    x, task = rng.normal(size=(260, 200)), rng.integers(3, size=260)
+    x *= rng.random(size=(260, 200)) < np.repeat([0.15, 0.07], 100)
+    y = np.sign(x[:, :20].sum(axis=1) + 0.1)
+    rounds = romco.Rounds(task, x, y, np.arange(261))
+    plain, expected = reference.Auto(200, 3), []
     for task, row, y, *_ in rounds:
         expected.append(plain.predict(task[0], row[0]))
         plain.update(task, row, y)
@@ -274,6 +276,23 @@ def test_covariances_are_given_up_for_good_where_many_features_are_frequent():
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
     assert plain.closed
     assert (learner.arrays()["frequent"][1:] < 0).all()
+
+
+def test_places_go_to_the_features_that_say_most():
+    """Of a table with more columns than places, the last ones tell the labels."""
+    rng = np.random.default_rng(2)
+    x, task = rng.normal(size=(260, 90)), rng.integers(3, size=260)
+    y = np.sign(x[:, 80:] @ np.ones(10))
+    rounds = romco.Rounds(task, x, y, np.arange(261))
+    plain, expected = reference.Auto(90, 3), []
+    for task, row, y, *_ in rounds:
+        expected.append(plain.predict(task[0], row[0]))
+        plain.update(task, row, y)
+    learner, margins = replayed("romco-auto", rounds)
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+    frequent = learner.arrays()["frequent"]
+    assert len(set(range(80, 90)) & set(frequent)) >= 8
+    assert {j for j in plain.joint if j < 90} == set(frequent[(frequent >= 0) & (frequent < 90)])
 
 
 def test_room_for_more_features_changes_nothing():

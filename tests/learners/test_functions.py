@@ -89,9 +89,9 @@ def test_beyond_the_past_range_a_curve_is_its_line():
 
 def test_text_has_no_functions():
     rng = np.random.default_rng(0)
-    x = rng.poisson(0.3, (600, 300)).astype(float)
-    rounds = romco.Rounds(rng.integers(3, size=600), x, np.sign(x[:, 0] - 0.5), np.arange(601))
-    learner = romco.learner("romco-auto", 300, 3)
+    x = rng.poisson(20.0 / np.arange(1.0, 2001.0), (600, 2000)).astype(float)  # Zipf's law
+    rounds = romco.Rounds(rng.integers(3, size=600), x, np.sign(x[:, 20] - 0.5), np.arange(601))
+    learner = romco.learner("romco-auto", 2000, 3)
     learner.replay(rounds)
     assert not definitions(learner)["used"].any()
 
@@ -105,3 +105,38 @@ def test_a_column_whose_values_move_is_followed():
     assert np.sqrt(np.mean((live - y)[2000:] ** 2)) < 0.3
     far = romco.Round(np.zeros(1, int), np.array([[1.1 * N, 0.0]]), np.empty(0))
     assert abs(learner.predict_frozen(far)[0] - 0.0011 * N) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "most"),
+    [("romco-auto-number", 120, 1.4), ("romco-auto", 300, 0.49)],  # were 1.60 and 0.508
+)
+def test_wide_tables_have_covariances_and_curves(name, columns, most):
+    """More columns than places, all correlated: twenty act by a line, four by a curve."""
+    errors = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        n, learned = 3000, 2100
+        factors = rng.normal(size=(n, 8)) @ rng.normal(size=(8, columns)) / np.sqrt(8)
+        x = 0.8 * factors + 0.6 * rng.normal(size=(n, columns))
+        task = rng.integers(10, size=n)
+        lines = rng.permutation(columns)[:20]
+        mean = x[:, lines] @ rng.normal(size=20) * 2.0 / np.sqrt(20)
+        mean += 0.5 * rng.normal(size=10)[task]
+        curves = x[:, rng.permutation(columns)[:4]]
+        mean += 1.2 * np.sin(2.0 * curves[:, 1::2]).sum(axis=1)
+        mean += np.abs(curves[:, ::2]).sum(axis=1)
+        if name == "romco-auto":
+            y = np.where(mean - np.median(mean) + 0.5 * rng.logistic(size=n) > 0.0, 1.0, -1.0)
+        else:
+            y = mean + 0.5 * rng.normal(size=n)
+        learner = romco.learner(name, columns, 10)
+        old = slice(learned)
+        learner.replay(romco.Rounds(task[old], x[old], y[old], np.arange(learned + 1)))
+        found = learner.predict_frozen(romco.Round(task[learned:], x[learned:], y[learned:]))
+        later = y[learned:]
+        if name == "romco-auto":
+            errors.append(np.logaddexp(0.0, -later * found).mean())
+        else:
+            errors.append(np.sqrt(np.mean((found - later) ** 2)))
+    assert np.mean(errors) < most

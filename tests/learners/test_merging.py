@@ -489,7 +489,7 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
     assert (np.abs(covariance - np.diag(np.diag(covariance))) > 1e-3).any()
 
 
-def test_features_leave_the_covariances_at_a_barrier_and_all_where_too_many_are_frequent():
+def test_features_join_and_leave_the_covariances_at_a_barrier_and_all_leave_in_text():
     rng = np.random.default_rng(14)
     learner = shard_of("romco-auto", 130, 1)
 
@@ -507,9 +507,14 @@ def test_features_leave_the_covariances_at_a_barrier_and_all_where_too_many_are_
     assert not learn(first[:10])
     assert learn(rng.normal(size=(1000, 130)) * (np.arange(130) == 3))
     assert have_places() == [3]
-    assert learn(rng.normal(size=(400, 130)))  # 101 places are not enough
+    assert learn(rng.normal(size=(400, 130)))
+    assert len(have_places()) == 80
+    learner = shard_of("romco-auto", 2000, 1)
+    text = rng.random((1000, 2000)) < np.repeat([0.2, 0.05], [100, 1900])
+    assert learn(rng.normal(size=text.shape) * text)
     assert have_places() == []
-    assert not learn(rng.normal(size=(400, 130)))
+    learn(rng.normal(size=text.shape) * text)
+    assert have_places() == []
 
 
 def test_where_rounding_left_no_covariance_matrix_only_variances_are_merged():

@@ -7,7 +7,7 @@ import numpy as np
 from tests.reference.functions import MOST, WAVES, Functions, Sketch
 from tests.reference.scales import Scales, SettledScales, alike
 
-FREQUENT = 100
+FREQUENT = 80
 FREEDOM, STACKING_FREEDOM = 8.0, 20.0  # degrees of Student's t, of learners and stacking
 
 
@@ -328,19 +328,48 @@ class Auto:
         if events & (events - 1) == 0:
             self.leave(j for j in self.joint[:0:-1] if j < self.d and count[j] < 0.05 * events)
         for j in np.flatnonzero(there).tolist():
-            if j in self.joint or self.closed or count[j] < 0.1 * events:
-                continue
-            if sum(k <= self.d for k in self.joint) > min(self.d, FREQUENT):
-                self.closed = events >= 256
-                if self.closed:
-                    self.leave(self.joint[:0:-1])
-                    for k in range(self.d):  # from now on the prior variance is 1
-                        for S in (self.shared.S, self.mixed.S):
-                            S[k, k] = 1 / (1 / S[k, k] - 1 / self.prior + 1)
+            if self.is_full() or self.closed:
                 break
-            self.joint.append(j)
-            self.functions.sketches[j] = Sketch()
-            self.counted[j] = self.evidence_of(j)
+            if j not in self.joint and count[j] >= 0.1 * events:
+                self.give_place(j)
+        if events >= 256 and events & (events - 1) == 0 and self.is_full() and not self.closed:
+            self.share_places(count, events)
+
+    def is_full(self):
+        return sum(k < self.d for k in self.joint) == min(self.d, FREQUENT)
+
+    def give_place(self, j):
+        self.joint.append(j)
+        self.functions.sketches[j] = Sketch()
+        self.counted[j] = self.evidence_of(j)
+
+    def share_places(self, count, events):
+        """If more features are frequent than have places, these are of those that say most."""
+        frequent = count >= 0.1 * events
+        waiting = [j for j in np.flatnonzero(frequent).tolist() if j not in self.joint]
+        if not waiting or self.variance() == 0:
+            return
+        if count[frequent].sum() < 0.75 * count.sum():
+            self.closed = True
+            self.leave(self.joint[:0:-1])
+            for k in range(self.d):  # from now on the prior variance is 1
+                for S in (self.shared.S, self.mixed.S):
+                    S[k, k] = 1 / (1 / S[k, k] - 1 / self.prior + 1)
+            return
+        for j in waiting:
+            worst = min((k for k in self.joint if k < self.d), key=self.worth)
+            if self.worth(j) > self.worth(worst) + 4:
+                self.leave([worst])
+                self.give_place(j)
+
+    def worth(self, j):
+        """Chi-square of a feature's weight, and of its waves if it has a place."""
+        line = self.shared.w[j] ** 2 / (self.variance() * self.shared.S[j, j])
+        return line + (self.functions.curvature(j) if j in self.joint else 0.0)
+
+    def variance(self):
+        """The unit of variances."""
+        return 1.0
 
     def leave(self, weights):
         """Give up covariances; the last one takes the place."""
@@ -368,11 +397,15 @@ class Auto:
                 self.forget_curves(f)
                 if self.d + 1 + f in self.joint:
                     self.leave([self.d + 1 + f])
-        for j in [j for j in self.joint if j < self.d]:
-            if functions.far_from_a_line(j, self.waves_always) and (j, 1) not in functions.used:
-                for order in range(1, WAVES + 1):
-                    if len(self.joint) < 144 - 32:
-                        self.add_function((j, order))
+        least = -1 if self.waves_always else 14
+        curved = [j for j in features if functions.sketches[j].is_number()]
+        curved = [
+            j for j in curved if functions.curvature(j) > least and (j, 1) not in functions.used
+        ]
+        for j in sorted(curved, key=functions.curvature, reverse=True):
+            for order in range(1, WAVES + 1):
+                if len(self.joint) < 144 - 32:
+                    self.add_function((j, order))
         joined = 0
         while self.answers >= 256 and joined < 6 and len(self.joint) < 144:
             best = functions.best_product()

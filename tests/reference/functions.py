@@ -103,11 +103,11 @@ class Functions:
             if j in self.sketches:
                 self.sketches[j].add(value)
 
-    def far_from_a_line(self, j, always):
+    def curvature(self, j):
+        """Chi-square of all waves of a column."""
         sketch = self.sketches[j]
         seen = sketch.squares > 0
-        total = np.sum(sketch.sums[seen] ** 2 / sketch.squares[seen])
-        return sketch.is_number() and (always or total > 14)
+        return np.sum(sketch.sums[seen] ** 2 / sketch.squares[seen])
 
     def best_product(self):
         """The product farthest from chance, by places; None if none is far."""

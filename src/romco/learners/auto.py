@@ -82,7 +82,7 @@ NO_VARIANCE = (
     1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
 SCALED = ("units", "typical")  # arrays of the features' scales
-FREQUENT = 100  # features up to which the covariances of their weights are kept
+FREQUENT = 80  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
 CLOSED = -2.0  # in ``frequent``: a place that no feature may have
@@ -851,7 +851,7 @@ class Auto(BaseAuto):
     Each feature is measured in a unit of its own, found as events come in, and centred if it
     is nearly always there. Of features that are present in a tenth of the events the shared
     logistic vectors have all covariances. The model is derived in ``docs/romco-auto.md``.
-    Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
+    Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 80 frequent features.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)

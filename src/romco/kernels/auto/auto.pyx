@@ -31,7 +31,7 @@ from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, 
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
-from romco.kernels.auto.covariances cimport FIRST_FUNCTION, Covariances
+from romco.kernels.auto.covariances cimport FIRST_FUNCTION, JOIN_SHARE, Covariances
 from romco.kernels.auto.gaussians cimport (
     Personal, Step, Weight, arow, forget, log_sum, logistic, mean_of, moderate, move, move_weight, observe,
     softplus, variance_left,
@@ -62,6 +62,9 @@ cdef double VARIANCES_GROWTH = 1.02            # of the events between two estim
 cdef double MAX_GAIN = 500.0                   # largest log-odds of one event
 cdef double LEAST_VARIANCE = 1e-250            # of answers: below it, or
 cdef double ROUNDING = 1e-12                   # by their squared mean, they are all alike
+cdef double SURE_EVENTS = 256.0                # from which on it is known which features are frequent
+cdef double TABLE_SHARE = 0.75                 # of entries that are of frequent features; in text less
+cdef double WORTH_MARGIN = 4.0                 # by which a feature must say more to get another's place
 cdef double FIRST_CHOICE = 64.0                # events at which functions are first chosen,
 cdef double CHOICE_GROWTH = 1.3                # then whenever events have grown so much
 cdef double FIRST_CROSSES = 256.0              # and products
@@ -705,10 +708,69 @@ cdef class AutoKernel(Kernel):
             return False
         self.mixed_block.choose(counted, n, self.scales, leave)
         changed = self.global_block.choose(counted, n, self.scales, leave)
+        if self.scales.events() >= SURE_EVENTS and (leave or have_doubled(self.scales.events())):
+            changed = self.share_places() or changed
         if self.global_block.moved:  # sums of products are kept by place
             self.functions.scores[:, :] = 0.0
             self.global_block.moved = False
         return changed
+
+    cdef bint share_places(self) noexcept nogil:
+        """Give places to the features that say most, if more are frequent than there are places.
+
+        Where a quarter of all entries are of rare features, as in text, all leave for good.
+        """
+        cdef double least = JOIN_SHARE * self.scales.events(), entries = 0.0, frequent = 0.0, count
+        cdef Py_ssize_t j, worst, waiting = 0, width = <Py_ssize_t> self.scales.width()
+        cdef bint changed = False
+        if self.global_block.closed() or self.variance_of_answers() == 0.0 \
+                or self.global_block.n_columns < self.global_block.most_columns:
+            return False
+        for j in range(width):
+            count = self.scales.count_of(j)
+            entries += count
+            if count >= least:
+                frequent += count
+                waiting += not self.global_block.place[j]
+        if waiting == 0:
+            return False
+        if frequent < TABLE_SHARE * entries:
+            self.mixed_block.close()
+            self.global_block.close()
+            return True
+        worst = self.least_worth()
+        for j in range(width):
+            if self.global_block.place[j] or self.scales.count_of(j) < least:
+                continue
+            if self.worth(j) > self.worth(worst) + WORTH_MARGIN:
+                self.mixed_block.remove(self.mixed_block.place[worst])
+                self.global_block.remove(self.global_block.place[worst])
+                self.mixed_block.add(j)
+                self.global_block.add(j)
+                worst = self.least_worth()
+                changed = True
+        return changed
+
+    cdef Py_ssize_t least_worth(self) noexcept nogil:
+        """The feature with a place that says least."""
+        cdef Py_ssize_t k, j, found = -1
+        cdef double least = 0.0
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k):
+                continue
+            j = <Py_ssize_t> self.global_block.frequent[k]
+            if found < 0 or self.worth(j) < least:
+                found, least = j, self.worth(j)
+        return found
+
+    cdef double worth(self, Py_ssize_t j) noexcept nogil:
+        """How many standard deviations a feature's weight is from 0, squared, and its waves likewise."""
+        cdef const FeatureState* f = self.feature(j)
+        cdef Py_ssize_t k = self.global_block.place[j]
+        cdef double total = f.global_.mean**2 / (self.c.global_prior - f.global_.spent)
+        if self.number:
+            total /= self.variance_of_answers()
+        return total + (curvature(self.functions.sketch(k)) if k else 0.0)
 
     cdef void learn_frozen(self, long long task, double y, double h, Outputs* o) noexcept nogil:
         """The stacking model of frozen predictions learns from margins by old weights."""
@@ -1080,13 +1142,11 @@ cdef class AutoKernel(Kernel):
                     and not self.has_features(self.functions.definition(k)):
                 self.drop_function(k)
         found.used, found.second, found.second_order = 1.0, -1.0, 0.0
-        for k in range(1, self.global_block.count):
-            if not self.global_block.has_column(k):
-                continue
-            found.feature, found.order = self.global_block.frequent[k], 1.0
-            if not self.is_far_from_a_line(self.functions.sketch(k)) \
-                    or self.functions.is_known(&found):
-                continue
+        while self.global_block.count < MOST_PLACES - CROSSES:
+            k = self.best_curve()
+            if k == 0:
+                break
+            found.feature = self.global_block.frequent[k]
             for o in range(WAVES):
                 found.order = o + 1.0
                 if self.global_block.count < MOST_PLACES - CROSSES:
@@ -1101,13 +1161,20 @@ cdef class AutoKernel(Kernel):
                     joined += 1
         return True
 
-    cdef bint is_far_from_a_line(self, const Sketch* s) noexcept nogil:
-        """Judge all waves of a column together."""
-        cdef double total = 0.0
-        cdef Py_ssize_t o
-        for o in range(WAVES):
-            total += surprise(s.sums[o], s.squares[o])**2
-        return s.is_number != 0.0 and (not self.number or total > WAVES_THRESHOLD)
+    cdef Py_ssize_t best_curve(self) noexcept nogil:
+        """Find the place of the number farthest from a line that has no waves yet, or 0."""
+        cdef Definition wave
+        cdef Py_ssize_t k, best = 0
+        cdef double chi_square, most = WAVES_THRESHOLD if self.number else -1.0
+        wave.order, wave.second, wave.second_order = 1.0, -1.0, 0.0
+        for k in range(1, self.global_block.count):
+            if not self.global_block.has_column(k) or self.functions.sketch(k).is_number == 0.0:
+                continue
+            wave.feature = self.global_block.frequent[k]
+            chi_square = curvature(self.functions.sketch(k))
+            if chi_square > most and not self.functions.is_known(&wave):
+                most, best = chi_square, k
+        return best
 
     cdef bint has_features(self, const Definition* d) noexcept nogil:
         """Whether the features of a function have places."""
@@ -1514,6 +1581,21 @@ cdef class AutoKernel(Kernel):
         """Make directions (t, 4) of all that is not zero orthonormal."""
         self.check_idle()
         make_orthonormal(values)
+
+
+cdef double curvature(const Sketch* s) noexcept nogil:
+    """Chi-square of all waves of a column."""
+    cdef double total = 0.0
+    cdef Py_ssize_t o
+    for o in range(WAVES):
+        total += surprise(s.sums[o], s.squares[o])**2
+    return total
+
+
+cdef inline bint have_doubled(double events) noexcept nogil:
+    """Whether the events have just doubled."""
+    cdef Py_ssize_t whole = <Py_ssize_t> events
+    return whole & (whole - 1) == 0
 
 
 cdef inline bint is_old(double* copied_at, double now, double growth) noexcept nogil:

@@ -6,8 +6,10 @@ from romco.kernels.auto.scales cimport Scaled, Units
 cdef extern from *:
     """
     #define ROMCO_FIRST_FUNCTION 2147483648  /* functions are numbered from here on in `frequent` */
+    #define ROMCO_JOIN_SHARE 0.1  /* of the events that must have a feature before it joins */
     """
     const Py_ssize_t FIRST_FUNCTION "ROMCO_FIRST_FUNCTION"
+    const double JOIN_SHARE "ROMCO_JOIN_SHARE"
 
 
 cdef class Covariances:

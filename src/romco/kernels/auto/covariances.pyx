@@ -6,10 +6,9 @@ their weights by a S x, and S falls by b (Sx)(Sx)'. That costs O(n^2) per event 
 All other features are independent of them.
 
 A feature joins with the variance that it has and no covariance. It leaves when it is present in less
-than a twentieth of the events, checked whenever these have doubled. Where more than 100 features are
-frequent, as in text, all leave for good: a few of so many would not help. From then on the prior
-variance of a weight is 1 and no longer ``prior``; what is left of that is multiplied by ``scale`` =
-1 / prior.
+than a twentieth of the events, checked whenever these have doubled. In text all leave for good: a few
+of so many would not help. From then on the prior variance of a weight is 1 and no longer ``prior``;
+what is left of that is multiplied by ``scale`` = 1 / prior.
 
 Stored is how much of the prior covariance, which is diagonal, is spent, so that zeros are the prior.
 The variances are also stored in the rows of the other learners. If these are changed there, as in a
@@ -27,9 +26,7 @@ from romco.kernels.core.dense cimport add_products, row_times
 
 cnp.import_array()
 
-cdef double JOIN_SHARE = 0.1       # of the events that must have a feature before it joins,
 cdef double LEAVE_SHARE = 0.05     # and below which it leaves
-cdef double SURE_EVENTS = 256.0    # from which on it is known which features are frequent
 cdef double FREE, CLOSED           # places that nothing has joined yet, or that nothing may join
 FREE, CLOSED = -1.0, -2.0
 
@@ -147,17 +144,12 @@ cdef class Covariances:
                     self.remove(k)
                     changed = True
                 k -= 1
-        if self.count < self.frequent.shape[0] and self.frequent[self.count] == CLOSED:
+        if self.closed():
             return changed
         for k in range(n):
+            if self.n_columns == self.most_columns or self.count == self.frequent.shape[0]:
+                break
             if not self.place[counted[k]] and units.count_of(counted[k]) >= JOIN_SHARE * events:
-                if self.n_columns == self.most_columns:
-                    if events < SURE_EVENTS:
-                        break
-                    self.close()
-                    return True
-                if self.count == self.frequent.shape[0]:
-                    break
                 self.add(counted[k])
                 changed = True
         return changed
