@@ -140,3 +140,16 @@ def test_wide_tables_have_covariances_and_curves(name, columns, most):
         else:
             errors.append(np.sqrt(np.mean((found - later) ** 2)))
     assert np.mean(errors) < most
+
+
+def test_a_column_may_join_when_all_functions_are_in_use():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12_500, 12))
+    products = sum(x[:, i] * x[:, j] for i in range(11) for j in range(i))
+    y = np.where(products + rng.normal(size=len(x)) > 0.0, 1.0, -1.0)
+    x[:9000, 11] = 0.0  # comes late
+    learner = romco.learner("romco-auto", 12, 1)
+    learner.replay(romco.Rounds(np.zeros(len(x), int), x, y, np.arange(len(x) + 1)))
+    state = learner.arrays()
+    assert np.count_nonzero(state["definitions"][:, 0]) == len(state["definitions"])
+    assert 11.0 in state["frequent"]

@@ -536,7 +536,7 @@ class Engine(Step):
     def _forget_names(self, task: int) -> None:
         """Replace the names of features and classes that only one task has had."""
         counts, features = self.counts, self.features
-        columns = np.flatnonzero(counts.feature_owners == task).tolist()
+        columns = np.flatnonzero(counts.feature_owners[: features.width] == task).tolist()
         if columns and isinstance(features, Names):
             gone = frozenset(map(features.name, columns))
             given: tuple[Any, ...] = ()

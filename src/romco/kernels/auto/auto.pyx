@@ -1134,6 +1134,7 @@ cdef class AutoKernel(Kernel):
         """Let waves of columns and the best products join, as long as there is room; true if due."""
         cdef Definition found
         cdef Py_ssize_t k, o, joined = 0
+        cdef bint full = False
         if self.stream.answers < self.stream.functions_due or self.function_states.shape[0] == 0:
             return False
         self.stream.functions_due = max(FIRST_CHOICE, CHOICE_GROWTH * self.stream.answers)
@@ -1142,7 +1143,7 @@ cdef class AutoKernel(Kernel):
                     and not self.has_features(self.functions.definition(k)):
                 self.drop_function(k)
         found.used, found.second, found.second_order = 1.0, -1.0, 0.0
-        while self.global_block.count < MOST_PLACES - CROSSES:
+        while not full and self.global_block.count < MOST_PLACES - CROSSES:
             k = self.best_curve()
             if k == 0:
                 break
@@ -1150,7 +1151,7 @@ cdef class AutoKernel(Kernel):
             for o in range(WAVES):
                 found.order = o + 1.0
                 if self.global_block.count < MOST_PLACES - CROSSES:
-                    self.add_function(&found)
+                    full = not self.add_function(&found)
         if self.stream.answers >= FIRST_CROSSES:
             while joined < CROSSES_AT_ONCE and self.global_block.count < MOST_PLACES \
                     and self.functions.best_product(CROSS_THRESHOLD, &found):
@@ -1185,16 +1186,17 @@ cdef class AutoKernel(Kernel):
         return 0.0 <= feature < self.features.shape[0] \
             and self.global_block.place[<Py_ssize_t> feature] != 0
 
-    cdef void add_function(self, const Definition* d) noexcept nogil:
-        """Let a function join both blocks."""
+    cdef bint add_function(self, const Definition* d) noexcept nogil:
+        """Let a function join both blocks; false if there is no room."""
         cdef Py_ssize_t f = self.functions.free()
         if f < 0 or self.mixed_block.count >= self.mixed_block.frequent.shape[0]:
-            return
+            return False
         self.functions.definition(f)[0] = d[0]
         self.function_states[f, :] = 0.0
         self.global_block.add(FIRST_FUNCTION + f)
         self.mixed_block.add(FIRST_FUNCTION + f)
         self.functions.lose_track()
+        return True
 
     cdef void drop_function(self, Py_ssize_t f) noexcept nogil:
         """Take a function out of both blocks."""
