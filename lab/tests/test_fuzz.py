@@ -30,7 +30,7 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
         ("liars", 40),
         ("folders", 15),
         ("sources", 6),
-        ("memories", 5),
+        ("memories", 10),
         pytest.param("files", 20_000, marks=pytest.mark.slow),
         pytest.param("strangers", 20_000, marks=pytest.mark.slow),
         pytest.param("liars", 20_000, marks=pytest.mark.slow),

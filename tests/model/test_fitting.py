@@ -319,10 +319,13 @@ def test_estimators_take_the_same_road():
 def learners(name, seeds, n_features, n_tasks, rows):
     x, y, task = rows
     made = []
+    first = romco.learner(name, n_features, n_tasks)
+    first.replay(Rounds(task, x, y, np.arange(len(y) + 1)))
     for seed in seeds:
         learner = romco.learner(name, n_features, n_tasks)
         learner.update(romco.Round(task, x, np.full(len(y), np.nan)))
         learner.start_events()
+        learner.adopt_functions(first)
         order = np.random.default_rng(seed).permutation(len(y))
         learner.replay(Rounds(task[order], x[order], y[order], np.arange(len(y) + 1)))
         made.append(learner)

@@ -455,10 +455,10 @@ def test_auto_keeps_one_thread_for_one_task_and_for_a_drift_of_all(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4))
     monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 1000)
     rng = np.random.default_rng(2)
-    x = 0.1 * rng.normal(size=(1000, 150))
+    x = (rng.random((1000, 2000)) < 0.08).astype(float)  # rare features: no covariances to merge
     level = swing * np.sign(np.sin(np.arange(1000) / 20.0))
     y = np.where(rng.random(1000) < 1.0 / (1.0 + np.exp(-level - x[:, 0])), "yes", "no")
     task = rng.integers(tasks, size=1000).tolist()
-    with Shards(features=romco.Columns(150), classes=("no", "yes")) as shards:
+    with Shards(features=romco.Columns(2000), classes=("no", "yes")) as shards:
         shards.learn(x, y.tolist(), task)
         assert shards.n == expected

@@ -711,9 +711,9 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X, task = rng.normal(size=(300, 2)), np.tile(["ann", "bob", "cy"], 100)
-    >>> y = 20.0 + X @ [3.0, -1.0] + 5.0 * (task == "bob")
+    >>> y = 20.0 + X @ [3.0, -1.0] + 5.0 * (task == "bob") + rng.normal(size=300)
     >>> model = ROMCORegressor(random_state=0).fit(X, y, task=task)
-    >>> bool(abs(model.predict([[1.0, 0.0]], task="bob")[0] - 28.0) < 0.1)
+    >>> bool(abs(model.predict([[1.0, 0.0]], task="bob")[0] - 28.0) < 0.5)
     True
     >>> low, high = model.predict_interval([[1.0, 0.0]], task="bob", level=0.9)[0]
     >>> bool(low < 28.0 < high)
