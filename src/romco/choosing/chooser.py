@@ -44,9 +44,9 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class ActionReasons:
-    """Parts of the index by which an action is ranked; they add up to it.
+    """Parts of the index that ranks an action; they add up to the index.
 
-    Log-odds of a reward for "yes/no"; in the unit of the rewards for "number".
+    In log-odds of a reward for "yes/no", in the unit of the rewards for "number".
     """
 
     shared: float  # through the features of actions, and the mean of numeric rewards
@@ -78,7 +78,7 @@ class Chooser:
 
     Actions, persons and features may appear at any time. Nothing needs to be scaled: numbers are
     standardised as they come, and a text is a feature of its own. A person has a level for each
-    action; all else is shared. docs/choosing-mathematics.md says how.
+    action; all else is shared. The model is in docs/choosing-mathematics.md.
 
     >>> chooser = Chooser()
     >>> for k in range(200):
@@ -190,9 +190,9 @@ class Chooser:
     def draw(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None
     ) -> Choice:
-        """Draw as :meth:`choose` would, and change nothing; :meth:`keep` takes the choice up.
+        """Draw as :meth:`choose` would, but change nothing; then :meth:`keep` stores the choice.
 
-        For those who write a choice to a log before it counts.
+        The service uses this to write a choice to its log first.
         """
         id = identity("id", id)
         with Hold(self._lock):
@@ -210,7 +210,7 @@ class Chooser:
         id: Any,
         task: Any = None,
     ) -> None:
-        """Keep a choice that was drawn before, until its reward comes.
+        """Store a choice of :meth:`draw` until its reward comes.
 
         Raises ValueError where the id is known, or the choice is not among these actions.
         """
@@ -227,7 +227,7 @@ class Chooser:
             self._store(id, task, offer, offer.names.index(choice.action), law)
 
     def find(self, id: Any) -> Choice | None:
-        """Return the choice of an id, None where none is kept."""
+        """Return the stored choice of an id, else None."""
         with Hold(self._lock):
             stored = self._choices.get(id)
             return None if stored is None else self._as_choice(stored)
@@ -238,7 +238,7 @@ class Chooser:
         return stored is not None and stored.context is not None
 
     def reward(self, id: Any, value: float) -> None:
-        """Learn the reward of a choice, at any time after it, once.
+        """Learn the reward of a choice: once, at any time after it.
 
         Raises KeyError where no choice of this id waits, ValueError where the value is bad.
         """
@@ -275,7 +275,7 @@ class Chooser:
     def reasons(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], task: Any = None
     ) -> dict[Id, ActionReasons]:
-        """Return for each action why it is ranked as it is; draws and changes nothing.
+        """Return the parts of each action's index; draw and change nothing.
 
         >>> chooser = Chooser()
         >>> for k in range(50):
@@ -305,7 +305,7 @@ class Chooser:
             return found
 
     def explain(self, top: int = 20) -> ChooserExplanation:
-        """Return what was learned of actions, the best first, and of the people who differ most.
+        """Return a summary of actions, the best first, and of the people who differ most.
 
         >>> chooser = Chooser()
         >>> for k in range(50):
@@ -346,7 +346,7 @@ class Chooser:
         save_state(self.state(), path, "chooser")
 
     def state(self) -> dict[str, Any]:
-        """Return JSON-able values, and NumPy arrays ``"arrays"``."""
+        """Return values for JSON, and NumPy arrays under ``"arrays"``."""
         settings = {"reward": self.kind, "floor": self.floor, "seed": self.seed}
         settings |= {"pending": self.limit}
         with Hold(self._lock):
@@ -355,7 +355,7 @@ class Chooser:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Return the chooser that gave a state, which goes on as if it had never stopped.
+        """Return the chooser of a state; it continues as if it had never stopped.
 
         Raises ValueError where the state does not hold together.
         """
@@ -371,7 +371,7 @@ class Chooser:
         return None if task is None else self._people.get(identity("task", task), NEWCOMER)
 
     def _draw(self, offer: Offer, task: Any, id: Id) -> tuple[int, list[float]]:
-        """Return place and probabilities; the number that decides follows from seed and id."""
+        """Return place and probabilities; the draw depends only on these, seed and id."""
         name = id if type(id) is str else json.dumps(to_json(id))
         uniform = (hash_name(f"{self.seed}:{name}") >> 11) / 2**53
         return self._kernel.draw(offer, self._person(task), self.floor, uniform)
@@ -379,7 +379,7 @@ class Chooser:
     def _store(
         self, id: Id, task: Id | None, offer: Offer, place: int, probabilities: list[float]
     ) -> Choice:
-        """Keep a choice until its reward comes, and drop the oldest if there are too many."""
+        """Store a choice until its reward comes, and drop the oldest if there are too many."""
         names = offer.names
         stored = offer.numbers, probabilities, place, task, offer.context, offer.rows[place]
         self._choices[id] = fill(StoredChoice, stored)

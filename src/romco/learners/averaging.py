@@ -1,13 +1,13 @@
-"""One learner from several that learned the same events, each in an order of its own.
+"""Averaging of learners that learned the same events in different orders.
 
 Margins are linear in the weights, so the mean of the weights has the mean of the margins. Arrays
 are averaged by the names of their fields. Covariances of frequent features and counts of events
-are those of one order: each answer was learned once in each. What follows the last events is that
-of the order given.
+are taken from one order, because every order learned each label once. Fields that follow the last
+events are those of the given order.
 
-The order in which events were given takes part as far as it matters. The stacking weights for
-frozen predictions differ between random orders by chance. Where those of the given order differ
-more, later events are unlike earlier ones, and that order shows how well learners predict them.
+The given order counts only if it matters, which the stacking weights for frozen predictions show.
+Between random orders they differ by chance. If those of the given order differ more, later events
+are unlike earlier ones.
 """
 
 import re
@@ -34,7 +34,7 @@ from romco.learners.base import Arrays
 Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
-CAUTION = 2.0  # factor of the variance between random orders, which few of them tell
+CAUTION = 2.0  # factor of the variance between random orders, estimated from few orders
 AVERAGED = (
     *("features", "tasks", "stream", "weight", "covariance", "frozen_covariance"),
     *("errors", "frozen_errors"),
@@ -50,18 +50,18 @@ UNIT_FIELDS = (
 COUNTED = [UNIT_FIELDS.index(name) for name in ("count", "total", "square")]
 DUE = [UNIT_FIELDS.index(name) for name in ("due_count", "due_events")]
 OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
-FAR_OFF = 1e300  # events after which a unit is found anew while orders are learned
+FAR_OFF = 1e300  # never: number of events until units are computed again
 
 
 class OrderShares(NamedTuple):
-    """Shares (k + 1,) of random orders and of the given one, which is the last."""
+    """Weights (k + 1,) of k random orders and of the given one, the last, in averages."""
 
     of_learners: Numbers
     of_stacking: Numbers  # of stacking weights
 
 
 def keep_units(state: Arrays) -> None:
-    """Count no row as learned; units of features stay as observed until states are averaged."""
+    """Set counts of rows back, and fix the units of features until states are averaged."""
     total, count = state["clock"][:2]
     if count:
         state["clock"][:2] = OBSERVED_EVENTS * total / count, OBSERVED_EVENTS
@@ -71,21 +71,21 @@ def keep_units(state: Arrays) -> None:
 
 
 def copy_units(state: Arrays, found: Arrays) -> None:
-    """Let a learner without events have the units that another found in all rows."""
+    """Copy units of features, found in all rows, to a learner without events."""
     for name in ("units", "typical", "clock"):
         state[name][...] = found[name]
     keep_units(state)
 
 
 def count_rows_once(state: Arrays) -> None:
-    """Halve counts of rows, which were observed, then learned; units change again from now on."""
+    """Halve counts of rows, which were counted twice, and let units change again."""
     state["units"][:, COUNTED] *= 0.5
     state["units"][:, DUE] = state["units"][:, :1]
     state["typical"][0] *= 0.5
 
 
 def copy_functions(state: Arrays, found: Arrays) -> None:
-    """Let a learner without events have another's functions and ranks of columns, and no others."""
+    """Copy functions and ranks of columns to a learner without events, and fix them."""
     for name in ("definitions", *BLOCKS):
         state[name][...] = found[name]
     sketches = _columns(PLACE_FIELDS, SKETCH_FIELDS)
@@ -96,10 +96,10 @@ def copy_functions(state: Arrays, found: Arrays) -> None:
 def average(
     first: Auto, others: Sequence[Auto], given: Auto, order_shares: OrderShares | None = None
 ) -> None:
-    """Let ``first`` become the mean of all, to which ``given`` belongs as far as it matters.
+    """Replace ``first`` by the weighted mean of ``first``, ``others`` and ``given``.
 
-    ``first`` and ``others`` learned the same events in random orders, after all had observed them.
-    ``order_shares`` tells how far the order given matters, if that is known.
+    ``first`` and ``others`` learned the events in random orders, ``given`` in the given order, all
+    with the same units. Without ``order_shares`` the shares follow from the stacking weights.
     """
     states = [learner.arrays() for learner in (first, *others, given)]
     weights = np.array([state["frozen_weight"] for state in states])
@@ -130,7 +130,7 @@ def average(
 
 
 def shares_of_orders(weights: Numbers, covariance: Numbers) -> OrderShares:
-    """Return the shares of random orders and of the given one, from stacking weights (k + 1, n)."""
+    """Return the shares of all orders from stacking weights (k + 1, n), the given one last."""
     matters = order_effect(weights[:-1], weights[-1], covariance)
     n = len(weights) - 1
     order_shares = [
@@ -145,16 +145,16 @@ def _of_stream(state: Arrays, name: str) -> float:
 
 
 def _move_origin(state: Arrays, origin: float) -> None:
-    """Measure numbers from another origin; two classes have none."""
+    """Shift labels that are numbers to another origin; two classes have none."""
     shift = _of_stream(state, "origin") - origin
     state["intercept"][:, _matching(FEATURE_FIELDS, "(global|mixed)_(mean|copy)")] += shift
     state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
 def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> None:
-    """Replace information about levels and slopes by their means, or means by information.
+    """Replace precision times mean of levels and slopes by the mean, or the other way round.
 
-    Means are averaged: what states know differs, so the mean of information is not that of means.
+    States differ in precision, so averaging means needs the means themselves.
     """
     slopes = kernel.slope_variances()
     if "personal_keys" in state:
@@ -173,8 +173,8 @@ def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> 
 def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> float:
     """Return how far an order of events differs from random ones: 0 where it is like them, up to 1.
 
-    It is the factor by which James and Stein shrink the weights (n,) of the given order to the
-    mean of those of random orders (k, n), whose variance is a multiple of a covariance (n, n).
+    It is the James-Stein factor that shrinks the weights (n,) of the given order towards the mean
+    of those of random orders (k, n), whose variance is a multiple of a covariance (n, n).
 
     >>> random = np.array([[0.9, 0.1, 0.0], [1.1, -0.1, 0.1], [1.0, 0.0, -0.1]])
     >>> order_effect(random, np.array([1.05, 0.05, 0.0]), np.eye(3))
@@ -194,7 +194,7 @@ def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> floa
 
 
 def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
-    """Replace arrays of the first state that are not of pairs or directions by means."""
+    """Replace arrays of the first state by means, all but those of pairs and directions."""
     first, given = states[0], states[-1]
     variances = [first["features"][at].copy() for at in _block_variances(first)]
     _average_places(states, shares)
@@ -237,28 +237,28 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
 def _average_fields(
     name: str, fields: list[int], states: Sequence[Arrays], shares: Numbers
 ) -> None:
-    """Average some fields of an array; not what is spent of variances: these are of one block."""
+    """Replace some fields of an array of the first state by their means."""
     mean = mean_of(map(itemgetter(name), states), shares)
     states[0][name][:, fields] = mean[:, fields]
 
 
 def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
-    """Return which places of a block are those of features."""
+    """Return a mask of the places of a block that hold features."""
     return (places >= 0.0) & (places < len(arrays["features"]))
 
 
 def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return the places of some fields."""
+    """Return the column numbers of some fields."""
     return list(map(fields.index, names))
 
 
 def _matching(fields: Sequence[str], pattern: str) -> list[int]:
-    """Return the places of the fields whose names begin with a pattern."""
+    """Return the column numbers of fields whose names match a regular expression at their start."""
     return _columns(fields, list(filter(re.compile(pattern).match, fields)))
 
 
 def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
-    """Return where ``features`` has the variances of each block's features."""
+    """Return rows and column of ``features`` with the variances of each block."""
     found = []
     for name, field in BLOCKS.items():
         features = arrays[name][1:]
@@ -268,7 +268,7 @@ def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
 
 
 def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:
-    """Return the mean of stored pairs; one that a state does not have counts as zero."""
+    """Return the mean of (task, feature) pairs; a pair that a state lacks counts as zero."""
     values = list(map(itemgetter(name), states))
     of_keys = f"{name}_keys"
     if of_keys not in states[0]:
@@ -278,14 +278,14 @@ def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arra
 
 
 def _functions_of(state: Arrays) -> NDArray[np.int64]:
-    """Return the function of each slope of a task."""
+    """Return the number of the function of each stored slope."""
     return np.asarray(state["curves_keys"] & 0xFFFFFFFF)
 
 
 def _mean_of_pairs(
     stored: Iterable[NDArray[np.int64]], values: Sequence[Numbers], shares: Numbers
 ) -> tuple[NDArray[np.int64], Numbers]:
-    """Return all keys, and the means of their numbers."""
+    """Return the union of keys, and the mean values of each."""
     stored = list(stored)
     keys = np.unique(np.concatenate(stored))
     mean = np.zeros((len(keys), values[0].shape[1]))
@@ -295,7 +295,7 @@ def _mean_of_pairs(
 
 
 def mean_of(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:
-    """Return the sum of arrays times shares."""
+    """Return the weighted sum of arrays."""
     total: Any = 0.0
     for array, share in zip(arrays, shares, strict=True):
         total = total + share * array

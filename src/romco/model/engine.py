@@ -1,6 +1,6 @@
-"""A learner behind names: reads, predicts, learns, grows, counts, and goes on from a state.
+"""The engine of :class:`romco.Model`: a learner, and the names of its tasks and features.
 
-:class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
+Other packages use ``model.engine`` where the model has no method for what they need.
 """
 
 from collections.abc import Iterable
@@ -60,13 +60,13 @@ from romco.parameters import choice, truth, whole
 from romco.rounds import Round
 from romco.typing import Floats
 
-MAX_EVENTS = 2**60  # more cannot be counted further
+MAX_EVENTS = 2**60  # larger counts might overflow
 FEATURE_OWNERS, CLASS_OWNERS = "features.owners", "classes.owners"  # arrays of a state
 LEARNER_PREFIX = "learner."  # before the names of the learner's arrays in a state
 
 
 class PendingPredictions(NamedTuple):
-    """Predictions of rows whose labels come late, with what learning them later needs."""
+    """Predictions of rows whose labels come late, with the context to learn them later."""
 
     margins: Floats
     context: Floats | None
@@ -75,12 +75,12 @@ class PendingPredictions(NamedTuple):
 
 
 class Engine(Step):
-    """All of a model that learning changes: names, the learner, counts, the scale, the locks.
+    """All parts of a model that learning changes: names, learner, event counts, scale and locks.
 
-    Tasks and features are numbers to the learner; -1 is a task that has no number yet. With
-    ``new_task="mean"`` such a task is predicted, and starts, at the learner's ``common``.
+    The learner knows tasks and features by numbers; -1 is a task without a number. With
+    ``new_task="mean"`` such a task is predicted by, and starts from, the learner's ``common``.
 
-    One thread may learn while others predict: they see the engine between two steps.
+    One thread may learn while others predict; a prediction never sees half an update.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Engine(Step):
 
     @property
     def learner(self) -> Learner:
-        """The learner; replaced when it grows, so use :meth:`at_rest` beside other threads."""
+        """The learner. It is replaced when it grows: with other threads, use :meth:`at_rest`."""
         return self.body.learner
 
     @property
@@ -121,9 +121,9 @@ class Engine(Step):
         return self.counts.events
 
     def at_rest(self) -> "Hold[Learner]":
-        """Hold the learner between two steps: ``with engine.at_rest() as learner``.
+        """Lock the learner between two updates: ``with engine.at_rest() as learner``.
 
-        Whoever learns or predicts waits meanwhile, so only read the learner within.
+        Other threads that learn or predict wait meanwhile, so only read the learner within.
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
@@ -337,9 +337,9 @@ class Engine(Step):
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Let one thread change the engine; where nothing is learned and an error leaves, undo all.
+        """Let one thread change the engine; an error before anything is learned undoes all.
 
-        May be nested: what was to be learned within is one transaction.
+        Nested transactions are one transaction.
         """
         return transaction(self)
 
@@ -361,14 +361,14 @@ class Engine(Step):
         return margins[0]
 
     def check(self, rows: Rows) -> None:
-        """Raise ValueError where rows could not be learned; keeps only how columns are read."""
+        """Raise ValueError where rows could not be learned; only the kinds of columns are kept."""
         with self.transaction():
             read_labelled(self, rows, observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
-        """Learn from rows without labels what needs none: new features, new tasks, their sizes.
+        """Update names and feature statistics from rows without labels.
 
-        For rows whose labels will not come; the others are observed when they are learned.
+        For rows whose labels will never come; :meth:`predict_and_learn` does so for the others.
         Raises ValueError if a row is bad; nothing has changed then.
 
         >>> import romco
@@ -405,10 +405,9 @@ class Engine(Step):
                     body.counts.own_features(numbers, rows.starts, rows.columns)
 
     def widen_for(self, labels: Iterable[Any]) -> None:
-        """Become a model of many classes if there are more than two, with all learned so far.
+        """Become a model of many classes if there are more than two, and keep what was learned.
 
-        Two classes are learned alike by both, so nothing else changes; margins are then
-        log-probabilities of the classes.
+        Predictions stay the same; margins are then log-probabilities of the classes.
 
         >>> import romco
         >>> model = romco.Model()
@@ -431,8 +430,7 @@ class Engine(Step):
     def forget(self, task: Any, names: bool = True) -> None:
         """Forget a task: its name, its weights, its history; KeyError where it is not known.
 
-        Unless it is told otherwise, it forgets ``names`` of features and classes that only this
-        task has had, too.
+        With ``names``, also forget names of features and classes that only this task has had.
         """
         self.check_known(task)
         with Hold(self.locks.writing), Hold(self.locks.step):
@@ -449,7 +447,7 @@ class Engine(Step):
         self.body = self.body.grown(n_features, n_tasks, n_classes)
 
     def adopt(self, scale: Scale, events: int | None = None) -> None:
-        """Go on with the scale, and the number of events, that several engines agreed on."""
+        """Use a scale, and a number of events, that were merged from several engines."""
         self.scale = scale
         if events is not None:
             self.counts.events = events
@@ -464,7 +462,7 @@ class Engine(Step):
             self.body = Body(self.learner, counted)
 
     def _learn_counted(self, rows: Rows, together: bool) -> Predictions:
-        """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
+        """Learn rows of positive weight; predict the others, of weight 0, in their turn."""
         n = len(rows.weight)
         read_context(rows.context, n)  # refused, if so, before anything is learned
         rows = rows._replace(offset=read_offset(self, rows.offset, 1.0))
@@ -620,7 +618,7 @@ class Engine(Step):
 
 
 def _new_counts(learner: Learner, features: Features, target: Target) -> EventCounts:
-    """Return counts before any event; names that were given are nobody's own."""
+    """Return counts before any event; names given in advance belong to no single task."""
     m = learner.n_tasks
     of_features: list[int] = []
     of_classes: list[int] = []
@@ -636,7 +634,7 @@ def _new_counts(learner: Learner, features: Features, target: Target) -> EventCo
 def _read_owners(stored: Any, new: NDArray[np.int64], size: int, n_tasks: int) -> NDArray[np.int64]:
     """Return owners of features or classes from a state; SEVERAL where it stores none.
 
-    ``new`` are those of a model that has learned nothing.
+    ``new`` are the owners in a model that has learned nothing.
     """
     if stored is None:
         return np.full(len(new), SEVERAL, dtype=np.int64)

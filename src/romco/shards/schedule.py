@@ -1,4 +1,4 @@
-"""Barriers of a stream, and the number of threads that helps."""
+"""Schedule of merges (barriers), and choice of the number of threads."""
 
 import os
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from typing import Any
 from romco.parameters import positive, whole
 
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
-SMALL_PERIOD = 16  # events: up to here periods grow as the stream,
-FULL_GROWTH_EVENTS = 100_000  # then more slowly, until the stream has had so many
-MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpreter's lock
+SMALL_PERIOD = 16  # events between barriers: larger periods are shortened,
+FULL_GROWTH_EVENTS = 100_000  # until the stream has had so many events
+MIN_ENTRIES_PER_THREAD = 12  # of a row: with fewer, threads wait for the interpreter's lock
 MAX_AUTO_THREADS = 16
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Barriers after ``growth`` of the stream so far, and every ``every`` events per shard.
+    """Places of barriers: each after ``growth`` of the stream so far.
 
-    Early events teach most, and cost most when shards learn them apart. So the first period is one
-    event per shard, and from 16 events on periods stay small until the stream has 100,000.
+    A period has 1 to ``every`` events per shard. Shards that learn early events apart lose most
+    accuracy, so periods above 16 events are shortened until the stream has 100,000 events.
 
     >>> schedule = Schedule(4)
     >>> [schedule.after(place) - place for place in (0, 100, 1000, 10_000, 10**5, 10**6)]
@@ -46,7 +46,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Position of the shards in their stream. A *place* is an event, learned or skipped."""
+    """Position of the shards in their stream, counted in events."""
 
     events: int  # learned
     place: int  # learned or skipped
@@ -55,12 +55,19 @@ class StreamPosition:
 
 
 def choose_threads(entries: float, places: float, largest: float, period: float) -> int:
-    """Return the number of threads that help on this machine, by what was learned so far.
+    """Return the number of threads that minimises the time on this machine.
 
-    A row has so many ``entries``. The most frequent task, which one thread learns, has the share
-    ``largest`` of the events. Barriers come after ``period`` events, and one of n shards costs as
-    much as n / 2 events for each of the ``places`` of features with covariances: the number of
-    threads at which both together cost least is the most that is chosen.
+    Parameters
+    ----------
+    entries:
+        Mean number of non-zeros of a row.
+    places:
+        Number of features and functions with covariances. A barrier of n shards costs as much as
+        ``places * n / 2`` events.
+    largest:
+        Share of the most frequent task, which a single thread learns.
+    period:
+        Events between barriers.
 
     >>> choose_threads(entries=5, places=0, largest=0.01, period=400)
     1
