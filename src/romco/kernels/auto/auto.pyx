@@ -27,7 +27,7 @@ add to the mixed learner's prediction what the others say less that.
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
+from libc.math cimport INFINITY, NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt, tanh
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.stacking cimport StackedPrediction, StackingModel
@@ -720,7 +720,7 @@ cdef class AutoKernel(Kernel):
 
         Where a quarter of all entries are of rare features, as in text, all leave for good.
         """
-        cdef double least = JOIN_SHARE * self.scales.events(), entries = 0.0, frequent = 0.0, count
+        cdef double least = JOIN_SHARE * self.scales.events(), entries = 0.0, frequent = 0.0, count, bar
         cdef Py_ssize_t j, worst, waiting = 0, width = <Py_ssize_t> self.scales.width()
         cdef bint changed = False
         if self.global_block.closed() or self.variance_of_answers() == 0.0 \
@@ -738,30 +738,29 @@ cdef class AutoKernel(Kernel):
             self.mixed_block.close()
             self.global_block.close()
             return True
-        worst = self.least_worth()
+        worst = self.least_worthy(&bar)
         for j in range(width):
-            if self.global_block.place[j] or self.scales.count_of(j) < least:
+            if self.global_block.place[j] or self.scales.count_of(j) < least or self.worth(j) <= bar:
                 continue
-            if self.worth(j) > self.worth(worst) + WORTH_MARGIN:
-                self.mixed_block.remove(self.mixed_block.place[worst])
-                self.global_block.remove(self.global_block.place[worst])
-                self.mixed_block.add(j)
-                self.global_block.add(j)
-                worst = self.least_worth()
-                changed = True
+            self.mixed_block.remove(self.mixed_block.place[worst])
+            self.global_block.remove(self.global_block.place[worst])
+            self.mixed_block.add(j)
+            self.global_block.add(j)
+            worst = self.least_worthy(&bar)
+            changed = True
         return changed
 
-    cdef Py_ssize_t least_worth(self) noexcept nogil:
-        """The feature with a place that says least."""
-        cdef Py_ssize_t k, j, found = -1
-        cdef double least = 0.0
+    cdef Py_ssize_t least_worthy(self, double* bar) noexcept nogil:
+        """Return the feature with a place that says least, and what another must say to get it."""
+        cdef Py_ssize_t k, worst = 1
+        cdef double worth
+        bar[0] = INFINITY
         for k in range(1, self.global_block.count):
-            if not self.global_block.has_column(k):
-                continue
-            j = <Py_ssize_t> self.global_block.frequent[k]
-            if found < 0 or self.worth(j) < least:
-                found, least = j, self.worth(j)
-        return found
+            if self.global_block.has_column(k):
+                worth = self.worth(<Py_ssize_t> self.global_block.frequent[k]) + WORTH_MARGIN
+                if worth < bar[0]:
+                    bar[0], worst = worth, k
+        return <Py_ssize_t> self.global_block.frequent[worst]
 
     cdef double worth(self, Py_ssize_t j) noexcept nogil:
         """How many standard deviations a feature's weight is from 0, squared, and its waves likewise."""
