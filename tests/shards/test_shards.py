@@ -102,6 +102,24 @@ def test_shards_know_covariances_as_one_model_does():
         assert sorted(places[(places >= 0) & (places < 20)]) == list(range(20))
 
 
+def test_shards_agree_on_places_where_features_with_functions_lose_theirs():
+    """Of 400 frequent columns 80 have places. Those that say less leave, with their functions."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(2000, 400))
+    y = np.where(x @ rng.normal(size=400) + rng.logistic(size=2000) > 0.0, 1.0, -1.0)
+    shards = Shards("romco-auto", 2, romco.Columns(400), classes=(-1.0, 1.0))
+    tasks = [f"user {i}" for i in rng.integers(20, size=2000)]
+    coordinator = shards.coordinator
+    while coordinator.next <= len(y):
+        part = slice(coordinator.place, coordinator.next)
+        shards.learn(x[part], y[part], tasks[part])
+        front = coordinator.front.engine.learner.arrays()
+        for shard in coordinator.engine.local_shards:
+            arrays = shard.model.engine.learner.arrays()
+            for name in ("frequent", "definitions", "scores"):
+                np.testing.assert_array_equal(arrays[name], front[name], err_msg=name)
+
+
 def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):
     shards = Shards("romco-auto", 3, every=20)
     learn(shards, STREAM)
@@ -455,10 +473,10 @@ def test_auto_keeps_one_thread_for_one_task_and_for_a_drift_of_all(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4))
     monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 1000)
     rng = np.random.default_rng(2)
-    x = (rng.random((1000, 2000)) < 0.08).astype(float)  # rare features: no covariances to merge
+    x = 0.1 * rng.normal(size=(1000, 600)) * (rng.random((1000, 600)) < 0.02)  # none has a place
     level = swing * np.sign(np.sin(np.arange(1000) / 20.0))
     y = np.where(rng.random(1000) < 1.0 / (1.0 + np.exp(-level - x[:, 0])), "yes", "no")
     task = rng.integers(tasks, size=1000).tolist()
-    with Shards(features=romco.Columns(2000), classes=("no", "yes")) as shards:
+    with Shards(features=romco.Columns(600), classes=("no", "yes")) as shards:
         shards.learn(x, y.tolist(), task)
         assert shards.n == expected

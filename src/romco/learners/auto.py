@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -104,6 +105,16 @@ def _belief(name: str, prior: float) -> Belief:
     """Return the two columns of a learner's weights."""
     mean, spent = (FEATURE_FIELDS.index(f"{name}_{part}") for part in ("mean", "spent"))
     return Belief(mean, spent, prior=prior)
+
+
+@cache
+def _beliefs(prior: float) -> PerFeature:
+    """Return the merge rule of the weights of features."""
+    return PerFeature(
+        "features",
+        *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
+        Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
+    )
 
 
 def evidence_and_rest(fields: tuple[str, ...], *parts: MergePart) -> tuple[MergePart, ...]:
@@ -702,13 +713,8 @@ class BaseAuto(PairLearner):
             Block("global_joint", kernel.global_block, prior),
             Block("mixed_joint", kernel.mixed_block, prior),
         )
-        beliefs = PerFeature(
-            "features",
-            *(_belief("hinge", 1.0), _belief("global", prior), _belief("mixed", prior)),
-            Latest(columns_of(FEATURE_FIELDS, "hinge_copy", "global_copy", "mixed_copy", "copied")),
-        )
         functions = FUNCTIONS if len(self._arrays["functions"]) else (Fixed("scores", "functions"),)
-        return beliefs, *SHARING, *UNITS, *functions, *blocks
+        return _beliefs(prior), *SHARING, *UNITS, *functions, *blocks
 
     def covariance_size(self) -> int:
         """Return the number of features and functions whose weights have covariances."""

@@ -11,6 +11,7 @@ shards together. Changes are added, not posteriors, so the prior is not counted 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,7 @@ class InPlaceMerge:
         changed = touched.union()
         start = _small(common, changed)
         active = [
-            Change(period.events, period.rows, period.seen, _small(shard, period.rows))
+            Change(period.events, period.rows, period.seen, _small(shard, period.rows, copy=False))
             for period, shard in zip(periods, shards, strict=True)
             if period.events
         ]
@@ -291,15 +292,15 @@ def store_pairs(line: PerPair, arrays: Values, tables: Sequence[Pairs]) -> Value
 # Small arrays, which are merged whole, and weights of classes
 
 
-def _small(learner: Learner, rows: NDArray[np.int32]) -> Values:
-    """Return a copy of small arrays, and of the weights of classes in these rows."""
+def _small(learner: Learner, rows: NDArray[np.int32], copy: bool = True) -> Values:
+    """Return a copy, or views, of small arrays, and a copy of weights of classes in these rows."""
     arrays = learner.arrays()
     values: Values = {}
     for line in learner.sharing():
         if isinstance(line, Whole):
-            values[line.name] = line.view(arrays).astype(np.float64)
+            values[line.name] = line.view(arrays).astype(np.float64, copy=copy)
         elif isinstance(line, Full):
-            values |= {name: arrays[name].copy() for name in line.arrays}
+            values |= {name: arrays[name].astype(np.float64, copy=copy) for name in line.arrays}
         elif isinstance(line, Block):
             values[line.name] = line.kernel.read_block()
         elif isinstance(line, ClassWeights):
@@ -388,7 +389,7 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
         if isinstance(part, Moments):
             values = _from_one_origin(part, values)
             start[:, part.origin] = values[0][:, part.origin]
-            _add_changes(start, values, [part.count, part.total, part.squares])
+            _add_changes(start, values, (part.count, part.total, part.squares))
         elif isinstance(part, sharing.Merged):
             part.merge(start, values)
         elif isinstance(part, Tracked):
@@ -396,19 +397,28 @@ def _merge_whole(line: Whole, start: Floats, active: Sequence[Change]) -> None:
         elif isinstance(part, Scale):
             _merge_scale(part, start, values, events)
         elif isinstance(part, Sum):
-            _add_changes(start, values, list(part.columns))
+            _add_changes(start, values, part.columns)
         elif isinstance(part, Latest):
-            columns = list(part.columns)
+            columns = _index(part.columns)
             start[:, columns] = most[:, columns]
 
 
-def _add_changes(start: Floats, values: Sequence[Floats], columns: list[int]) -> None:
+@cache
+def _index(columns: tuple[int, ...]) -> slice | list[int]:
+    """Return an index of columns: a slice, which copies nothing, where they lie side by side."""
+    if columns and columns == tuple(range(columns[0], columns[-1] + 1)):
+        return slice(columns[0], columns[-1] + 1)
+    return list(columns)
+
+
+def _add_changes(start: Floats, values: Sequence[Floats], columns: tuple[int, ...]) -> None:
     """Add the changes of all shards to some columns; a single shard's values stay as they are."""
-    before = start[:, columns]
-    total = values[0][:, columns]
+    at = _index(columns)
+    before = start[:, at]
+    total = values[0][:, at]
     for own in values[1:]:
-        total = total + (own[:, columns] - before)
-    start[:, columns] = total
+        total = total + (own[:, at] - before)
+    start[:, at] = total
 
 
 def _from_one_origin(part: Moments, values: Sequence[Floats]) -> list[Floats]:
@@ -432,7 +442,7 @@ def _merge_tracked(
         before = start[0, part.count]
     shares = [1.0 - _share_left(part.pace, before, n) for n in events]
     share = (1.0 - _share_left(part.pace, before, sum(events))) / sum(shares)
-    columns = list(part.columns)
+    columns = _index(part.columns)
     move = sum(own[:, columns] - start[:, columns] for own in values)
     start[:, columns] += share * move
 
@@ -473,7 +483,7 @@ def merge_scales(
 
 def _share_left(pace: float, before: float, events: int) -> float:
     """Return the share of a start that so many events leave, each of which takes a part of it."""
-    early = float(np.clip(2.0 / pace - 2.0 - before, 0.0, events))  # until the pace is the larger
+    early = float(min(max(0.0, 2.0 / pace - 2.0 - before), events))  # until the pace is larger
     left = (1.0 - pace) ** (events - early)
     if early:
         left *= (before + 1.0) * (before + 2.0) / (before + early + 1.0) / (before + early + 2.0)
@@ -511,7 +521,10 @@ def _merge_block(start: Floats, parts: Sequence[Floats], prior: float) -> Floats
         least = prior * np.finfo(np.float64).eps
         variances = [np.maximum(np.diag(one), least) for one in covariances]
         mean, covariance = _merge_gaussians(means, list(map(np.diag, variances)))
-    return np.vstack([mean, before - covariance])
+    merged = np.empty_like(start)
+    merged[0] = mean
+    np.subtract(before, covariance, out=merged[1:])
+    return merged
 
 
 def _merge_gaussians(means: list[Floats], covariances: list[Floats]) -> tuple[Floats, Floats]:

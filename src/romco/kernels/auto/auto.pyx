@@ -710,10 +710,14 @@ cdef class AutoKernel(Kernel):
         changed = self.global_block.choose(counted, n, self.scales, leave)
         if self.scales.events() >= SURE_EVENTS and (leave or have_doubled(self.scales.events())):
             changed = self.share_places() or changed
-        if self.global_block.moved:  # sums of products are kept by place
+        self.restart_scores()
+        return changed
+
+    cdef void restart_scores(self) noexcept nogil:
+        """Restart the sums of products, which are kept by place, where a place was taken from somebody."""
+        if self.global_block.moved:
             self.functions.scores[:, :] = 0.0
             self.global_block.moved = False
-        return changed
 
     cdef bint share_places(self) noexcept nogil:
         """Give places to the features that say most, if more are frequent than there are places.
@@ -1159,6 +1163,7 @@ cdef class AutoKernel(Kernel):
                 if not self.functions.is_known(&found):
                     self.add_function(&found)
                     joined += 1
+        self.restart_scores()
         return True
 
     cdef Py_ssize_t best_curve(self) noexcept nogil:

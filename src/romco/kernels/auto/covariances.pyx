@@ -259,10 +259,11 @@ cdef class Covariances:
         """Return means, and below them what is spent of the covariances (1 + n, n)."""
         self.settle()
         cdef Py_ssize_t k, n = self.count
-        block = np.vstack([np.empty(n), self.spent[:n, :n]])
+        cdef double[:, ::1] block = np.empty((1 + n, n))
+        block[1:] = self.spent[:n, :n]
         for k in range(n):
             block[0, k] = self.mean_of(k)[0]
-        return block
+        return np.asarray(block)
 
     def put_block(self, const double[:, ::1] block not None):
         """Replace what `read_block` returned."""

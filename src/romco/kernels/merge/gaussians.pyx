@@ -40,8 +40,9 @@ def merge_gaussians(
     for k in range(events.shape[0]):
         total += events[k]
     invert(aged(covariance, total, forgetting, ceilings, own), precision)
+    start[:, :] = precision
     for k in range(events.shape[0]):
-        if ages or k == 0:
+        if ages:
             invert(aged(covariance, events[k], forgetting, ceilings, own), start)
         given = covariances[k]
         own[:, :] = given
@@ -75,6 +76,8 @@ cdef double[:, ::1] aged(
     cdef double growth, most = pow(1.0 + forgetting, events)
     cdef Py_ssize_t i, j
     place[:, :] = covariance
+    if most == 1.0:
+        return place
     for i in range(ceiling.shape[0]):
         growth = sqrt(max(1.0, min(most, ceiling[i] / covariance[i, i])))
         for j in range(ceiling.shape[0]):
