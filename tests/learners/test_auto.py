@@ -262,18 +262,23 @@ def test_covariances_are_those_of_frequent_features():
     assert (joined >= 0).sum() < 20  # the rare ones of the beginning have left
 
 
-def test_covariances_are_given_up_for_good_in_text():
-    rng = np.random.default_rng(1)
-    x, task = rng.normal(size=(260, 200)), rng.integers(3, size=260)
-    x *= rng.random(size=(260, 200)) < np.repeat([0.15, 0.07], 100)
-    y = np.sign(x[:, :20].sum(axis=1) + 0.1)
-    rounds = romco.Rounds(task, x, y, np.arange(261))
-    plain, expected = reference.Auto(200, 3), []
+def replayed_as_reference(rounds):
+    """Return the learner and the reference after events of three tasks; their margins agree."""
+    plain, expected = reference.Auto(rounds.x.shape[1], 3), []
     for task, row, y, *_ in rounds:
         expected.append(plain.predict(task[0], row[0]))
         plain.update(task, row, y)
     learner, margins = replayed("romco-auto", rounds)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+    return learner, plain
+
+
+def test_covariances_are_given_up_for_good_in_text():
+    rng = np.random.default_rng(1)
+    x, task = rng.normal(size=(260, 200)), rng.integers(3, size=260)
+    x *= rng.random(size=(260, 200)) < np.repeat([0.15, 0.07], 100)
+    y = np.sign(x[:, :20].sum(axis=1) + 0.1)
+    learner, plain = replayed_as_reference(romco.Rounds(task, x, y, np.arange(261)))
     assert plain.closed
     assert (learner.arrays()["frequent"][1:] < 0).all()
 
@@ -283,13 +288,7 @@ def test_places_go_to_the_features_that_say_most():
     rng = np.random.default_rng(2)
     x, task = rng.normal(size=(260, 90)), rng.integers(3, size=260)
     y = np.sign(x[:, 80:] @ np.ones(10))
-    rounds = romco.Rounds(task, x, y, np.arange(261))
-    plain, expected = reference.Auto(90, 3), []
-    for task, row, y, *_ in rounds:
-        expected.append(plain.predict(task[0], row[0]))
-        plain.update(task, row, y)
-    learner, margins = replayed("romco-auto", rounds)
-    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+    learner, plain = replayed_as_reference(romco.Rounds(task, x, y, np.arange(261)))
     frequent = learner.arrays()["frequent"]
     assert len(set(range(80, 90)) & set(frequent)) >= 8
     assert {j for j in plain.joint if j < 90} == set(frequent[(frequent >= 0) & (frequent < 90)])

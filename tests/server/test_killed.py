@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -171,12 +172,17 @@ def survive_sharing(zygote: Zygote, name: str, most: int) -> int:
     return kills
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(500, marks=pytest.mark.slow)])
-def test_kills_under_four_clients(zygote, kills):
+def kill_streams(survive: Callable[..., int], zygote: Zygote, name: str, kills: int) -> None:
+    """Let streams survive so many kills, one stream after the other."""
     stream = 0
     while kills > 0:
-        kills -= survive_sharing(zygote, f"shared-{kills}-{stream}", kills)
+        kills -= survive(zygote, f"{name}-{kills}-{stream}", kills)
         stream += 1
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(500, marks=pytest.mark.slow)])
+def test_kills_under_four_clients(zygote, kills):
+    kill_streams(survive_sharing, zygote, "shared", kills)
 
 
 def decoded(row: tuple[int, bytes, float]) -> tuple[DrawnChoice, float]:
@@ -185,10 +191,7 @@ def decoded(row: tuple[int, bytes, float]) -> tuple[DrawnChoice, float]:
 
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_kills_of_a_chooser(zygote, kills):
-    stream = 0
-    while kills > 0:
-        kills -= survive_choosing(zygote, f"chooser-{kills}-{stream}", kills)
-        stream += 1
+    kill_streams(survive_choosing, zygote, "chooser", kills)
 
 
 def forget_through_kills(zygote: Zygote, name: str, kills: int) -> None:

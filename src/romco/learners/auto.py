@@ -1004,8 +1004,8 @@ def check_places(name: str, numbers: NDArray[Any], n_features: int) -> None:
     taken = numbers[1:][numbers[1:] >= 0.0]
     functions = taken >= FUNCTION_NUMBERS
     limits = np.where(functions, FUNCTION_NUMBERS + MOST_FUNCTIONS, n_features)
-    first = np.all(numbers[1 : 1 + len(taken)] >= 0.0) and np.all(numbers[:1] < 0.0)
-    if not first or np.any(taken >= limits) or len(np.unique(taken)) < len(taken):
+    in_order = np.all(numbers[1 : 1 + len(taken)] >= 0.0) and np.all(numbers[:1] < 0.0)
+    if not in_order or np.any(taken >= limits) or len(np.unique(taken)) < len(taken):
         raise ValueError(f"state array {name!r} does not hold the places of features")
 
 

@@ -121,7 +121,7 @@ class Classes(CompiledLearner):
         is_shard = self.is_shard
         self._make_softmax(n)
         self._make_stacking(n)
-        if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
+        if self._is_softmax_alone(n):
             self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
             self._members += [self._new() for k in range(self.answers, n) for _ in range(k)]
@@ -162,9 +162,13 @@ class Classes(CompiledLearner):
         elif self._asked == "softmax" or beside:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
 
+    def _is_softmax_alone(self, n: int) -> bool:
+        """Return whether n classes are learned by the softmax and by no inner learners."""
+        return self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS)
+
     def _make_stacking(self, n: int) -> None:
         """Weigh the scores of more than two classes, unless the softmax is alone."""
-        if self._asked == "softmax" or (self._many is not None and n > MAX_IN_PAIRS):
+        if self._is_softmax_alone(n):
             self._stacking = {}
         elif n > 2 and not self._stacking:
             inputs = 1 if self._many is None else 2
@@ -312,7 +316,7 @@ class Classes(CompiledLearner):
 
     @property
     def averages_orders(self) -> bool:
-        """Whether its inner learners can be averaged."""
+        """Return whether the inner learners can be averaged."""
         return self._inner == "romco-auto"
 
     def start_events(self) -> None:
