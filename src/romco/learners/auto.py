@@ -720,9 +720,6 @@ class BaseAuto(PairLearner):
         """Return the number of features and functions whose weights have covariances."""
         return int(np.count_nonzero(self._arrays["frequent"] >= 0.0))
 
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        self.kernel.invalidate_caches(rows)
-
     def become_shard(self) -> None:
         """Leave the subspace, and which features have covariances, to barriers from now on."""
         self.kernel.restart_subspace()

@@ -255,9 +255,6 @@ class AutoSoftmax(CompiledLearner):
         """Choose and decorrelate columns, and solve discriminants, where it is time."""
         return self.kernel.settle_after_merge()
 
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        self.kernel.invalidate_caches(rows)
-
     def read_weights(self, rows: NDArray[np.int32]) -> Numbers:
         """Return the shared weights (1 + c + t, 6 K) of intercepts, columns and some features."""
         stored = self._rows("shared", 0, self._places(rows)).reshape(-1, SHARED, self._room)

@@ -2,7 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.covariances import Covariances
-from romco.kernels.auto.scales import Units
+from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
@@ -27,7 +27,7 @@ class AutoKernel(Kernel):
 
     def __init__(
         self,
-        scales: Units,
+        scales: Scales,
         personal: Pairs,
         curves: Pairs,
         live: StackingModel,
@@ -71,7 +71,6 @@ class AutoKernel(Kernel):
     def drift(self) -> float: ...
     def others_change(self) -> None: ...
     def choose_after_merge(self, rows: NDArray[np.int32]) -> bool: ...
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None: ...
     def restart_subspace(self) -> None: ...
     def gather_directions(self, rows: NDArray[np.int32]) -> NDArray[np.float64]: ...
     def put_directions(self, rows: NDArray[np.int32], values: NDArray[np.float64]) -> None: ...

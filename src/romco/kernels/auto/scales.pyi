@@ -1,9 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class Units: ...
-
-class Scales(Units):
+class Scales:
     def __init__(self, columns: NDArray[np.float64], typical: NDArray[np.float64]) -> None: ...
 
 class SettledScales(Scales): ...

@@ -152,7 +152,7 @@ cdef class SoftmaxKernel(Kernel):
         return j >= COLUMNS or self.discriminant.column_of(j).order == 0.0
 
     cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
-        """A row of columns and features; see `Units.look`."""
+        """A row of columns and features; see `Scales.look`."""
         return self.discriminant.compose(x, self.scales.look(x, frozen), self.scales)
 
     cdef void begin(self, long long task, double x2, double own_x2) noexcept nogil:
@@ -262,11 +262,6 @@ cdef class SoftmaxKernel(Kernel):
         return vectors
 
     # --- shards ------------------------------------------------------------------------------
-
-    def invalidate_caches(self, const int[::1] rows not None):
-        """Others have changed rows of what is shared."""
-        self.check_idle()
-        self.scales.invalidate_caches(rows)
 
     def settle_after_merge(self):
         """Choose and decorrelate columns, and solve, after a merge; return whether anything changed."""
