@@ -217,7 +217,7 @@ cdef struct Outputs:               # of an event
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays, and the two verbs."""
 
-    cdef double[:, ::1] features, tasks, places, directions, factor
+    cdef double[:, ::1] features, tasks, places, factor
     cdef double[:, ::1] intercept_array
     cdef FeatureState* intercept   # of the two shared logistic vectors
     cdef double[::1] clock, stream_array
@@ -246,42 +246,33 @@ cdef class AutoKernel(Kernel):
     cdef Events late               # events that come late, or None,
     cdef const double[:, ::1] context  # and the context of their predictions
 
-    def __init__(
-        self, Scales scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen,
-        features, tasks, places, directions, factor, intercept, clock, stream,
-        global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
-        errors=None, frozen_errors=None,
-    ):
-        self.features, self.tasks, self.places = features, tasks, places
-        self.directions, self.factor = directions, factor
-        self.personal, self.curves = personal, curves
-        self.intercept_array = intercept
+    def __init__(self, a, Pairs personal, Pairs curves):
+        self.features, self.tasks, self.places = a["features"], a["tasks"], a["places"]
+        self.factor, self.clock, self.stream_array = a["factor"], a["clock"], a["stream"]
+        self.intercept_array, self.function_states = a["intercept"], a["functions"]
         self.intercept = <FeatureState*> &self.intercept_array[0, 0]
-        self.clock, self.stream_array, self.scales = clock, stream, scales
         self.stream = <StreamState*> &self.stream_array[0]
-        self.live, self.frozen = live, frozen
-        self.rooms = np.empty(len(features), np.intp)
+        self.personal, self.curves = personal, curves
+        self.live = StackingModel(a["weight"], a["covariance"])
+        self.frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"])
+        self.rooms = np.empty(len(self.features), np.intp)
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.context = None, np.zeros((1, CONTEXT))
-        self.number = errors is not None
+        self.number = "errors" in a
         if self.number:
-            self.settled = scales
-            self.errors, self.frozen_errors = errors, frozen_errors
+            self.settled = SettledScales(a["units"], a["typical"])
+            self.errors, self.frozen_errors = a["errors"], a["frozen_errors"]
+        self.scales = self.settled if self.number else Scales(a["units"], a["typical"])
         self.read_constants()
         prior = self.c.global_prior
-        self.global_block = Covariances(
-            global_joint, frequent, features, functions, intercept, 3, 4, prior, places
-        )
-        self.mixed_block = Covariances(
-            mixed_joint, mixed_frequent, features, functions, intercept, 6, 7, prior
-        )
-        self.function_states = functions
+        self.global_block = Covariances(a, a["global_joint"], a["frequent"], 3, prior, a["places"])
+        self.mixed_block = Covariances(a, a["mixed_joint"], a["mixed_frequent"], 6, prior)
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
         priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
-        self.functions = Functions(places, definitions, scores, *priors, prior)
-        self.functions.place, self.functions.n_features = self.global_block.place, len(features)
-        self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
+        self.functions = Functions(a["places"], a["definitions"], a["scores"], *priors, prior)
+        self.functions.place, self.functions.n_features = self.global_block.place, len(self.features)
+        self.subspace = Subspace(a["directions"], a["factor"], personal, a["progress"])
 
     cdef read_constants(self):
         """Read the constants that the learner is made with."""

@@ -30,18 +30,18 @@ FREE, CLOSED = -1.0, -2.0
 
 
 cdef class Covariances:
-    """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
+    """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are.
 
-    def __init__(
-        self, spent, frequent, shared, functions, intercept, int mean_at, int spent_at, double prior,
-        extra=None,
-    ):
-        cdef Py_ssize_t n = len(spent), d = len(shared)
-        self.functions, self.most_columns = functions, n - len(functions)
-        self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
-        self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
+    ``a`` are the learner's arrays; means are in column ``mean_at`` of rows.
+    """
+
+    def __init__(self, a, spent, frequent, int mean_at, double prior, extra=None):
+        cdef Py_ssize_t n = len(spent), d = len(a["features"]), f = len(a["functions"])
+        self.spent, self.frequent, self.most_columns = spent, frequent, n - f
+        self.shared, self.functions, self.intercept = a["features"], a["functions"], a["intercept"]
+        self.mean_at, self.spent_at, self.prior = mean_at, mean_at + 1, prior
         self.extra = np.zeros((n, 1)) if extra is None else extra
-        self.rooms = np.zeros((3, n)), np.zeros(d + n + len(functions), np.uint8)
+        self.rooms = np.zeros((3, n)), np.zeros(d + n + f, np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
         self.row = self.value + n

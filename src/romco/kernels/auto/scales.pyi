@@ -1,9 +1,4 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class Scales:
-    def __init__(self, columns: NDArray[np.float64], typical: NDArray[np.float64]) -> None: ...
-
-class SettledScales(Scales): ...
-
 def aligned_zeros(n: int, width: int) -> NDArray[np.float64]: ...

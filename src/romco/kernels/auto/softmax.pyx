@@ -58,7 +58,7 @@ cdef class SoftmaxKernel(Kernel):
     cdef double[:, :, ::1] own_level
     cdef double[::1] seen, clock
     cdef Scales scales
-    cdef Discriminant discriminant
+    cdef readonly Discriminant discriminant
     cdef ConditionalLogit stacking
     cdef object buffers, places
     cdef double* z                 # (INPUTS, K) inputs of the stacking model
@@ -72,15 +72,14 @@ cdef class SoftmaxKernel(Kernel):
     cdef int* some                 # (K,) classes that are updated
     cdef Py_ssize_t room           # classes for which arrays have room: numbers lie so far apart
 
-    def __init__(
-        self, Py_ssize_t classes, Pairs shared, Pairs personal, level, own_level, counts, seen,
-        clock, Scales scales, Discriminant discriminant, ConditionalLogit stacking,
-    ):
+    def __init__(self, Py_ssize_t classes, a, stores, ConditionalLogit stacking):
         cdef Py_ssize_t K = classes
-        self.room = len(seen)
-        self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
-        self.counts, self.seen, self.clock = counts, seen, clock
-        self.scales, self.discriminant, self.stacking = scales, discriminant, stacking
+        self.seen, self.clock, self.counts = a["seen"], a["clock"], a["counts"]
+        self.level, self.own_level, self.room = a["level"], a["own_level"], len(self.seen)
+        self.shared, self.personal = stores["shared"], stores["personal"]
+        self.scales = Scales(a["units"], a["typical"])
+        self.discriminant = Discriminant(len(a["units"]), a, stores["groups"])
+        self.stacking = stacking
         self.width = K
         self.buffers, self.places = np.zeros((BUFFERS, K)), np.zeros(K, np.int32)
         self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.buffers)
