@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.kernels.auto import scales
-from romco.kernels.auto.auto import FEATURE_FIELDS, STREAM_FIELDS
+from romco.kernels.auto.auto import STREAM_FIELDS
 from romco.learners.registry import grown
 from romco.streams import interleaved, simulated, synchronous
 from romco_lab.beyond.ablations import variant
