@@ -13,10 +13,6 @@ from romco.kernels.core.events cimport Events, Row
 
 cnp.import_array()
 
-cdef enum:
-    BLOCK_FEATURES = 1024              # merged by one rule before the next: they stay in the cache
-    BLOCK_WORDS = 16                   # of 64 bits, one per feature
-
 
 cdef class FeatureCounts:
     """Number of non-zero entries of each feature since the last barrier.
@@ -210,7 +206,7 @@ cdef class TouchedRows:
     shard that touched most. Disjoint ranges share no row.
     """
 
-    cdef readonly Py_ssize_t size, n, total
+    cdef readonly Py_ssize_t size, n
     cdef readonly int n_features
     cdef object kept                   # the arrays behind the pointers
     cdef const int** row               # of each shard, what it touched
@@ -233,7 +229,7 @@ cdef class TouchedRows:
             self.row[k], self.often[k] = whole_numbers(rows[k]), whole_numbers(seen[k])
             self.check(k)
         self.longest = int(lengths.argmax()) if self.n else 0
-        self.size, self.total = lengths.max(initial=0), lengths.sum()
+        self.size = lengths.max(initial=0)
 
     cdef check(self, Py_ssize_t k):
         """Check that features exist and are sorted."""
@@ -290,11 +286,11 @@ cdef const int* whole_numbers(cnp.ndarray column) except? NULL:
 
 
 cdef class Entries:
-    """Entries of a block of features.
+    """Entries of one row after the other.
 
-    Entries of the r-th row are ``start[r]`` to ``start[r + 1] - 1``: ``whose`` is the shard, ``at``
-    the row in its arrays. Arrays that are ``live`` have a row for every feature, blocks that were sent
-    only for touched ones. ``single`` are the rows of one entry, ``several`` the others.
+    The e-th of the ``n`` entries of ``row`` is of the shard ``whose[e]``, row ``at[e]`` of its arrays,
+    and counts ``often[e]``. Arrays that are ``live`` have a row for every feature, blocks that were
+    sent only for touched ones.
     """
 
     cdef TouchedRows touches
@@ -304,26 +300,15 @@ cdef class Entries:
     cdef int* whose
     cdef int* at
     cdef int* often
-    cdef int row[BLOCK_FEATURES]
-    cdef int start[BLOCK_FEATURES + 1]
-    cdef int single[BLOCK_FEATURES]
-    cdef int several[BLOCK_FEATURES]
-    cdef int slot[BLOCK_FEATURES]               # of each feature, first how many entries, then where they begin
-    cdef Word marked[BLOCK_WORDS]            # features that have any
-    cdef int n_rows, n_single, n_several
+    cdef int row, n
 
     def __init__(self, TouchedRows touches not None, bint live):
-        cdef Py_ssize_t room = min(touches.total, BLOCK_FEATURES * touches.n), i
         self.touches, self.live = touches, live
-        nexts, entries = np.zeros(touches.n, dtype=np.intp), np.empty((3, room), dtype=np.int32)
+        nexts, entries = np.zeros(touches.n, np.intp), np.empty((3, touches.n), np.int32)
         self.kept = (nexts, entries)
         self.next = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> nexts)
         self.whose = <int*> cnp.PyArray_DATA(<cnp.ndarray> entries)
-        self.at, self.often = self.whose + room, self.whose + 2 * room
-        for i in range(BLOCK_FEATURES):
-            self.slot[i] = 0
-        for i in range(BLOCK_WORDS):
-            self.marked[i] = 0
+        self.at, self.often = self.whose + touches.n, self.whose + 2 * touches.n
 
     cdef void begin(self, int feature) noexcept nogil:
         """Start at a feature."""
@@ -331,67 +316,27 @@ cdef class Entries:
         for k in range(self.touches.n):
             self.next[k] = self.touches.find(k, feature)
 
-    cdef bint fill(self, int last) noexcept nogil:
-        """List the entries of the next block, up to a last feature; false at the end."""
-        cdef int first = last, end
-        cdef Py_ssize_t k
+    cdef bint advance(self, int last) noexcept nogil:
+        """List the entries of the next row before a last feature; false at the end."""
+        cdef Py_ssize_t k, i
+        cdef int row, first = last, n = 0
         for k in range(self.touches.n):
-            if self.next[k] < self.touches.length[k]:
-                first = min(first, self.touches.row[k][self.next[k]])
-        if first == last:
-            return False
-        end = last if last - first < BLOCK_FEATURES else first + BLOCK_FEATURES
-        for k in range(self.touches.n):
-            self.count(k, first, end)
-        self.number(first)
-        for k in range(self.touches.n):
-            self.enter(k, first, end)
-        for k in range(self.n_rows):
-            self.slot[self.row[k] - first] = 0
-        return True
-
-    cdef void count(self, Py_ssize_t k, int first, int end) noexcept nogil:
-        cdef const int* row = self.touches.row[k]
-        cdef Py_ssize_t i = self.next[k]
-        while i < self.touches.length[k] and row[i] < end:
-            mark(self.marked, row[i] - first)
-            self.slot[row[i] - first] += 1
-            i += 1
-
-    cdef void number(self, int first) noexcept nogil:
-        """List the rows, sorted, and where the entries of each begin."""
-        cdef int at = 0, w, j, n
-        cdef Word left
-        self.n_rows = self.n_single = self.n_several = 0
-        for w in range(BLOCK_WORDS):
-            left, self.marked[w] = self.marked[w], 0
-            while left:
-                j = 64 * w + lowest(left)
-                left &= left - 1
-                n, self.slot[j] = self.slot[j], at
-                self.row[self.n_rows], self.start[self.n_rows] = first + j, at
-                if n == 1:
-                    self.single[self.n_single] = self.n_rows
-                    self.n_single += 1
-                else:
-                    self.several[self.n_several] = self.n_rows
-                    self.n_several += 1
-                self.n_rows += 1
-                at += n
-        self.start[self.n_rows] = at
-
-    cdef void enter(self, Py_ssize_t k, int first, int end) noexcept nogil:
-        cdef const int* row = self.touches.row[k]
-        cdef Py_ssize_t i = self.next[k]
-        cdef int e
-        while i < self.touches.length[k] and row[i] < end:
-            e = self.slot[row[i] - first]
-            self.slot[row[i] - first] = e + 1
-            self.whose[e] = <int> k
-            self.at[e] = row[i] if self.live else <int> i
-            self.often[e] = self.touches.often[k][i]
-            i += 1
-        self.next[k] = i
+            i = self.next[k]
+            if i == self.touches.length[k]:
+                continue
+            row = self.touches.row[k][i]
+            if row < first:
+                first, n = row, 0
+            if row == first and row < last:
+                self.whose[n] = <int> k
+                self.at[n] = row if self.live else <int> i
+                n += 1
+        for k in range(n):
+            i = self.next[self.whose[k]]
+            self.often[k] = self.touches.often[self.whose[k]][i]
+            self.next[self.whose[k]] = i + 1
+        self.row, self.n = first, n
+        return n > 0
 
 
 cdef class Column:
@@ -416,21 +361,26 @@ cdef class Column:
         for k in range(self.n):
             self.own[k], self.step[k] = first(own[k]), step(own[k])
 
+    cdef inline double start(self, Entries entries, Py_ssize_t c = 0) noexcept nogil:
+        """Return the common value of the row, c columns further on."""
+        return self.common[entries.row * self.common_step + c]
+
     cdef inline double of(self, Entries entries, Py_ssize_t e, Py_ssize_t c = 0) noexcept nogil:
         """Return the value of an entry, c columns further on."""
         cdef int k = entries.whose[e]
         return self.own[k][entries.at[e] * self.step[k] + c]
 
-    cdef inline void put(self, Py_ssize_t row, double value, Py_ssize_t c = 0) noexcept nogil:
+    cdef inline void put(self, Entries entries, double value, Py_ssize_t c = 0) noexcept nogil:
         """Set the merged value, c columns further on."""
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, row = entries.row
         self.common[row * self.common_step + c] = value
         if self.live:
             for k in range(self.n):
                 self.own[k][row * self.step[k] + c] = value
 
-    cdef inline void take(self, Entries entries, Py_ssize_t e, Py_ssize_t row, Py_ssize_t width) noexcept nogil:
+    cdef inline void take(self, Entries entries, Py_ssize_t e, Py_ssize_t width) noexcept nogil:
         """Set the merged values to those of an entry, ``width`` columns from this one on."""
+        cdef Py_ssize_t row = entries.row
         cdef int k, whose = entries.whose[e]
         cdef const double* found = self.own[whose] + entries.at[e] * self.step[whose]
         copy(self.common + row * self.common_step, found, width)
@@ -467,10 +417,10 @@ cdef class Rule:
         """Start a new merge."""
 
     cdef void look(self, Entries entries) noexcept nogil:
-        """Look at all rows in order, before any is merged."""
+        """Look at a row; at all of them in order, before any is merged."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        """Merge the rows of a block."""
+        """Merge a row."""
 
     cdef void look_all(self, Entries entries) noexcept nogil:
         """Apply this rule, then those after it."""
@@ -499,10 +449,8 @@ cdef class CopyRule(SpanRule):
     """Copy rows that only one shard touched."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        cdef int i, r
-        for i in range(entries.n_single):
-            r = entries.single[i]
-            self.head.take(entries, entries.start[r], entries.row[r], self.width)
+        if entries.n == 1:
+            self.head.take(entries, 0, self.width)
 
 
 cdef inline void copy(double* place, const double* found, Py_ssize_t n) noexcept nogil:
@@ -542,43 +490,32 @@ cdef class GaussianRule(Rule):
         self.prior, self.spent = prior, spent
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        cdef int i, r
-        for i in range(entries.n_several):
-            r = entries.several[i]
-            self.merge_row(entries, entries.row[r], entries.start[r], entries.start[r + 1])
-
-    cdef void merge_row(
-        self, Entries entries, Py_ssize_t row, Py_ssize_t begin, Py_ssize_t end
-    ) noexcept nogil:
-        cdef double spread = self.spread.common[row * self.spread.common_step]
-        cdef double start = 1.0 / variance(spread, self.prior, self.spent)
-        cdef double mean = self.mean.common[row * self.mean.common_step]
-        cdef double total = start, step = 0.0, precision
+        cdef double start, mean, total, step = 0.0, precision
         cdef Py_ssize_t e
-        for e in range(begin, end):
+        if entries.n == 1:
+            return
+        start = total = 1.0 / variance(self.spread.start(entries), self.prior, self.spent)
+        mean = self.mean.start(entries)
+        for e in range(entries.n):
             precision = 1.0 / variance(self.spread.of(entries, e), self.prior, self.spent)
             total += precision - start
             step += precision * (self.mean.of(entries, e) - mean)
         total = max(1.0 / self.prior, total)
-        self.mean.put(row, mean + step / total)
-        self.spread.put(row, self.prior - 1.0 / total if self.spent else 1.0 / total)
+        self.mean.put(entries, mean + step / total)
+        self.spread.put(entries, self.prior - 1.0 / total if self.spent else 1.0 / total)
 
 
 cdef class SumRule(SpanRule):
     """Sums: changes are added."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        cdef Py_ssize_t row, e, c
-        cdef int i, r
+        cdef Py_ssize_t e, c
         cdef double start, total
-        for i in range(entries.n_several):
-            r = entries.several[i]
-            row = entries.row[r]
-            for c in range(self.width):
-                start = total = self.head.common[row * self.head.common_step + c]
-                for e in range(entries.start[r], entries.start[r + 1]):
-                    total += self.head.of(entries, e, c) - start
-                self.head.put(row, total, c)
+        for c in range(self.width if entries.n > 1 else 0):
+            start = total = self.head.start(entries, c)
+            for e in range(entries.n):
+                total += self.head.of(entries, e, c) - start
+            self.head.put(entries, total, c)
 
 
 cdef class StepRule(Rule):
@@ -597,49 +534,40 @@ cdef class StepRule(Rule):
     cdef void reset(self) noexcept:
         self.apart = self.joint = 0.0
 
-    cdef double change(self, Entries entries, Py_ssize_t r, double* apart) noexcept nogil:
+    cdef double change(self, Entries entries, double* apart) noexcept nogil:
         """Return the summed change of a row; add the squares of the changes to ``apart``."""
-        cdef double start = self.column.common[entries.row[r] * self.column.common_step]
+        cdef double start = self.column.start(entries)
         cdef double change, total = 0.0
         cdef Py_ssize_t e
-        for e in range(entries.start[r], entries.start[r + 1]):
+        for e in range(entries.n):
             change = self.column.of(entries, e) - start
             apart[0] += change * change
             total += change
         return total
 
     cdef void look(self, Entries entries) noexcept nogil:
-        cdef double total
-        cdef Py_ssize_t r
-        for r in range(entries.n_rows):
-            total = self.change(entries, r, &self.apart)
-            self.joint += total * total
+        cdef double total = self.change(entries, &self.apart)
+        self.joint += total * total
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        cdef Py_ssize_t r, row, e
-        cdef double start, apart = 0.0
+        cdef double apart = 0.0
         cdef double share = self.apart / self.joint if self.joint > self.apart else 1.0
-        for r in range(entries.n_rows):
-            row, e = entries.row[r], entries.start[r]
-            start = self.column.common[row * self.column.common_step]
-            if entries.start[r + 1] - e == 1 and share == 1.0:
-                self.column.put(row, self.column.of(entries, e))
-            else:
-                self.column.put(row, start + share * self.change(entries, r, &apart))
+        if entries.n == 1 and share == 1.0:
+            self.column.put(entries, self.column.of(entries, 0))
+        else:
+            self.column.put(entries, self.column.start(entries) + share * self.change(entries, &apart))
 
 
 cdef class LatestRule(SpanRule):
     """Values that cannot be added: of the shard that touched the row most, of equals the first."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        cdef int i, r, e, most
-        for i in range(entries.n_several):
-            r = entries.several[i]
-            most = entries.start[r]
-            for e in range(most + 1, entries.start[r + 1]):
-                if entries.often[e] > entries.often[most]:
-                    most = e
-            self.head.take(entries, most, entries.row[r], self.width)
+        cdef int e, most = 0
+        for e in range(1, entries.n):
+            if entries.often[e] > entries.often[most]:
+                most = e
+        if entries.n > 1:
+            self.head.take(entries, most, self.width)
 
 
 cdef class RowMerge:
@@ -667,7 +595,7 @@ cdef class RowMerge:
         cdef Entries entries = Entries(self.touches, self.live)
         with nogil:
             entries.begin(0)
-            while entries.fill(self.touches.n_features):
+            while entries.advance(self.touches.n_features):
                 self.first.look_all(entries)
 
     def rows(self, Py_ssize_t begin, Py_ssize_t end):
@@ -678,7 +606,7 @@ cdef class RowMerge:
             return
         with nogil:
             entries.begin(feature)
-            while entries.fill(last):
+            while entries.advance(last):
                 self.first.merge_all(entries)
 
 
