@@ -292,10 +292,13 @@ class BaseAuto(PairLearner):
         fields = {"features": FEATURE_FIELDS, "tasks": TASK_FIELDS, "places": PLACE_FIELDS}[array]
         return np.asarray(self._arrays[array][:, fields.index(name)])
 
+    def _of_stream(self, name: str) -> float:
+        """Return a number of the stream's state."""
+        return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
+
     def variances(self) -> tuple[float, Numbers]:
         """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
-        level = self._arrays["stream"][STREAM_FIELDS.index("level_variance")]
-        return float(level), self.kernel.slope_variances()
+        return self._of_stream("level_variance"), self.kernel.slope_variances()
 
     def _levels(self) -> tuple[Numbers, Numbers]:
         """Return means and variances (m,) of tasks' levels in the mixed learner."""
@@ -463,7 +466,7 @@ class BaseAuto(PairLearner):
 
     def drift(self) -> float:
         """Return the mean probability over the last events that the moment predicts better."""
-        return self.kernel.drift()
+        return self._of_stream("drift")
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         if self.drift() > DRIFTS:

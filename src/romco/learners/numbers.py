@@ -69,9 +69,6 @@ class AutoNumber(BaseAuto):
         arrays["frozen_covariance"][0, 0] = NO_VARIANCE  # the mixed learner has an intercept
         return arrays | {"errors": _normal_residuals(), "frozen_errors": _normal_residuals()}
 
-    def _of_stream(self, name: str) -> float:
-        return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
-
     def sharing(self) -> tuple[Line, ...]:
         bins = tuple(range(len(EDGES) - 1))
         live = Whole("errors", Tracked(bins, 1.0 - constants.ERROR_MEMORY))

@@ -189,9 +189,11 @@ RECENT_NAMES = ("last residual", "last answer")
 
 cdef struct Constants:             # see constants.py
     double arow_r, global_prior, copy_growth, frozen_min_events
+    double level_grid, slope_grid, level_start, slope_start, grid_penalty, curve_start
     double moment_pace, moment_prior, moment_forgetting
-    double tracking_prior, tracking_share, drift_rate
-    double degrees_of_freedom, stacking_degrees, noise_pace, noise_events, error_memory
+    double tracking_prior, tracking_share, drift_rate, wave_prior, cross_prior
+    double degrees_of_freedom, stacking_degrees_of_freedom, noise_pace, noise_events, error_memory
+    double number_prior, number_level_start, number_slope_grid, number_functions
 
 
 cdef struct Outputs:               # of an event
@@ -268,8 +270,8 @@ cdef class AutoKernel(Kernel):
         prior = self.c.global_prior
         self.global_block = Covariances(a, a["global_joint"], a["frequent"], 3, prior, a["places"])
         self.mixed_block = Covariances(a, a["mixed_joint"], a["mixed_frequent"], 6, prior)
-        share = constants.NUMBER_FUNCTIONS if self.number else 1.0
-        priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
+        share = self.c.number_functions if self.number else 1.0
+        priors = share * self.c.wave_prior, share * self.c.cross_prior
         self.functions = Functions(a["places"], a["definitions"], a["scores"], *priors, prior)
         self.functions.place, self.functions.n_features = self.global_block.place, len(self.features)
         self.subspace = Subspace(a["directions"], a["factor"], personal, a["progress"])
@@ -277,25 +279,16 @@ cdef class AutoKernel(Kernel):
     cdef read_constants(self):
         """Read the constants that the learner is made with."""
         cdef Constants* c = &self.c
-        c.arow_r, c.global_prior = constants.AROW_R, constants.GLOBAL_PRIOR
-        c.copy_growth, c.moment_pace = constants.COPY_GROWTH, constants.MOMENT_PACE
-        c.frozen_min_events = constants.FROZEN_MIN_EVENTS
-        c.moment_prior, c.moment_forgetting = constants.MOMENT_PRIOR, constants.MOMENT_FORGETTING
-        c.tracking_prior, c.tracking_share = constants.TRACKING_PRIOR, constants.TRACKING_SHARE
-        c.drift_rate = constants.DRIFT_RATE
-        c.degrees_of_freedom, c.noise_pace = constants.DEGREES_OF_FREEDOM, constants.NOISE_PACE
-        c.stacking_degrees = constants.STACKING_DEGREES_OF_FREEDOM
-        c.noise_events, c.error_memory = constants.NOISE_EVENTS, constants.ERROR_MEMORY
-        self.level_grid.least, self.level_grid.start = constants.LEVEL_GRID, constants.LEVEL_START
-        self.slope_grid.least, self.slope_grid.start = constants.SLOPE_GRID, constants.SLOPE_START
-        self.level_grid.penalty = self.slope_grid.penalty = constants.GRID_PENALTY
+        self.c = {name.lower(): value for name, value in vars(constants).items() if name.isupper()}
+        self.level_grid = VarianceGrid(c.level_grid, c.level_start, c.grid_penalty)
+        self.slope_grid = VarianceGrid(c.slope_grid, c.slope_start, c.grid_penalty)
         if self.number:
-            c.global_prior = constants.NUMBER_PRIOR
-            self.level_grid.start = constants.NUMBER_LEVEL_START
-            self.slope_grid.least = constants.NUMBER_SLOPE_GRID
-        self.curve_grid = self.slope_grid
-        self.curve_grid.least = constants.SLOPE_GRID * c.global_prior
-        self.curve_grid.start = constants.CURVE_START * c.global_prior
+            c.global_prior = c.number_prior
+            self.level_grid.start = c.number_level_start
+            self.slope_grid.least = c.number_slope_grid
+        self.curve_grid = VarianceGrid(
+            c.slope_grid * c.global_prior, c.curve_start * c.global_prior, c.grid_penalty
+        )
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -789,7 +782,7 @@ cdef class AutoKernel(Kernel):
         if not self.number:
             return logistic(y, margin, variance, h)
         step = self.number_step(
-            y - margin, variance, 1.0, h, V, noise, self.c.stacking_degrees
+            y - margin, variance, 1.0, h, V, noise, self.c.stacking_degrees_of_freedom
         )
         step.a /= V
         step.b /= V
@@ -838,7 +831,7 @@ cdef class AutoKernel(Kernel):
         if self.number:
             step = self.number_step(
                 y - o.settled - o.moment, o.moment_variance, 1.0, h, o.V, &noise,
-                self.c.stacking_degrees,
+                self.c.stacking_degrees_of_freedom,
             )
         else:
             step = logistic(y, o.settled + o.moment, o.moment_variance, h)
@@ -1390,10 +1383,6 @@ cdef class AutoKernel(Kernel):
     def answer_variance(self):
         """Variance of the answers of numbers; 0 until two of them differ."""
         return self.variance_of_answers()
-
-    def drift(self):
-        """Mean probability, over the last events, that the moment predicts better."""
-        return self.stream.drift
 
     def prediction_context(self, Events events not None):
         """Return the number of events learned and two margins of each event (n, 3)."""
