@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.io.modelfile import ModelFileError, save_state
-from romco.kernels.merge.rows import FeatureCounts, put_rows, take_rows
+from romco.kernels.merge.rows import FeatureCounts
 from romco.shards import Shards
 from romco.shards.shards import check_state
 from tests.shards.streams import events, learn
@@ -94,19 +94,6 @@ def test_a_checkpoint_of_numbers_is_refused(tmp_path):
     romco.save(romco.Model(target="number"), tmp_path / "shards.romco")
     with pytest.raises(ValueError, match="learner 'romco-auto-number', not 'romco-auto'"):
         Shards(n=2, checkpoint=tmp_path)
-
-
-@pytest.mark.parametrize("rows", [[-1], [4], [2**31 - 1]])
-@pytest.mark.parametrize("copy", [put_rows, take_rows])
-def test_rows_outside_of_an_array_are_neither_read_nor_written(rows, copy):
-    array, block = np.zeros((4, 2)), np.ones((1, 2))
-    with pytest.raises(ValueError, match="not those of an array"):
-        copy(array, np.array(rows, dtype=np.int32), np.arange(2), block)
-    with pytest.raises(ValueError, match="not those of an array"):
-        copy(array, np.array([0], dtype=np.int32), np.array([2]), block)
-    with pytest.raises(ValueError, match="not those of an array"):
-        copy(array, np.array([0, 1], dtype=np.int32), np.arange(2), block)
-    assert not array.any()
 
 
 @pytest.mark.parametrize(("rows", "why"), [([1, 1], "twice"), ([-1], "range"), ([3], "range")])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from romco.kernels.core.counts import MEMORY
 from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
-from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
+from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows
 from romco.learners import sharing
 from romco.learners.base import Learner
 from romco.learners.sharing import (
@@ -85,11 +85,8 @@ def shared_values(learner: Learner, rows: NDArray[np.int32]) -> Values:
     values = _small(learner, rows)
     for line in learner.sharing():
         if isinstance(line, PerFeature):
-            block = np.empty((len(rows), len(line.columns)))
-            views = line.view(arrays, learner.n_features)
-            for view, columns, part in _split(line, views, block):
-                take_rows(view, rows, columns, part)
-            values[line.name] = block
+            for name, view in line.views(arrays, learner.n_features).items():
+                values[name] = view.take(rows, axis=0)
     return values
 
 
@@ -111,15 +108,14 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     shards; those without events are skipped. The result does not depend on ``ranges``.
     """
     active = [one for one in changes if one.events]
-    arrays = common.arrays()
     touched = _touched(active, common.n_features)
     changed = touched.union()
     start = _small(common, changed)
     rules: list[Rule] = []
     for line in common.sharing():
         if isinstance(line, PerFeature):
-            blocks = [list(_block(line, one).T) for one in active]
-            rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
+            blocks = [line.all_columns(one.values, len(one.rows)) for one in active]
+            rules += _rules(line, _columns(line, common), blocks, False)
     _merge_rows(touched, rules, False, ranges)
     _put_small(common, changed, _merged_small(common, start, active, changed))
     return Merged(changed, shared_values(common, changed))
@@ -135,7 +131,7 @@ class InPlaceMerge:
         arrays = [learner.arrays() for learner in self._learners]
         for line in common.sharing():
             if isinstance(line, PerFeature):
-                first, *others = (line.merged(own, common.n_features) for own in arrays)
+                first, *others = (_columns(line, learner) for learner in self._learners)
                 self._rules += _rules(line, first, others, True)
                 for own, merged in zip(arrays, self._arrays, strict=True):
                     merged |= {name: own[name] for name in line.arrays}
@@ -173,9 +169,8 @@ def apply_merged(learner: Learner, merged: Merged) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, PerFeature):
-            views = line.view(arrays, learner.n_features)
-            for view, columns, part in _split(line, views, merged.values[line.name]):
-                put_rows(view, merged.rows, columns, part)
+            for name, view in line.views(arrays, learner.n_features).items():
+                view[merged.rows] = merged.values[name]
     _put_small(learner, merged.rows, merged.values)
 
 
@@ -194,28 +189,10 @@ def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: Map
     ranges(merging.rows, touched.size)
 
 
-def _split(
-    line: PerFeature, views: list[Floats], block: Floats
-) -> list[tuple[Floats, NDArray[np.int64], Floats]]:
-    """Return each array with its merged columns, and their part of ``block``."""
-    parts = []
-    first = 0  # column of the line that is the first of this array
-    used = 0  # columns of the block that belong to the arrays before
-    for view in views:
-        end = first + view.shape[1]
-        columns = [c - first for c in line.columns if first <= c < end]
-        part = block[:, used : used + len(columns)]
-        parts.append((view, np.array(columns, dtype=np.int64), part))
-        first = end
-        used += len(columns)
-    return parts
-
-
-def _block(line: PerFeature, change: Change) -> Floats:
-    block: Floats = change.values[line.name]
-    if block.shape != (len(change.rows), len(line.columns)):
-        raise ValueError(f"{line.name} of {len(change.rows)} rows has the shape {block.shape}")
-    return block
+def _columns(line: PerFeature, learner: Learner) -> list[Floats]:
+    """Return the live columns of a learner's arrays with a row per feature."""
+    n = learner.n_features
+    return line.all_columns(line.views(learner.arrays(), n), n)
 
 
 def _rules(
@@ -228,9 +205,7 @@ def _rules(
 
     ``common`` has the columns of the line in order, ``shards`` those of each shard.
     """
-    columns: dict[int, Column] = {}
-    for column, values, *others in zip(line.columns, common, *shards, strict=True):
-        columns[int(column)] = Column(values, others, live)
+    columns = [Column(own, others, live) for own, *others in zip(common, *shards, strict=True)]
     copied: list[int] = []
     for part in line.parts:
         if not isinstance(part, Steps):
@@ -249,7 +224,7 @@ def _rules(
     return rules
 
 
-def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Column, int]]:
+def _spans(columns: list[Column], numbers: Iterable[int]) -> list[tuple[Column, int]]:
     return kernel.side_by_side([columns[number] for number in numbers])
 
 

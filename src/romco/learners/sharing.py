@@ -122,8 +122,12 @@ Part = Sum | Belief | Steps | Latest | Tracked | Moments | Scale | Merged
 Counts = tuple[str, tuple[int, ...]]  # a small array of sums, and those of its columns that count
 
 
-def _sorted_columns(parts: Iterable[Part]) -> tuple[int, ...]:
-    return tuple(sorted(chain.from_iterable(part.columns for part in parts)))
+def _first_columns(name: str, parts: Iterable[Part]) -> tuple[int, ...]:
+    """Return the columns that parts name, which must be the first ones."""
+    columns = tuple(sorted(chain.from_iterable(part.columns for part in parts)))
+    if columns != tuple(range(len(columns))):
+        raise ValueError(f"parts of {name} must name its first columns, each once")
+    return columns
 
 
 class Line:
@@ -151,24 +155,25 @@ class Line:
 class PerFeature(Line):
     """Arrays, side by side, whose rows are features: only those that were touched are merged.
 
-    Columns that no part names are left alone.
+    Parts name all their columns.
     """
 
     def __init__(self, arrays: str | tuple[str, ...], *parts: Part) -> None:
         self.arrays = (arrays,) if isinstance(arrays, str) else arrays
         self.parts = parts
-        self.columns = _sorted_columns(parts)
+        self.columns = _first_columns(self.name, parts)
 
-    def view(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
-        """The live arrays with features as rows."""
-        return [arrays[name].reshape(n_features, -1) for name in self.arrays]
+    def views(self, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Floats]:
+        """The live arrays of n features, which are rows, by name."""
+        return {name: arrays[name].reshape(n, -1) for name in self.arrays}
 
-    def merged(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
-        """The live columns that parts name, in the order of ``columns``."""
-        every: list[Floats] = []
-        for view in self.view(arrays, n_features):
-            every += list(view.T)
-        return [every[column] for column in self.columns]
+    def all_columns(self, views: dict[str, NDArray[Any]], n: int) -> list[Floats]:
+        """Return the columns (n,) of such views; ValueError if they do not fit."""
+        blocks = [views[name] for name in self.arrays]
+        fit = all(block.shape[:-1] == (n,) for block in blocks)
+        if not fit or sum(block.shape[1] for block in blocks) != len(self.columns):
+            raise ValueError(f"{self.name} of {n} rows does not have {len(self.columns)} columns")
+        return list(chain.from_iterable(block.T for block in blocks))
 
 
 class Whole(Line):
@@ -179,10 +184,7 @@ class Whole(Line):
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.arrays, self.parts = (array,), parts
-        self.columns = _sorted_columns(parts)
-        self.width = len(self.columns)
-        if self.columns != tuple(range(self.width)):
-            raise ValueError(f"parts of {array} must name its first columns, each once")
+        self.width = len(_first_columns(array, parts))
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The live array as rows."""
@@ -242,7 +244,7 @@ class ClassWeights(Line):
         self.owner, self.arrays = owner, arrays
         means = [2 * v * classes + k for v in range(vectors) for k in range(classes)]
         self.parts = tuple(Belief(mean, mean + classes) for mean in means)
-        self.columns = _sorted_columns(self.parts)
+        self.columns = _first_columns(self.name, self.parts)
 
 
 class PerPair(Line):

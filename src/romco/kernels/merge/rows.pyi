@@ -18,12 +18,6 @@ class FeatureCounts:
     def add_earlier(self, features: NDArray[Any]) -> None: ...
     def earlier(self) -> NDArray[np.int32]: ...
 
-def take_rows(
-    array: _Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], out: _Floats
-) -> None: ...
-def put_rows(
-    array: _Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: _Floats
-) -> None: ...
 def add_rows(
     total: _Floats, rows: NDArray[np.int32], own: NDArray[np.int32], values: _Floats
 ) -> None: ...
@@ -31,7 +25,6 @@ def add_rows(
 class TouchedRows:
     size: int
     n: int
-    total: int
     n_features: int
     def __init__(
         self,

@@ -80,14 +80,14 @@ cdef class FeatureCounts:
                 seen[i] = self.count[rows[i]]
         return np.asarray(rows), np.asarray(seen)
 
-    def load(self, rows, seen):
+    def load(self, const int[::1] rows not None, seen):
         """Restore the result of :meth:`rows`."""
         if len(np.unique(rows)) < len(rows):
             raise ValueError("a feature is listed twice")
         self.check(rows)
         self.clear()
-        self.counts[rows] = seen
-        mark_all(self.word, np.asarray(rows, dtype=np.int32))
+        self.counts[np.asarray(rows)] = seen
+        mark_all(self.word, rows)
 
     cdef check(self, features):
         if len(features) and not 0 <= np.min(features) <= np.max(features) < self.n_features:
@@ -142,40 +142,6 @@ cdef mark_all(Word* word, const int[::1] features):
     cdef Py_ssize_t i
     for i in range(features.shape[0]):
         mark(word, features[i])
-
-
-cdef check_places(
-    const double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] block
-):
-    """Raise ValueError where a place is outside of the array, or the block is too small."""
-    cdef Py_ssize_t i, n = array.shape[0], width = array.shape[1]
-    cdef bint fits = block.shape[0] >= rows.shape[0] and block.shape[1] >= columns.shape[0]
-    for i in range(rows.shape[0]):
-        fits = fits and 0 <= rows[i] < n
-    for i in range(columns.shape[0]):
-        fits = fits and 0 <= columns[i] < width
-    if not fits:
-        raise ValueError(f"rows or columns that are not those of an array ({n}, {width})")
-
-
-def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1] columns, double[:, :] out):
-    """out[i, c] = array[rows[i], columns[c]]; releases the GIL."""
-    cdef Py_ssize_t i, c
-    check_places(array, rows, columns, out)
-    with nogil:
-        for i in range(rows.shape[0]):
-            for c in range(columns.shape[0]):
-                out[i, c] = array[rows[i], columns[c]]
-
-
-def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
-    """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
-    cdef Py_ssize_t i, c
-    check_places(array, rows, columns, given)
-    with nogil:
-        for i in range(rows.shape[0]):
-            for c in range(columns.shape[0]):
-                array[rows[i], columns[c]] = given[i, c]
 
 
 def add_rows(
