@@ -29,7 +29,6 @@ from romco.shards.shard import Shard
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
 BARRIER_CALLS = (
-    "invalidate_caches",
     "choose_after_merge",
     "gather_directions",
     "put_directions",

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.kernels.auto import scales
-from romco.kernels.auto.auto import FEATURE_FIELDS, STREAM_FIELDS
+from romco.kernels.auto.auto import STREAM_FIELDS
 from romco.learners.registry import grown
 from romco.streams import interleaved, simulated, synchronous
 from romco_lab.beyond.ablations import variant
@@ -323,27 +323,6 @@ def test_room_for_more_tasks_is_made_without_copying_what_features_have(d):
         learner.update(rest)
     for name, array in copied.arrays().items():
         np.testing.assert_array_equal(moved.arrays()[name], array)
-
-
-def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
-    """As by shards that met, or in a state of before there were covariances."""
-    rounds = correlated(n=300)
-    learner, _ = replayed("romco-auto", rounds)
-    state = learner.state()
-    state["arrays"]["features"][3, FEATURE_FIELDS.index("global_spent")] *= 0.5
-    learner = romco.restore(state)
-    event = rounds[0]
-    margin = learner.predict(event)
-    learner.arrays()["global_joint"][...] = 0.0
-    np.testing.assert_array_equal(learner.predict(event), margin)
-    learner.update(event)
-    assert np.isfinite(learner.predict(event)).all()
-    places = learner.arrays()["frequent"]
-    joined = np.flatnonzero((places >= 0) & (places < learner.n_features))
-    np.testing.assert_array_equal(
-        np.diagonal(learner.arrays()["global_joint"])[joined],
-        learner.field("features", "global_spent")[places[joined].astype(int)],
-    )
 
 
 def test_large_arrays_of_features_begin_a_line_and_are_zero(monkeypatch):

@@ -577,7 +577,7 @@ def test_rows_are_added_where_they_belong_and_others_are_refused():
             add_rows(total, rows, np.array(own, dtype=np.int32), values)
 
 
-def test_what_others_measured_is_known_without_a_look_at_all_features():
+def test_what_others_measured_is_known():
     """A shard that goes on after a barrier is one that was made anew from its state."""
     rng = np.random.default_rng(12)
     x = rng.normal(size=(90, 40)) * (rng.random((90, 40)) < 0.2) * rng.uniform(0.1, 9.0, 40)
@@ -601,7 +601,7 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
 def test_features_that_are_not_there_are_no_news():
     learner = romco.learner("romco-auto", 4, 1)
     with pytest.raises(ValueError, match="feature 4 is out of range"):
-        learner.invalidate_caches(np.array([4], dtype=np.int32))
+        learner.settle_after_merge(np.array([4], dtype=np.int32))
 
 
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():

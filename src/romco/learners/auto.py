@@ -29,8 +29,7 @@ from romco.kernels.auto.functions import (
     SKETCH_FIELDS,
     merge_sketches,
 )
-from romco.kernels.auto.scales import Scales, aligned_zeros
-from romco.kernels.auto.stacking import StackingModel
+from romco.kernels.auto.scales import aligned_zeros
 from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
@@ -82,7 +81,6 @@ DIRECTIONS = slice(INPUT_NAMES.index("direction 1"), INPUT_NAMES.index("directio
 NO_VARIANCE = (
     1e-9  # of a weight that stays as it is; more than 0, so that covariances have inverses
 )
-SCALED = ("units", "typical")  # arrays of the features' scales
 FREQUENT = 80  # features up to which the covariances of their weights are kept
 DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called different
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
@@ -188,8 +186,8 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
 )
 
 
-class FrozenShares(NamedTuple):
-    """Factors (n,) of the parts of the learners in frozen margins of n events."""
+class Shares(NamedTuple):
+    """Factors (n,) of the parts of the learners in margins of n events."""
 
     whole: Numbers  # of all that stacking adds up
     constant: Numbers
@@ -232,7 +230,6 @@ class BaseAuto(PairLearner):
         "curves": "**",
     }
     kernel: AutoKernel
-    scales: ClassVar[type[Scales]] = Scales
     described: ClassVar = "weight"  # stacking weights that weights() and couplings are of
     inputs: ClassVar[tuple[str, ...]] = INPUT_NAMES
     stacking_weights: ClassVar[dict[str, float]]  # prior means; of other inputs: 0
@@ -286,19 +283,7 @@ class BaseAuto(PairLearner):
 
     def _make_kernel(self) -> None:
         """Make the kernel of the arrays."""
-        a = self._arrays
-        names = ("weight", "covariance", "frozen_weight", "frozen_covariance", *SCALED)
-        others = {name: array for name, array in a.items() if name not in names}
-        live = StackingModel(a["weight"], a["covariance"])
-        frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"])
-        self.kernel = AutoKernel(
-            self.scales(a["units"], a["typical"]),
-            self.stores["personal"],
-            self.stores["curves"],
-            live,
-            frozen,
-            **others,
-        )
+        self.kernel = AutoKernel(self._arrays, self.stores["personal"], self.stores["curves"])
 
     # What is known
 
@@ -329,24 +314,23 @@ class BaseAuto(PairLearner):
         return task, feature, dict(zip(PAIR_FIELDS, values.T, strict=True))
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
+        share = self._task_shares()
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
-        hinge, everybody, mixed = self._shared_weights()
-        by_task = [hinge, float(self._uses_global()) * everybody, mixed, low_rank]
+        by_task = np.column_stack([share.hinge, share.everybody, share.mixed, low_rank])
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         left = np.column_stack([*vectors, self.directions()])
-        return self.units()[:, None] * left, np.hstack(by_task)
+        return self.units()[:, None] * left, by_task
+
+    def _task_shares(self) -> Shares:
+        """Return the shares (m,) of each task's margins, as if all variances were 0."""
+        levels = np.zeros((self.n_tasks, 6))
+        levels[:, 4] = self.field("tasks", "own_level_mean")
+        levels[:, 5] = self.field("tasks", "own_level_spent")
+        return self._used_shares(levels, self._arrays[self.described])
 
     def _uses_global(self) -> bool:
         """Return whether *global logistic* takes part; of two classes it needs covariances."""
         return self.answers == 0 or CLOSED not in self._arrays["frequent"]
-
-    @abstractmethod
-    def _shared_weights(self) -> list[Numbers]:
-        """Return each task's weights (m, 1) of the three shared vectors."""
-
-    @abstractmethod
-    def _personal_weights(self) -> tuple[Numbers, Numbers]:
-        """Return each task's weights (m, 1) of its own vector and of its slopes."""
 
     def personal_sparse(self) -> Any:
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
@@ -354,8 +338,9 @@ class BaseAuto(PairLearner):
         task, feature, pair = self._pairs()
         variance = self.kernel.slope_variances()[feature]
         slope = pair["slope_information"] * variance / (1.0 + variance * pair["slope_precision"])
-        own, mixed = (weights[task, 0] for weights in self._personal_weights())
-        values = (own * pair["hinge_mean"] + mixed * slope) * self.units()[feature]
+        share = self._task_shares()
+        values = share.own[task] * pair["hinge_mean"] + share.personal[task] * slope
+        values *= self.units()[feature]
         return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def values_met(self) -> Any:
@@ -368,18 +353,15 @@ class BaseAuto(PairLearner):
         shape = (self.n_features, self.n_tasks)
         return csc_array((values, (feature[met], task[met])), shape=shape)
 
-    def own_shares(self) -> Numbers:
-        """Return each task's weight (m, 1) of its own vector."""
-        return self._personal_weights()[0]
-
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
     ) -> list[Posterior]:
         """Return posteriors of the tasks' levels and slopes in the mixed logistic learner."""
         level_prior, slope_priors = self.variances()
         level, variance = (values[tasks] for values in self._levels())
-        prior = np.full(len(tasks), level_prior)
-        found = [Posterior(level, variance, prior, self._intercept("mixed"), 1.0)]
+        V, information = self._variance(), self.information_share
+        prior = np.full(len(tasks), V * level_prior)
+        found = [Posterior(level, V * variance, prior, self._intercept("mixed"), information)]
         numbers = [
             self.stored_numbers(PAIR_FIELDS.index(name), features, tasks)
             for name in ("slope_information", "slope_precision")
@@ -387,8 +369,9 @@ class BaseAuto(PairLearner):
         for j, own, sure in zip(features, *numbers, strict=True):
             unit, prior_variance = self.units()[j], slope_priors[j]
             variance = prior_variance / (1.0 + prior_variance * sure)
-            prior = np.full(len(tasks), unit**2 * prior_variance)
-            found.append(Posterior(unit * own * variance, unit**2 * variance, prior, 0.0, 1.0))
+            prior = np.full(len(tasks), V * (unit**2 * prior_variance))
+            mean, variance = unit * own * variance, V * (unit**2 * variance)
+            found.append(Posterior(mean, variance, prior, 0.0, information))
         return found
 
     def curve_posterior(self, tasks: NDArray[np.int64], column: int) -> list[Posterior]:
@@ -500,7 +483,7 @@ class BaseAuto(PairLearner):
         starts, features, values, own, levels, functions, slopes = self.kernel.entries(events)
         n, task = len(starts) - 1, np.asarray(round.task)
         row = np.repeat(np.arange(n), np.diff(starts))
-        share = self._used_shares(levels)
+        share = self._used_shares(levels, self._arrays["frozen_weight"])
         directions = self.directions()[features]
         low_rank = self._arrays["frozen_weight"][DIRECTIONS] * self._factor()[task]
         shared = (
@@ -562,7 +545,7 @@ class BaseAuto(PairLearner):
         starts, features, values, _, levels, functions, _ = self.kernel.entries(
             self.events_of(round)
         )
-        share = self._used_shares(levels)
+        share = self._used_shares(levels, self._arrays["frozen_weight"])
         members = self.function_terms().get(term, [])
         design = functions[:, members]
         numbers = [FUNCTION_NUMBERS + f for f in members]
@@ -599,9 +582,9 @@ class BaseAuto(PairLearner):
         """Return the unit of variances."""
         return 1.0
 
-    def _used_shares(self, levels: Numbers) -> "FrozenShares":
-        """Return the shares of frozen margins, without that of a learner that takes no part."""
-        share = self._frozen_shares(levels)
+    def _used_shares(self, levels: Numbers, weights: Numbers) -> Shares:
+        """Return the shares of margins, without that of a learner that takes no part."""
+        share = self._shares(levels, weights)
         if self._uses_global():
             return share
         return share._replace(everybody=np.zeros(len(levels)))
@@ -670,8 +653,11 @@ class BaseAuto(PairLearner):
         return np.flatnonzero(self._arrays["definitions"][:, DEFINITION_FIELDS.index("used")])
 
     @abstractmethod
-    def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
-        """Return by what the parts of the learners are multiplied in frozen margins."""
+    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
+        """Return by what the parts of the learners are multiplied in margins.
+
+        ``levels`` (n, 6) are those that the kernel returns, ``weights`` those of a stacking model.
+        """
 
     def prediction_context(self, round: Round) -> Numbers:
         return self.kernel.prediction_context(self.events_of(round))
@@ -719,9 +705,6 @@ class BaseAuto(PairLearner):
     def covariance_size(self) -> int:
         """Return the number of features and functions whose weights have covariances."""
         return int(np.count_nonzero(self._arrays["frequent"] >= 0.0))
-
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        self.kernel.invalidate_caches(rows)
 
     def become_shard(self) -> None:
         """Leave the subspace, and which features have covariances, to barriers from now on."""
@@ -878,24 +861,12 @@ class Auto(BaseAuto):
         known = 0.0 if round.offset is None else round.offset
         return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
 
-    def _weights_of(self, *names: str) -> list[Numbers]:
-        """Return the weights of inputs, each as one of all tasks (m, 1)."""
-        weight = self.trust()
-        return [np.full((self.n_tasks, 1), weight[name]) for name in names]
-
-    def _shared_weights(self) -> list[Numbers]:
-        return self._weights_of("global hinge", "global logistic", "mixed logistic")
-
-    def _personal_weights(self) -> tuple[Numbers, Numbers]:
-        own, mixed = self._weights_of("own hinge", "mixed logistic")
-        return own, mixed
-
-    def _frozen_shares(self, levels: Numbers) -> "FrozenShares":
+    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
         _, global_variance, mixed_variance, variance, _, _ = levels.T
-        weight = dict(zip(INPUT_NAMES, self._arrays["frozen_weight"], strict=True))
+        weight = dict(zip(INPUT_NAMES, weights, strict=True))
         whole = _moderation(variance)
         mixed = whole * weight["mixed logistic"] * _moderation(mixed_variance)
-        return FrozenShares(
+        return Shares(
             whole=whole,
             constant=whole * weight["constant"],
             hinge=whole * weight["global hinge"],

@@ -153,10 +153,6 @@ class Learner(ABC):
         del rows
         return False
 
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        """Drop caches of the arrays: rows (t,) of features, and all small arrays, were merged."""
-        del rows  # most learners have none
-
     def events_of(
         self, round: Round, labelled: bool = False, rows: NDArray[np.int64] | None = None
     ) -> Events:

@@ -308,10 +308,6 @@ class Classes(CompiledLearner):
         changed = [part.settle_after_merge(rows) for part in self._parts()]
         return any(changed)
 
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        for part in self._parts():
-            part.invalidate_caches(rows)
-
     # In several orders
 
     @property

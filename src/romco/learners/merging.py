@@ -122,7 +122,6 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
             rules += _rules(line, line.merged(arrays, common.n_features), blocks, False)
     _merge_rows(touched, rules, False, ranges)
     _put_small(common, changed, _merged_small(common, start, active, changed))
-    common.invalidate_caches(changed)
     return Merged(changed, shared_values(common, changed))
 
 
@@ -166,7 +165,6 @@ class InPlaceMerge:
         small = _merged_small(common, start, active, changed)
         for learner in self._learners:
             _put_small(learner, changed, small)
-            learner.invalidate_caches(changed)
         return changed
 
 
@@ -179,7 +177,6 @@ def apply_merged(learner: Learner, merged: Merged) -> None:
             for view, columns, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, columns, part)
     _put_small(learner, merged.rows, merged.values)
-    learner.invalidate_caches(merged.rows)
 
 
 # Arrays with a row per feature

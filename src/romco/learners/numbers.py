@@ -9,9 +9,8 @@ from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
-from romco.kernels.auto.scales import SettledScales
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
-from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, FrozenShares, lanes
+from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, Shares, lanes
 from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Decomposed, Numbers, Posterior
 from romco.learners.frozen import FrozenPredictor, PairTable, Table, frozen_units
@@ -56,7 +55,6 @@ class AutoNumber(BaseAuto):
 
     answers = 0
     inputs: ClassVar = (*INPUT_NAMES, *RECENT_NAMES)
-    scales: ClassVar = SettledScales
     described: ClassVar = "frozen_weight"
     stacking_weights: ClassVar = {"own hinge": 0.2, "global logistic": 0.2}  # mixed: the rest of 1
     stacking_variance = constants.NUMBER_VARIANCE
@@ -99,25 +97,21 @@ class AutoNumber(BaseAuto):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays[name])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def _contrasts(self, weights: Numbers, known: Numbers) -> dict[str, Numbers]:
-        """Return the factors of the learners' predictions, given how much of each task is known."""
+    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
         weight = dict(zip(self.inputs, weights.tolist(), strict=True))
-        own = weight["own hinge"] * known
-        everybody = np.full_like(known, weight["global logistic"])
+        own = weight["own hinge"] * levels[:, 5]
+        everybody = np.full_like(own, weight["global logistic"])
         mixed = 1.0 - own - everybody
-        personal = mixed + weight["mixed logistic"]
-        return {"own": own, "everybody": everybody, "mixed": mixed, "personal": personal}
-
-    def _frozen_shares(self, levels: Numbers) -> FrozenShares:
-        weights = self._arrays["frozen_weight"]
-        share = self._contrasts(weights, levels[:, 5])
-        size = weights[INPUT_NAMES.index("constant")] * np.sqrt(self._variance())
+        size = weight["constant"] * np.sqrt(self._variance())
         own_level = self._intercept("mixed") + levels[:, 4]
-        return FrozenShares(
+        return Shares(
             whole=np.ones(len(levels)),
-            constant=self._of_stream("origin") + size + share["own"] * own_level,
+            constant=self._of_stream("origin") + size + own * own_level,
             hinge=np.zeros(len(levels)),
-            **share,
+            everybody=everybody,
+            mixed=mixed,
+            personal=mixed + weight["mixed logistic"],
+            own=own,
         )
 
     def frozen_predictor(self) -> FrozenPredictor:
@@ -174,29 +168,13 @@ class AutoNumber(BaseAuto):
         learned = np.array([*four, *frozen[DIRECTIONS]])
         return np.array([constant, *(learned if V > 0.0 else 0.0 * learned)])
 
-    def _task_shares(self) -> dict[str, Numbers]:
-        known = self.field("tasks", "own_level_spent")[:, None]
-        return self._contrasts(self._arrays[self.described], known)
-
-    def _shared_weights(self) -> list[Numbers]:
-        share = self._task_shares()
-        return [np.zeros((self.n_tasks, 1)), share["everybody"], share["mixed"]]
-
-    def _personal_weights(self) -> tuple[Numbers, Numbers]:
-        share = self._task_shares()
-        return share["own"], share["personal"]
-
     def task_posterior(
         self, tasks: NDArray[np.int64], features: NDArray[np.intp]
     ) -> list[Posterior]:
-        V = self._variance()
         shared = self.field("features", "mixed_mean") * self.units()
         found = super().task_posterior(tasks, features)
         common = [self._of_stream("origin") + found[0].common, *shared[features].tolist()]
-        return [
-            Posterior(p.mean, V * p.variance, V * p.prior, c, self.information_share)
-            for p, c in zip(found, common, strict=True)
-        ]
+        return [p._replace(common=c) for p, c in zip(found, common, strict=True)]
 
     def residual_variance(self) -> float:
         """Return the variance of what is not explained."""

@@ -18,11 +18,9 @@ from romco.kernels.auto.discriminant import (
     MOST_COLUMNS,
     PROGRESS_FIELDS,
     WAVE_ORDERS,
-    Discriminant,
     shrinkage_events,
 )
 from romco.kernels.auto.functions import SKETCH_FIELDS, merge_sketches
-from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
@@ -210,7 +208,7 @@ class AutoSoftmax(CompiledLearner):
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
         counts = self._arrays["counts"][task, : self.answers].copy()
-        self._discriminant.forget(task, counts, self.class_events.copy())
+        self.kernel.discriminant.forget(task, counts, self.class_events.copy())
         self._arrays["seen"][: self.answers] = np.maximum(self.class_events - counts, 0.0)
         self._arrays["own_level"][task] = 0.0
         self._arrays["counts"][task] = 0.0
@@ -254,9 +252,6 @@ class AutoSoftmax(CompiledLearner):
     def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
         """Choose and decorrelate columns, and solve discriminants, where it is time."""
         return self.kernel.settle_after_merge()
-
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        self.kernel.invalidate_caches(rows)
 
     def read_weights(self, rows: NDArray[np.int32]) -> Numbers:
         """Return the shared weights (1 + c + t, 6 K) of intercepts, columns and some features."""
@@ -328,7 +323,7 @@ class AutoSoftmax(CompiledLearner):
         events, task = self.events_of(round), int(round.task[0])
         index, values, unit, variances = self.kernel.entries(events)
         w, inputs = self._arrays["weight"], self.kernel.inputs(events)[0]
-        columns, u = self._discriminant.columns_read()
+        columns, u = self.kernel.discriminant.columns_read()
         sure = np.ones((VECTORS, self.answers))
         sure[1] = 1.0 / np.sqrt(1.0 + np.pi * variances / 8.0)
         rows = self._rows("shared", 0, index).reshape(len(index), SHARED, -1)[..., : self.answers]
@@ -545,21 +540,10 @@ class AutoSoftmax(CompiledLearner):
 
     def _link(self) -> None:
         a = self._arrays
-        names = ("columns", "progress", "sums", "scatter", "centre", "factor", *OF_LINES)
-        self._discriminant = Discriminant(
-            self.n_features, **{name: a[name] for name in names}, groups=self._stores["groups"]
+        stacking = ConditionalLogit(
+            a["weight"], a["covariance"], np.array(DOUBT), self._forgetting()
         )
-        self.kernel = SoftmaxKernel(
-            classes=self.answers,
-            shared=self._stores["shared"],
-            personal=self._stores["personal"],
-            **{name: a[name] for name in ("level", "own_level", "counts", "seen", "clock")},
-            scales=Scales(a["units"], a["typical"]),
-            discriminant=self._discriminant,
-            stacking=ConditionalLogit(
-                a["weight"], a["covariance"], np.array(DOUBT), self._forgetting()
-            ),
-        )
+        self.kernel = SoftmaxKernel(self.answers, a, self._stores, stacking)
 
     def _with_lines(self, arrays: Arrays, lines: int) -> Arrays:
         """The arrays, sums by task and class padded to so many lines."""

@@ -1,9 +1,9 @@
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.covariances import Covariances
-from romco.kernels.auto.scales import Units
-from romco.kernels.auto.stacking import StackingModel
 from romco.kernels.auto.subspace import Subspace
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
@@ -26,30 +26,7 @@ class AutoKernel(Kernel):
     mixed_block: Covariances
 
     def __init__(
-        self,
-        scales: Units,
-        personal: Pairs,
-        curves: Pairs,
-        live: StackingModel,
-        frozen: StackingModel,
-        features: NDArray[np.float64],
-        tasks: NDArray[np.float64],
-        places: NDArray[np.float64],
-        directions: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        clock: NDArray[np.float64],
-        stream: NDArray[np.float64],
-        global_joint: NDArray[np.float64],
-        mixed_joint: NDArray[np.float64],
-        frequent: NDArray[np.float64],
-        mixed_frequent: NDArray[np.float64],
-        progress: NDArray[np.float64],
-        functions: NDArray[np.float64],
-        definitions: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        errors: NDArray[np.float64] | None = None,
-        frozen_errors: NDArray[np.float64] | None = None,
+        self, a: Mapping[str, NDArray[np.float64]], personal: Pairs, curves: Pairs
     ) -> None: ...
     def spreads(self, events: Events, frozen: bool, with_noise: bool) -> NDArray[np.float64]: ...
     def prediction_context(self, events: Events) -> NDArray[np.float64]: ...
@@ -71,7 +48,6 @@ class AutoKernel(Kernel):
     def drift(self) -> float: ...
     def others_change(self) -> None: ...
     def choose_after_merge(self, rows: NDArray[np.int32]) -> bool: ...
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None: ...
     def restart_subspace(self) -> None: ...
     def gather_directions(self, rows: NDArray[np.int32]) -> NDArray[np.float64]: ...
     def put_directions(self, rows: NDArray[np.int32], values: NDArray[np.float64]) -> None: ...

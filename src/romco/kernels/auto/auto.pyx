@@ -37,7 +37,7 @@ from romco.kernels.auto.gaussians cimport (
     softplus, variance_left,
 )
 from romco.kernels.auto.functions cimport FUNCTIONS, WAVES, Definition, Functions, Sketch, surprise
-from romco.kernels.auto.scales cimport Scaled, Units, alike, count_size, unit_of
+from romco.kernels.auto.scales cimport Scaled, Scales, SettledScales, alike, count_size, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.auto.columns cimport Column, has_zeros
 from romco.kernels.auto.variances cimport GRID, VarianceGrid, add_evidence, expected_variance
@@ -217,7 +217,7 @@ cdef struct Outputs:               # of an event
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays, and the two verbs."""
 
-    cdef double[:, ::1] features, tasks, places, directions, factor
+    cdef double[:, ::1] features, tasks, places, factor
     cdef double[:, ::1] intercept_array
     cdef FeatureState* intercept   # of the two shared logistic vectors
     cdef double[::1] clock, stream_array
@@ -231,7 +231,8 @@ cdef class AutoKernel(Kernel):
     cdef Py_ssize_t coming_at
     cdef StackingModel live, frozen
     cdef readonly Subspace subspace
-    cdef Units scales
+    cdef Scales scales
+    cdef SettledScales settled     # the same, of numbers
     cdef readonly Covariances global_block, mixed_block
     cdef double[:, ::1] function_states
     cdef Functions functions
@@ -245,41 +246,33 @@ cdef class AutoKernel(Kernel):
     cdef Events late               # events that come late, or None,
     cdef const double[:, ::1] context  # and the context of their predictions
 
-    def __init__(
-        self, Units scales, Pairs personal, Pairs curves, StackingModel live, StackingModel frozen,
-        features, tasks, places, directions, factor, intercept, clock, stream,
-        global_joint, mixed_joint, frequent, mixed_frequent, progress, functions, definitions, scores,
-        errors=None, frozen_errors=None,
-    ):
-        self.features, self.tasks, self.places = features, tasks, places
-        self.directions, self.factor = directions, factor
-        self.personal, self.curves = personal, curves
-        self.intercept_array = intercept
+    def __init__(self, a, Pairs personal, Pairs curves):
+        self.features, self.tasks, self.places = a["features"], a["tasks"], a["places"]
+        self.factor, self.clock, self.stream_array = a["factor"], a["clock"], a["stream"]
+        self.intercept_array, self.function_states = a["intercept"], a["functions"]
         self.intercept = <FeatureState*> &self.intercept_array[0, 0]
-        self.clock, self.stream_array, self.scales = clock, stream, scales
         self.stream = <StreamState*> &self.stream_array[0]
-        self.live, self.frozen = live, frozen
-        self.rooms = np.empty(len(features), np.intp)
+        self.personal, self.curves = personal, curves
+        self.live = StackingModel(a["weight"], a["covariance"])
+        self.frozen = StackingModel(a["frozen_weight"], a["frozen_covariance"])
+        self.rooms = np.empty(len(self.features), np.intp)
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.context = None, np.zeros((1, CONTEXT))
-        self.number = errors is not None
+        self.number = "errors" in a
         if self.number:
-            self.errors, self.frozen_errors = errors, frozen_errors
+            self.settled = SettledScales(a["units"], a["typical"])
+            self.errors, self.frozen_errors = a["errors"], a["frozen_errors"]
+        self.scales = self.settled if self.number else Scales(a["units"], a["typical"])
         self.read_constants()
         prior = self.c.global_prior
-        self.global_block = Covariances(
-            global_joint, frequent, features, functions, intercept, 3, 4, prior, places
-        )
-        self.mixed_block = Covariances(
-            mixed_joint, mixed_frequent, features, functions, intercept, 6, 7, prior
-        )
-        self.function_states = functions
+        self.global_block = Covariances(a, a["global_joint"], a["frequent"], 3, prior, a["places"])
+        self.mixed_block = Covariances(a, a["mixed_joint"], a["mixed_frequent"], 6, prior)
         share = constants.NUMBER_FUNCTIONS if self.number else 1.0
         priors = share * constants.WAVE_PRIOR, share * constants.CROSS_PRIOR
-        self.functions = Functions(places, definitions, scores, *priors, prior)
-        self.functions.place, self.functions.n_features = self.global_block.place, len(features)
-        self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
+        self.functions = Functions(a["places"], a["definitions"], a["scores"], *priors, prior)
+        self.functions.place, self.functions.n_features = self.global_block.place, len(self.features)
+        self.subspace = Subspace(a["directions"], a["factor"], personal, a["progress"])
 
     cdef read_constants(self):
         """Read the constants that the learner is made with."""
@@ -378,8 +371,7 @@ cdef class AutoKernel(Kernel):
         cdef TaskState* t = self.task(task)
         for c in range(RANK):
             direction[c] = 0.0
-        if self.global_block.count == 0:
-            self.global_block.find_places()
+        self.global_block.settle()
         if self.global_block.n_columns > 1:
             self.functions.read(given)
         else:
@@ -725,7 +717,7 @@ cdef class AutoKernel(Kernel):
         Where a quarter of all entries are of rare features, as in text, all leave for good.
         """
         cdef double least = JOIN_SHARE * self.scales.events(), entries = 0.0, frequent = 0.0, count, bar
-        cdef Py_ssize_t j, worst, waiting = 0, width = <Py_ssize_t> self.scales.width()
+        cdef Py_ssize_t j, worst, waiting = 0, width = self.scales.width()
         cdef bint changed = False
         if self.global_block.closed() or self.variance_of_answers() == 0.0 \
                 or self.global_block.n_columns < self.global_block.most_columns:
@@ -1246,12 +1238,12 @@ cdef class AutoKernel(Kernel):
     cdef bint rebase_changed(self) noexcept nogil:
         """Express weights in the units that the last row has changed; true if there are any."""
         cdef Py_ssize_t k
-        for k in range(self.scales.n_changes):
+        for k in range(self.settled.n_changes):
             self.rebase(
-                self.scales.changed[k], self.scales.ratio[k],
-                self.stream.unit * self.scales.moved[k],
+                self.settled.changed[k], self.settled.ratio[k],
+                self.stream.unit * self.settled.moved[k],
             )
-        return self.scales.n_changes > 0
+        return self.settled.n_changes > 0
 
     cdef void settle_unit(self) noexcept nogil:
         """Replace the unit of rows where it is far off."""
@@ -1484,8 +1476,7 @@ cdef class AutoKernel(Kernel):
         """Return the prior variance (d,) of tasks' slopes of each feature."""
         cdef Py_ssize_t j
         cdef double[::1] found = np.empty(self.features.shape[0])
-        if self.global_block.count == 0:
-            self.global_block.find_places()
+        self.global_block.settle()
         for j in range(found.shape[0]):
             found[j] = self.slope_variance(j)
         return np.asarray(found)
@@ -1512,31 +1503,18 @@ cdef class AutoKernel(Kernel):
         self.mixed_block.lose_track()
         self.functions.lose_track()
 
-    def invalidate_caches(self, const int[::1] rows not None):
-        """Others have changed rows of what is shared; releases the GIL."""
-        self.check_rows(rows)
-        self.global_block.distrust()
-        self.mixed_block.distrust()
-        with nogil:
-            self.scales.invalidate_caches(rows)
-
-    cdef check_rows(self, const int[::1] rows):
-        """Raise where a feature is out of range, or the kernel is at work."""
-        cdef Py_ssize_t i
-        self.check_idle()
-        for i in range(rows.shape[0]):
-            if not 0 <= rows[i] < self.features.shape[0]:
-                raise ValueError(f"feature {rows[i]} is out of range")
-
     def choose_after_merge(self, const int[::1] rows not None):
         """Choose the features with covariances and functions of them after a merge of rows.
 
         Of numbers units are found anew, too. Return whether any of this changed.
         """
-        cdef Py_ssize_t n = rows.shape[0]
+        cdef Py_ssize_t i, n = rows.shape[0]
         cdef double events = self.scales.events()
         cdef bint changed, leave = events >= self.stream.leaving_due
-        self.check_rows(rows)
+        self.check_idle()
+        for i in range(n):
+            if not 0 <= rows[i] < self.features.shape[0]:
+                raise ValueError(f"feature {rows[i]} is out of range")
         with nogil:
             if self.number:
                 self.agree_on_units(rows)
@@ -1553,7 +1531,7 @@ cdef class AutoKernel(Kernel):
         """
         self.global_block.settle()
         self.mixed_block.settle()
-        self.scales.agree(rows)
+        self.settled.agree(rows)
         self.rebase_changed()
         self.settle_unit()
         if self.stream.unit == 0.0:  # no row has had a feature

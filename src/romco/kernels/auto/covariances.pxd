@@ -1,7 +1,7 @@
 """Covariances of the weights of frequent features, as compiled code sees them."""
 
 from romco.kernels.auto.gaussians cimport Step
-from romco.kernels.auto.scales cimport Scaled, Units
+from romco.kernels.auto.scales cimport Scaled, Scales
 
 cdef extern from *:
     """
@@ -29,7 +29,6 @@ cdef class Covariances:
     cdef Py_ssize_t n_columns      # and those that they have
     cdef Py_ssize_t count          # places in use, the intercept's among them; 0: not known
     cdef bint moved                # a place was taken from somebody
-    cdef bint trusted              # that nobody else has changed the variances is known
     cdef double* Sx                # (n,) covariance times the row that was last read,
     cdef double* value             # (n,) values of that row, by entry,
     cdef double* row               # (n,) room for them by place; zeros
@@ -49,12 +48,10 @@ cdef class Covariances:
     cdef double* row_of(self, Py_ssize_t k) noexcept nogil
     cdef double* mean_of(self, Py_ssize_t k) noexcept nogil
     cdef double* spent_of(self, Py_ssize_t k) noexcept nogil
-    cdef bint are_true(self) noexcept nogil
     cdef void settle(self) noexcept nogil
-    cdef void distrust(self) noexcept nogil
     cdef void lose_track(self) noexcept nogil
     cdef bint choose(
-        self, const int* counted, Py_ssize_t n, Units units, bint leave
+        self, const int* counted, Py_ssize_t n, Scales units, bint leave
     ) noexcept nogil
     cdef void close(self) noexcept nogil
     cdef void add(self, Py_ssize_t j) noexcept nogil

@@ -11,9 +11,7 @@ of so many would not help. From then on the prior variance of a weight is 1 and 
 what is left of that is multiplied by ``scale`` = 1 / prior.
 
 Stored is how much of the prior covariance, which is diagonal, is spent, so that zeros are the prior.
-The variances are also stored in the rows of the other learners. If these are changed there, as in a
-state of an older version, the covariances are invalid and dropped, and only the variances count.
-Shards merge the block as one Gaussian, and choose features together.
+The variances are also stored in the rows of the other learners; whoever changes one changes both. Shards merge the block as one Gaussian, and choose features together.
 """
 
 import numpy as np
@@ -21,7 +19,7 @@ cimport numpy as cnp
 from libc.string cimport memset
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
-from romco.kernels.auto.scales cimport Scaled, Units
+from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.core.dense cimport add_products, row_times
 
 cnp.import_array()
@@ -32,18 +30,18 @@ FREE, CLOSED = -1.0, -2.0
 
 
 cdef class Covariances:
-    """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
+    """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are.
 
-    def __init__(
-        self, spent, frequent, shared, functions, intercept, int mean_at, int spent_at, double prior,
-        extra=None,
-    ):
-        cdef Py_ssize_t n = len(spent), d = len(shared)
-        self.functions, self.most_columns = functions, n - len(functions)
-        self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
-        self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
+    ``a`` are the learner's arrays; means are in column ``mean_at`` of rows.
+    """
+
+    def __init__(self, a, spent, frequent, int mean_at, double prior, extra=None):
+        cdef Py_ssize_t n = len(spent), d = len(a["features"]), f = len(a["functions"])
+        self.spent, self.frequent, self.most_columns = spent, frequent, n - f
+        self.shared, self.functions, self.intercept = a["features"], a["functions"], a["intercept"]
+        self.mean_at, self.spent_at, self.prior = mean_at, mean_at + 1, prior
         self.extra = np.zeros((n, 1)) if extra is None else extra
-        self.rooms = np.zeros((3, n)), np.zeros(d + n + len(functions), np.uint8)
+        self.rooms = np.zeros((3, n)), np.zeros(d + n + f, np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
         self.row = self.value + n
@@ -97,37 +95,17 @@ cdef class Covariances:
         """What is spent of the variance of a place."""
         return self.row_of(k) + self.spent_at
 
-    cdef bint are_true(self) noexcept nogil:
-        """Whether nobody else has changed the variances."""
-        cdef Py_ssize_t k
-        if self.trusted:
-            return True
-        for k in range(self.count):
-            if self.spent[k, k] != self.spent_of(k)[0]:
-                return False
-        return True
-
     cdef void settle(self) noexcept nogil:
-        """Forget covariances that are not true."""
-        cdef Py_ssize_t k
+        """Find the places if they are not known."""
         if self.count == 0:
             self.find_places()
-        if not self.are_true():
-            self.spent[:, :] = 0.0
-            for k in range(self.count):
-                self.spent[k, k] = self.spent_of(k)[0]
-        self.trusted = True
-
-    cdef void distrust(self) noexcept nogil:
-        """Others may have changed the variances."""
-        self.trusted = False
 
     cdef void lose_track(self) noexcept nogil:
-        """Others may have changed which features have a place, too."""
-        self.trusted, self.count = False, 0
+        """Others may have changed which features have a place."""
+        self.count = 0
 
     cdef bint choose(
-        self, const int* counted, Py_ssize_t n, Units units, bint leave
+        self, const int* counted, Py_ssize_t n, Scales units, bint leave
     ) noexcept nogil:
         """Let those of n counted features join that are frequent, and rare ones leave; true if any did.
 
@@ -285,8 +263,7 @@ cdef class Covariances:
         cdef Py_ssize_t i, j, k, n, a = 1
         cdef double value, total
         cdef double* Sx = self.Sx
-        if self.count == 0:
-            self.find_places()
+        self.settle()
         n = self.count
         self.active[0], self.value[0] = 0, 1.0
         if n > 1:
@@ -304,16 +281,6 @@ cdef class Covariances:
                 self.margin += values[k] * self.mean_of(i)[0]
                 a += 1
         self.n_active = a
-        if not self.are_true():
-            for j in range(n):
-                Sx[j] = 0.0
-            for k in range(a):
-                i = self.active[k]
-                Sx[i] = self.value[k] * ((self.prior if i else 1.0) - self.spent_of(i)[0])
-            total = Sx[0]
-            for k in range(self.n_active_columns, a):
-                total += self.value[k] * Sx[self.active[k]]
-            return total
         for k in range(a):
             self.row[self.active[k]] = -self.value[k]
         row_times(n, n, self.row, &self.spent[0, 0], self.spent.shape[1], Sx)

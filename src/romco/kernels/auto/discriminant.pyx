@@ -132,19 +132,16 @@ cdef double mean_prior_of(double products, double weights) noexcept nogil:
 
 
 cdef class Discriminant:
-    """Views of the learner's arrays; ``n_features`` is d."""
+    """Views of the learner's arrays, and the store of ``groups``; ``n_features`` is d."""
 
-    def __init__(
-        self, Py_ssize_t n_features, columns, progress, sums, scatter, centre, factor, line_factor,
-        class_scatter, class_factor, solved, Pairs groups,
-    ):
-        self.columns, self.progress_array, self.sums = columns, progress, sums
-        self.scatter, self.centre, self.factor = scatter, centre, factor
-        self.line_factor = line_factor
-        self.class_scatter, self.class_factor, self.solved = class_scatter, class_factor, solved
+    def __init__(self, Py_ssize_t n_features, a, Pairs groups):
+        self.columns, self.progress_array, self.sums = a["columns"], a["progress"], a["sums"]
+        self.scatter, self.centre, self.factor = a["scatter"], a["centre"], a["factor"]
+        self.line_factor, self.class_scatter = a["line_factor"], a["class_scatter"]
+        self.class_factor, self.solved = a["class_factor"], a["solved"]
         self.groups, self.n_features = groups, n_features
         self.progress = <Progress*> &self.progress_array[0]
-        cdef Py_ssize_t C = len(columns)
+        cdef Py_ssize_t C = len(self.columns)
         self.rooms = (
             np.zeros(n_features + COLUMNS, np.int32), np.zeros(n_features + C, np.int32),
             np.zeros(n_features + C + 3 * C), np.zeros((2 * C, C)),

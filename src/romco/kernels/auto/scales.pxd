@@ -22,39 +22,54 @@ cdef struct Scaled:                # a row in the units of its features
     double x2                      # |x|^2, infinite where a value is too large to square
 
 
-cdef class Units:
+cdef class Scales:
     cdef double[:, ::1] columns    # (d, 8) a Column of each feature
     cdef double[::1] typical       # events; common log size; times sizes were found; when to look
                                    # again; one more than the highest feature
-    cdef Py_ssize_t n_changes      # features whose units the last row has changed,
-    cdef int* changed              # which,
-    cdef double* ratio             # their old factors by the new ones,
-    cdef double* moved             # and by how much their centres moved, in old units
     cdef bint held                 # whether units stay as they are until shards agree on them
+    cdef object indices, values
+    cdef int* index                # features of the row that was last looked at,
+    cdef double* value             # their values in units,
+    cdef double* given             # and as they were given
+    cdef double* sizes             # room for a number of each feature
+    cdef object renewed
+    cdef Column* fresh             # columns that this row makes anew,
+    cdef int* fresh_at             # their places in it, rising,
+    cdef Py_ssize_t n_fresh        # and how many they are
+    cdef double seen_x2            # |x|^2 of that row
+    cdef Py_ssize_t n_seen
+    cdef object listed
+    cdef int* met                  # features that have a size, as far as they are listed,
+    cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
+    cdef double counted            # and the events counted when the last of them was
+    cdef double ahead              # 1 where a row that is looked at is not yet counted
 
     cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
         """Ask for a feature's column."""
         soon(&self.columns[j, 0])
 
-    # A row as it would be if it were counted, or, where ``frozen``, in the units in use, in which a new
-    # feature is 0; changes nothing.
     cdef Scaled look(self, Row x, bint frozen) noexcept nogil
-    # Count a row; gives it in the units that are then known.
     cdef Scaled count(self, Row x) noexcept nogil
-    # `count` of the row that was last looked at, in the same state: less is left to do.
     cdef Scaled count_seen(self, Row x) noexcept nogil
-    # Others have changed the columns of some features, and the events counted; or anything.
-    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil
     cdef void lose_track(self) noexcept nogil
-    # Find the units of some features anew, from values that several shards have counted.
-    cdef void agree(self, const int[::1] rows) noexcept nogil
-    cdef double common(self) noexcept nogil
-    cdef double width(self) noexcept nogil
-    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil
+    cdef void begin_count(self) noexcept nogil
+    cdef void meet(self, int j) noexcept nogil
+    cdef void put_fresh(self) noexcept nogil
+    cdef bint find_common(self) noexcept nogil
+    cdef double median(self) noexcept nogil
+    cdef void list_met(self) noexcept nogil
 
     cdef inline double events(self) noexcept nogil:
         """Events counted."""
         return self.typical[0]
+
+    cdef inline double common(self) noexcept nogil:
+        """The common log size."""
+        return self.typical[1]
+
+    cdef inline Py_ssize_t width(self) noexcept nogil:
+        """One more than the highest feature that has occurred."""
+        return <Py_ssize_t> self.typical[4]
 
     cdef inline Py_ssize_t n_entries(self, Row x) noexcept nogil:
         """Number of entries that may be learned; few zeros of a dense row are among them."""
@@ -71,41 +86,15 @@ cdef class Units:
         return self.columns[j, 0]
 
 
-cdef class Scales(Units):
-    cdef object indices, values
-    cdef int* index                # features of the row that was last looked at,
-    cdef double* value             # their values in units,
-    cdef double* given             # and as they were given
-    cdef double* sizes             # room for a number of each feature
-    cdef object renewed
-    cdef Column* fresh             # columns that this row makes anew,
-    cdef int* fresh_at             # their places in it, rising,
-    cdef Py_ssize_t n_fresh        # and how many they are
-    cdef double seen_x2            # |x|^2 of that row
-    cdef Py_ssize_t n_seen
-    cdef object listed
-    cdef int* met                  # features that have a size, as far as they are listed,
-    cdef double* size_of           # (d,) their sizes, 0 for all others,
-    cdef Py_ssize_t n_met          # how many they are, -1 where they are not listed,
-    cdef double counted            # and the events counted when the last of them was
-    cdef double ahead              # 1 where a row that is looked at is not yet counted
-
-    cdef void begin_count(self) noexcept nogil
-    cdef void meet(self, int j) noexcept nogil
-    cdef void list_size(self, int j) noexcept nogil
-    cdef void put_fresh(self) noexcept nogil
-    cdef bint find_common(self) noexcept nogil
-    cdef double median(self) noexcept nogil
-    cdef Py_ssize_t gather(
-        self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
-    ) noexcept nogil
-    cdef void list_met(self) noexcept nogil
-
-
 cdef class SettledScales(Scales):
     cdef object changes
     cdef Column* before            # columns that the row makes anew, as they were
+    cdef Py_ssize_t n_changes      # features whose units the last row has changed,
+    cdef int* changed              # which,
+    cdef double* ratio             # their old factors by the new ones,
+    cdef double* moved             # and by how much their centres moved, in old units
 
+    cdef void agree(self, const int[::1] rows) noexcept nogil
     cdef void settle(self, Column* c, const Column* old, int j) noexcept nogil
 
 

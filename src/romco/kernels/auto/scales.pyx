@@ -20,7 +20,6 @@ grown by a tenth, or N has where m is not zero; g when that has happened a tenth
 
 import numpy as np
 cimport numpy as cnp
-from libc.string cimport memset
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
 from romco.kernels.auto.columns cimport (
     FAR, GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, measure, scaled, spreads,
@@ -37,9 +36,6 @@ cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
     SIZE = 4                       # place in a Column
 
-cdef double UNCERTAIN = -1.0       # size of a feature that is centred: its column says if it varies
-cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
-cdef Py_ssize_t RANDOM_READ_COST = 8  # of a size that is not the next one in memory, in those that are
 cdef Py_ssize_t LARGE = 1 << 19    # numbers that take long to clear
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
 
@@ -58,47 +54,7 @@ cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
         c[k].factor = exp(c[k].factor)
 
 
-cdef class Units:
-    """What is asked of whoever measures features (abstract)."""
-
-    cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
-        return found(0, NULL, NULL, 0.0)
-
-    cdef Scaled count(self, Row x) noexcept nogil:
-        return found(0, NULL, NULL, 0.0)
-
-    cdef Scaled count_seen(self, Row x) noexcept nogil:
-        return found(0, NULL, NULL, 0.0)
-
-    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
-        pass
-
-    cdef void lose_track(self) noexcept nogil:
-        pass
-
-    cdef void agree(self, const int[::1] rows) noexcept nogil:
-        self.n_changes = 0
-
-    cdef double common(self) noexcept nogil:
-        """The common log size."""
-        return self.typical[COMMON]
-
-    cdef double width(self) noexcept nogil:
-        """One more than the highest feature that has occurred."""
-        return self.typical[WIDTH]
-
-    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil:
-        """Whether all features that have occurred, and those of a row, are among the first n."""
-        cdef Py_ssize_t k
-        if self.width() > n:
-            return False
-        for k in range(x.n):
-            if x.index[k] >= n:
-                return False
-        return True
-
-
-cdef class Scales(Units):
+cdef class Scales:
     """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (5,)."""
 
     def __init__(self, columns, typical):
@@ -111,9 +67,8 @@ cdef class Scales(Units):
         self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
         self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
         self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
-        self.listed = np.empty(d, np.int32), np.empty(d)
-        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[0])
-        self.size_of = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
+        self.listed = np.empty(d, np.int32)
+        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
         self.n_met, self.counted, self.ahead = -1, 0.0, 1.0
 
     cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
@@ -205,24 +160,8 @@ cdef class Scales(Units):
             self.met[self.n_met] = j
             self.n_met += 1
 
-    cdef inline void list_size(self, int j) noexcept nogil:
-        """List the size that a feature has from now on."""
-        cdef const Column* c = <const Column*> &self.columns[j, 0]
-        self.size_of[j] = c.size if c.centre == 0.0 else UNCERTAIN
-
-    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
-        """Others have changed the columns of some features, and the events counted."""
-        cdef Py_ssize_t i
-        for i in range(rows.shape[0] if self.n_met >= 0 else 0):
-            if self.size_of[rows[i]] != 0.0 and self.columns[rows[i], SIZE] == 0.0:
-                self.n_met = -1  # a feature that is listed has no size any more
-                break
-            if self.size_of[rows[i]] == 0.0 and self.columns[rows[i], SIZE] > 0.0:
-                self.meet(rows[i])
-            self.list_size(rows[i])
-        self.counted = self.typical[EVENTS]
-
     cdef void lose_track(self) noexcept nogil:
+        """Others have changed the columns."""
         self.n_met = -1
 
     cdef void put_fresh(self) noexcept nogil:
@@ -238,7 +177,6 @@ cdef class Scales(Units):
             if c.size == 0.0:
                 self.meet(j)
             c[0] = self.fresh[k]
-            self.list_size(j)
         self.typical[FOUND] += <double> self.n_fresh
 
     cdef bint find_common(self) noexcept nogil:
@@ -250,52 +188,27 @@ cdef class Scales(Units):
         return True
 
     cdef double median(self) noexcept nogil:
-        """Of log s over the features seen (the upper one of two): one odd unit does not move it.
-
-        It is looked for near the last one; where it is not there, among all.
-        """
-        cdef double last = exp(self.typical[COMMON])
-        cdef Py_ssize_t total = 0, below = 0
-        cdef Py_ssize_t n = self.gather(last / NEARBY, last * NEARBY, &total, &below)
-        if not below <= total // 2 < below + n:
-            n = self.gather(0.0, INFINITY, &total, &below)
-        if total == 0:
-            return 0.0
-        return log(select(self.sizes, n, total // 2 - below))  # logarithms keep the order
-
-    cdef Py_ssize_t gather(
-        self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
-    ) noexcept nogil:
-        """Sizes from low to high, and how many there are in all, and below; gives their number."""
-        cdef Py_ssize_t i, j, n = 0, n_all = 0, n_below = 0, d = self.columns.shape[0]
-        cdef const double* size_of = self.size_of
-        cdef double* sizes = self.sizes
-        cdef double size
-        cdef bint in_turn
+        """Return that of log s over the features seen (the upper one of two): one odd unit does not move it."""
+        cdef Py_ssize_t k, n = 0
+        cdef const Column* c
         if self.n_met < 0:
             self.list_met()
-        in_turn = RANDOM_READ_COST * self.n_met > d
-        for i in range(d if in_turn else self.n_met):
-            j = i if in_turn else self.met[i]
-            size = size_of[j]
-            if size == UNCERTAIN:
-                size = self.columns[j, SIZE] if varies(<const Column*> &self.columns[j, 0]) else 0.0
-            n_all += size > 0.0
-            n_below += (size > 0.0) & (size < low)
-            sizes[n] = size
-            n += (size > 0.0) & (low <= size) & (size <= high)
-        total[0], below[0] = n_all, n_below
-        return n
+        for k in range(self.n_met):
+            c = <const Column*> &self.columns[self.met[k], 0]
+            if varies(c):
+                self.sizes[n] = c.size
+                n += 1
+        if n == 0:
+            return 0.0
+        return log(select(self.sizes, n, n // 2))  # logarithms keep the order
 
     cdef void list_met(self) noexcept nogil:
         """List the features that have a size."""
         cdef Py_ssize_t j
         self.n_met = 0
-        memset(self.size_of, 0, self.columns.shape[0] * sizeof(double))
         for j in range(self.columns.shape[0]):
             if self.columns[j, SIZE] > 0.0:
                 self.meet(<int> j)
-                self.list_size(<int> j)
 
 
 cdef class SettledScales(Scales):
@@ -337,11 +250,6 @@ cdef class SettledScales(Scales):
             x2 += self.value[n] * self.value[n]
         return found(self.n_seen, self.index, self.value, x2)
 
-    cdef Scaled count(self, Row x) noexcept nogil:
-        """Count a row; gives it in the units in use, some of which may have changed."""
-        self.look(x, False)
-        return self.count_seen(x)
-
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         cdef Py_ssize_t k, n = self.n_fresh
         cdef Scaled row
@@ -353,7 +261,6 @@ cdef class SettledScales(Scales):
         for k in range(n):
             j = self.index[self.fresh_at[k]]
             self.settle(<Column*> &self.columns[j, 0], self.before + k, j)
-            self.list_size(j)
         self.ahead = 0.0  # the row is counted
         row = self.look(x, False)
         self.ahead = 1.0
@@ -387,12 +294,12 @@ cdef class SettledScales(Scales):
         cdef Column* columns = <Column*> &self.columns[0, 0]
         cdef Column* c
         self.n_changes, self.held = 0, False
+        self.lose_track()
         for i in range(rows.shape[0]):
             c = columns + rows[i]
             self.before[i] = c[0]
             if c.count > 0.0:
                 measure(c, self.typical[EVENTS])
-                self.list_size(rows[i])
                 self.typical[FOUND] += 1.0
         self.find_common()
         for i in range(rows.shape[0]):
@@ -400,7 +307,6 @@ cdef class SettledScales(Scales):
             if c.count > 0.0:
                 weigh(c, self.common())
                 self.settle(c, self.before + i, rows[i])
-                self.list_size(rows[i])
 
 
 def aligned_zeros(Py_ssize_t n, Py_ssize_t width):

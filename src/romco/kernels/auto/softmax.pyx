@@ -58,7 +58,7 @@ cdef class SoftmaxKernel(Kernel):
     cdef double[:, :, ::1] own_level
     cdef double[::1] seen, clock
     cdef Scales scales
-    cdef Discriminant discriminant
+    cdef readonly Discriminant discriminant
     cdef ConditionalLogit stacking
     cdef object buffers, places
     cdef double* z                 # (INPUTS, K) inputs of the stacking model
@@ -72,15 +72,14 @@ cdef class SoftmaxKernel(Kernel):
     cdef int* some                 # (K,) classes that are updated
     cdef Py_ssize_t room           # classes for which arrays have room: numbers lie so far apart
 
-    def __init__(
-        self, Py_ssize_t classes, Pairs shared, Pairs personal, level, own_level, counts, seen,
-        clock, Scales scales, Discriminant discriminant, ConditionalLogit stacking,
-    ):
+    def __init__(self, Py_ssize_t classes, a, stores, ConditionalLogit stacking):
         cdef Py_ssize_t K = classes
-        self.room = len(seen)
-        self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
-        self.counts, self.seen, self.clock = counts, seen, clock
-        self.scales, self.discriminant, self.stacking = scales, discriminant, stacking
+        self.seen, self.clock, self.counts = a["seen"], a["clock"], a["counts"]
+        self.level, self.own_level, self.room = a["level"], a["own_level"], len(self.seen)
+        self.shared, self.personal = stores["shared"], stores["personal"]
+        self.scales = Scales(a["units"], a["typical"])
+        self.discriminant = Discriminant(len(a["units"]), a, stores["groups"])
+        self.stacking = stacking
         self.width = K
         self.buffers, self.places = np.zeros((BUFFERS, K)), np.zeros(K, np.int32)
         self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.buffers)
@@ -152,7 +151,7 @@ cdef class SoftmaxKernel(Kernel):
         return j >= COLUMNS or self.discriminant.column_of(j).order == 0.0
 
     cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
-        """A row of columns and features; see `Units.look`."""
+        """A row of columns and features; see `Scales.look`."""
         return self.discriminant.compose(x, self.scales.look(x, frozen), self.scales)
 
     cdef void begin(self, long long task, double x2, double own_x2) noexcept nogil:
@@ -262,11 +261,6 @@ cdef class SoftmaxKernel(Kernel):
         return vectors
 
     # --- shards ------------------------------------------------------------------------------
-
-    def invalidate_caches(self, const int[::1] rows not None):
-        """Others have changed rows of what is shared."""
-        self.check_idle()
-        self.scales.invalidate_caches(rows)
 
     def settle_after_merge(self):
         """Choose and decorrelate columns, and solve, after a merge; return whether anything changed."""

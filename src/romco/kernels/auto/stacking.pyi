@@ -1,9 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class StackingModel:
-    def __init__(self, weight: NDArray[np.float64], covariance: NDArray[np.float64]) -> None: ...
-
 class ConditionalLogit:
     def __init__(
         self,

@@ -19,12 +19,10 @@ cdef struct Progress:              # of a recomputation
 
 cdef class Subspace:
     cdef public Py_ssize_t slice   # pairs or rows that one event processes
-    cdef double* B                 # (d, RANK) twice, in rows of a wider array,
-    cdef Py_ssize_t n, stride      # of n rows and so many columns,
-    cdef Py_ssize_t apart          # with the second side so many columns after the first
+    cdef double[:, ::1] B          # (d, 2 RANK)
     cdef double[:, ::1] F          # (m, 2 RANK)
-    cdef Pairs pairs
-    cdef int lane                  # which number of a pair is the entry of W
+    cdef Py_ssize_t n              # d
+    cdef Pairs pairs               # whose first number is the entry of W
     cdef object arrays
     cdef Progress* progress
     cdef unsigned char* filled     # (d,) bit s: the row on side s may not be zero,
@@ -46,7 +44,7 @@ cdef class Subspace:
     cdef check(self, const int[::1] rows, const double[:, ::1] values)
 
     cdef inline double* row(self, Py_ssize_t j, int side) noexcept nogil:
-        return self.B + j * self.stride + side * self.apart
+        return &self.B[j, side * RANK]
 
     cdef inline void follow(
         self, Py_ssize_t task, Py_ssize_t feature, Py_ssize_t pair, double change

@@ -36,21 +36,13 @@ PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
 cdef class Subspace:
-    """The leading left directions B of W (d, m), which is the number ``lane`` of each pair, and F.
+    """Views of the leading left directions B of W (d, m), and of F; both have two sides."""
 
-    ``array`` (d, w) holds the two sides of B from its columns ``first`` and ``second`` on.
-    """
-
-    def __init__(
-        self, double[:, ::1] array, int first, int second, F, Pairs pairs, int lane,
-        double[::1] progress,
-    ):
-        self.n, self.stride, self.apart = array.shape[0], array.shape[1], second - first
-        self.B = &array[0, first]
-        self.F, self.pairs, self.lane = F, pairs, lane
+    def __init__(self, B, F, Pairs pairs, double[::1] progress):
+        self.B, self.F, self.pairs, self.n = B, F, pairs, len(B)
         filled = np.zeros(self.n, np.uint8)
         self.filled = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> filled)
-        self.arrays = array, progress, filled
+        self.arrays = progress, filled
         self.progress = <Progress*> &progress[0]
         self.slice = 4096
         self.lose_track()
@@ -127,7 +119,7 @@ cdef class Subspace:
             self.tracked[side] = True
             for last in range(self.n):
                 self.filled[last] &= ~(1 << side)
-        own = self.pairs.value + pair * self.pairs.width + self.lane
+        own = self.pairs.value + pair * self.pairs.width
         last = count if count - pair <= ZEROS * budget else pair + ZEROS * budget
         while pair < last:
             if not dense:
