@@ -125,7 +125,7 @@ fuzz: $(VENV)/ready
 	$(BIN)/python -m romco_lab.fuzz $(FUZZ)
 
 fuzz-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m romco_lab.fuzz --unlimited --files 4000 --strangers 4000 --liars 4000 --arrays 4000 --folders 200 --sources 20 --memories 20 $(FUZZ)
+	$(SANITIZED) -m romco_lab.fuzz --unlimited --files 4000 --strangers 4000 --liars 4000 --arrays 4000 --folders 200 --sources 20 --memories 20 --requests 4000 $(FUZZ)
 
 # Changes to the files that guard data, which some test must notice: MUTANTS="--share 1", "--only durable.py", "--compiled".
 mutants: $(VENV)/ready

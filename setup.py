@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 SHARED = "romco.kernels.memoryviews"  # what Cython would else repeat in every module
 LINUX = sys.platform.startswith("linux")
 # No long loop over numbers: compiled for size.
-SMALL_FILES = "core.counts", "io.history", "merge.gaussians", "memoryviews", "romco.basis_state"
+SMALL_FILES = "core.counts", "io.history", "memoryviews", "romco.basis_state"
 SMALL = tuple(f"romco.kernels.{name}" for name in SMALL_FILES)
 cores = os.cpu_count() or 1
 checked = os.environ.get("ROMCO_CHECKED") == "1"

@@ -8,6 +8,7 @@ may see. Needs the extra ``bench``; a library that is missing is left out. Names
 follow.
 """
 
+import argparse
 import os
 import sys
 import time
@@ -259,13 +260,16 @@ def _cell(found: tuple[float, float] | None) -> str:
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []])
+    asked = parser.parse_args().tables
     folder = os.environ.get("ROMCO_DATA")
     if not folder:
         sys.exit("set ROMCO_DATA to the folder of the data sets")
-    chosen = {name: TABLES[name] for name in sys.argv[1:] or TABLES}
+    chosen = {name: TABLES[name] for name in asked or TABLES}
     for line in lines(chosen, partial(read, folder=Path(folder))):
         print(line, flush=True)
-    for line in live_lines(Path(folder), sys.argv[1:]):
+    for line in live_lines(Path(folder), asked):
         print(line, flush=True)
 
 

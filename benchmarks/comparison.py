@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -113,6 +114,7 @@ def measure(step: Callable[[Event], bool], stream: Iterable[Event]) -> tuple[flo
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     streams = [events(seed) for seed in SEEDS]
     rows = []
     for name, make in SYSTEMS.items():

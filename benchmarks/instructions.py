@@ -7,6 +7,7 @@ counted too, mostly the checks of events: some 800,000, the same every time.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import json
@@ -216,4 +217,6 @@ def main(signals: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("signals", help="library with begin and end; callgrind runs this")
+    main(parser.parse_args().signals)

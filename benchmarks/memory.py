@@ -5,6 +5,7 @@ Each case runs in a process of its own, its events loaded before the count begin
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import gc
@@ -122,10 +123,13 @@ def _status() -> Iterator[str]:
 
 def main() -> None:
     """One case, named on the command line; prints JSON."""
-    shape, system, speed = sys.argv[1:]
-    chosen = {"spam": SPAM, "large": LARGE}[shape][system]()
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("shape", "system", "speed"):
+        parser.add_argument(name)
+    asked = parser.parse_args()
+    chosen = {"spam": SPAM, "large": LARGE}[asked.shape][asked.system]()
     try:
-        result = grown(case(shape, speed == "quick"), chosen)
+        result = grown(case(asked.shape, asked.speed == "quick"), chosen)
     except Unavailable as reason:
         result = {"skipped": str(reason)}
     print(json.dumps(result))

@@ -9,9 +9,9 @@ movies) and the fixed effects that the set has; a second line has slopes of the 
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -241,9 +241,12 @@ def layered(data: Data) -> Iterator[tuple[str, Callable[[Data], Numbers]]]:
 def main() -> None:
     """Print a table."""
     known = ["cheese", "nlswork", "star", "fars", "swissmetro", "movies", "rows", "crossed"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", choices=[*known, []])
+    chosen = parser.parse_args().sets or known
     warnings.simplefilter("ignore")
     print("| set | method | loss | CPU seconds |\n|---|---|---|---|")
-    for data in sets(sys.argv[1:] or known):
+    for data in sets(chosen):
         methods: list[tuple[str, Callable[[Data], Numbers]]] = [("romco-auto", with_romco)]
         if shutil.which("Rscript"):
             methods.append(("lme4", with_lme4))

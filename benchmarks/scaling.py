@@ -9,6 +9,7 @@ process.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -285,11 +286,15 @@ TABLES = {
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    for argument in parser.parse_args().parts:
         if argument == "tables":
             write_tables(json.loads(RESULTS.read_text()), PAGE)
         elif argument == "demo":
             sys.exit(not scaling_speed.demo())
         else:
             part, _, wanted = argument.partition("=")
+            if part not in PARTS:
+                parser.error(f"no part {part!r}; parts are {', '.join(PARTS)}")
             measure(part, wanted.split(",") if wanted else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from functools import partial
 
 
@@ -52,4 +52,8 @@ def vw(port: int) -> None:
 
 if __name__ == "__main__":
     peers = {"flask": flask, "flask-kept": partial(flask, kept=True), "vw": vw}
-    peers[sys.argv[1]](int(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=peers)
+    parser.add_argument("port", type=int)
+    asked = parser.parse_args()
+    peers[asked.peer](asked.port)

@@ -6,6 +6,7 @@ destination is asked (nycflights, every tenth). The voices and their constants w
 streams of the same kinds: other seeds, other flights, the same digits.
 """
 
+import argparse
 import csv
 import gzip
 import os
@@ -117,6 +118,7 @@ def measured(form, task, x, y):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("| classes | events | " + " | ".join(FORMS) + " |")
     print("|---" * (len(FORMS) + 2) + "|")
     for name, made in SETS.items():

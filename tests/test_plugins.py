@@ -15,7 +15,7 @@ hello = theirs:hello
 tiny = theirs:TINY
 [romco.formats]
 pairs = theirs:PAIRS
-[romco.policies]
+[romco.label_policies]
 never = theirs:Never
 broken = no_such_module:thing
 """
@@ -101,7 +101,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert "'broken' of romco.policies (no_such_module:thing) cannot be loaded" in python(
+    assert "'broken' of romco.label_policies (no_such_module:thing) cannot be loaded" in python(
         "-c", program
     )
 

@@ -31,6 +31,7 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
         ("folders", 15),
         ("sources", 6),
         ("memories", 10),
+        ("requests", 300),
         pytest.param("files", 20_000, marks=pytest.mark.slow),
         pytest.param("strangers", 20_000, marks=pytest.mark.slow),
         pytest.param("liars", 20_000, marks=pytest.mark.slow),
@@ -38,6 +39,7 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
         pytest.param("arrays", 20_000, marks=pytest.mark.slow),
         pytest.param("sources", 1000, marks=pytest.mark.slow),
         pytest.param("memories", 1000, marks=pytest.mark.slow),
+        pytest.param("requests", 20_000, marks=pytest.mark.slow),
     ],
 )
 def test_nothing_breaks_it(kind, n):

@@ -19,8 +19,16 @@ import msgspec
 
 from romco.files import load
 from romco.io import durable
-from romco.server.protocol import RequestError, StoppedError, StoreError, Task, encode, name_key
-from romco.server.state import NO_TASK, ServedModel, decode_scores
+from romco.server.protocol import (
+    RequestError,
+    StoppedError,
+    StoreError,
+    Task,
+    UnknownTaskError,
+    encode,
+    name_key,
+)
+from romco.server.state import ServedModel, decode_scores
 from romco.server.store import (
     DATABASE,
     NEXT,
@@ -467,7 +475,7 @@ class ExactForgetting:
             future.set_result(certificate)  # asked for again
             return
         if not known:
-            raise RequestError(NO_TASK, status=404)
+            raise UnknownTaskError(task)
         if not self._store.keeps_log:
             raise RequestError(LOG_TRIMMED, status=409)
         if self._service.served.model.labels is not None:

@@ -80,7 +80,7 @@ def test_commands(tmp_path, typed):
         assert code == 0, f"{command}\n{said}"
         outputs[command.split()[1] if command.startswith("romco") else command] = out, said
         told += [out] if command.startswith("romco explain") else []
-    assert "2,000 learned before" in outputs["learn"][1]
+    assert "2,000 of them before" in outputs["learn"][1]
     assert "all 20 tasks" in outputs["evaluate"][0]
     assert "who predicts best" in outputs["compare"][0]
     explained = "".join(told)

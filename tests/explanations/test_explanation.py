@@ -169,10 +169,24 @@ def test_kinds_and_different_tasks_are_one_statement(seed):
     assert {t.task for t in found.personal} == set(learner.personal_tasks().tolist())
     assert [t.kind == "different" for t in found.tasks] == [t.different for t in found.tasks]
     assert sum(found.kinds.values()) == 12
-    assert f"{len(found.personal)} different" in describe_kinds(found)
-    assert describe_kinds(found) in str(found)
-    assert describe_kinds(found) in found.page()
+    [kinds] = describe_kinds(found)
+    assert f"{len(found.personal)} different" in kinds
+    assert kinds in str(found)
+    assert kinds in found.page()
     assert "Different:" not in str(found)
+
+
+def test_a_single_task_is_not_different_from_others():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 3))
+    model = Model(target="classes")
+    rows = [dict(zip("uvw", row, strict=True)) for row in x.tolist()]
+    model.learn(rows, np.array(["a", "b", "c"])[x.argmax(axis=1)].tolist(), ["all"] * len(x))
+    found = explain(model)
+    assert found.n_tasks == 1
+    for text in (str(found), found.page()):
+        assert "Kinds of tasks" not in text
+        assert "Task by task" not in text
 
 
 def test_a_different_task_with_a_twin_is_told_so():
@@ -220,9 +234,10 @@ def test_romco_auto_says_what_it_found():
     learner = romco.learner("romco-auto", 20, 12)
     learner.replay(romco.streams.interleaved(stream, seed=0))
     found = explain(learner)
-    assert "2 different (" in describe_kinds(found)
+    [kinds] = describe_kinds(found)
+    assert "2 different (" in kinds
     assert [len(group) for group in found.groups] == [10, 2]
-    for told in (describe_kinds(found), "Group of 10 similar tasks"):
+    for told in (kinds, "Group of 10 similar tasks"):
         assert told in found.page()
         assert told in str(found)
 

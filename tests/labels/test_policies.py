@@ -134,7 +134,7 @@ def test_another_package_adds_a_policy_by_an_entry_point(tmp_path):
     info = tmp_path / "evens-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evens\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[romco.policies]\nevens = evens:Evens\n")
+    (info / "entry_points.txt").write_text("[romco.label_policies]\nevens = evens:Evens\n")
     code = (
         "import json, numpy as np, romco\n"
         "made = romco.labels.policy('evens', 0.5, seed=1)\n"

@@ -238,7 +238,7 @@ def test_full_gaussians_are_merged_as_the_formula_says(ceiling):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 10, 30])
+@pytest.mark.parametrize("n", [1, 2, 10, 30, 101])
 def test_full_gaussians_of_any_size_and_spread_are_merged_as_the_formula_says(n):
     rng = np.random.default_rng(n)
     for spread in (0.0, 2.0, 8.0):  # powers of ten between the variances

@@ -116,6 +116,14 @@ class Slope:
         self.precision = self.precision / ratio**2 if ratio else 0.0
 
 
+def look_all(slopes, variances):
+    """Means and variances of several personal weights."""
+    information = np.array([slope.information for slope in slopes])
+    precision = np.array([slope.precision for slope in slopes])
+    left = 1 / (1 / variances + precision)
+    return information * left, left
+
+
 def evidence(grid, weights, unit=1.0):
     """Log-likelihoods of a grid of variances, given weights; ``unit`` is that of variances."""
     i = np.array([w.information for w in weights])
@@ -184,13 +192,11 @@ class Auto:
 
     def personal(self, i):
         """Means and variances of a task's slopes."""
-        pairs = zip(self.slopes[i], self.slope_priors(), strict=True)
-        return np.array([slope.look(prior) for slope, prior in pairs]).T
+        return look_all(self.slopes[i], self.slope_priors())
 
     def personal_curves(self, i):
         """Means and variances of a task's slopes of functions."""
-        pairs = zip(self.curves[i], self.curve_variances, strict=True)
-        return np.array([slope.look(prior) for slope, prior in pairs]).T
+        return look_all(self.curves[i], self.curve_variances)
 
     def measure(self, x, frozen=False):
         """The row in units; entries that are there are kept for functions."""

@@ -9,11 +9,17 @@ class Sketch:
     """Knots of the values of a feature, and what its waves tell of residuals."""
 
     def __init__(self):
-        self.count, self.wait, self.pace, self.kept, self.knots = 0, 0.0, 0.0, [], None
+        self.count, self.wait, self.pace, self.kept = 0, 0.0, 0.0, []
+        self.knots = None
+        self.has_values = False
         self.sums, self.squares = np.zeros(WAVES), np.zeros(WAVES)
 
     def is_number(self):
-        return self.knots is not None and len(np.unique(self.knots)) > 2
+        return self.has_values
+
+    def set_knots(self, knots):
+        self.knots = knots
+        self.has_values = len(np.unique(knots)) > 2
 
     def add(self, value):
         self.count += 1
@@ -25,17 +31,18 @@ class Sketch:
         if len(self.kept) == KNOTS:
             every = np.arange(KNOTS)
             if self.count == KNOTS:
-                self.knots = np.sort(self.kept)
+                self.set_knots(np.sort(self.kept))
             else:
                 pooled = np.sort([*self.kept, *self.knots])
-                self.knots = pooled[2 * every + every % 2]
+                self.set_knots(pooled[2 * every + every % 2])
             self.kept = []
             self.pace = self.wait = max(1.0, self.count / KNOTS)
         elif self.knots is None and len(self.kept) == FIRST_KNOTS:
-            self.knots = np.sort(np.repeat(self.kept, KNOTS // FIRST_KNOTS))
+            self.set_knots(np.sort(np.repeat(self.kept, KNOTS // FIRST_KNOTS)))
 
     def rank(self, value):
-        below, upto = np.sum(self.knots < value), np.sum(self.knots <= value)
+        below = np.searchsorted(self.knots, value)
+        upto = np.searchsorted(self.knots, value, side="right")
         if below < upto:
             return (below + upto) / 2 / KNOTS
         if below in (0, KNOTS):

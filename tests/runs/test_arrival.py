@@ -13,7 +13,7 @@ from romco.evaluation.arrival import Arrival
 from romco.files import load
 
 RNG = np.random.default_rng(0)
-N = 2600
+N = 2000
 DAY = np.sort(RNG.integers(0, 40, N))
 DAY[:1200] = 0  # longer than a block that is read at a time
 DATES = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(day)) for day in DAY]
@@ -76,7 +76,7 @@ EVENTS, DAYS = ("--delay", "3"), ("--together", "day", "--delay", "2d")
 )
 def test_labels_not_known_yet_change_no_prediction(tmp_path, labels, options):
     """The predictions of an event are the same whatever the labels that come after it was made."""
-    first = 2000
+    first = 1600
     by_day = "--together" in options
     changed = labels.copy()
     known = DAY[first] - 2 >= DAY if by_day else np.arange(N) < first - 3

@@ -178,7 +178,7 @@ def test_a_person_is_forgotten(tmp_path):
         client.choices(tmp_path / "log.jsonl")
         lines = (tmp_path / "log.jsonl").read_text().splitlines()
         assert {json.loads(line)["task"] for line in lines} == {"p0", "p2"}
-        with pytest.raises(ServiceError, match="no such task"):
+        with pytest.raises(ServiceError, match="no task 'p1' is known"):
             client.forget("p1")
     assert b"p1" not in (tmp_path / "data" / "romco.sqlite").read_bytes()
 

@@ -209,4 +209,4 @@ def test_forget_the_personal_part(command, tmp_path):
     for given in (("d", "user3"), ("elsewhere", "user4")):
         code, printed = command("forget", "--data", *given)
         assert code == 2
-        assert "no such task" in printed.err or "no folder" in printed.err
+        assert "no task 'user3' is known" in printed.err or "no folder" in printed.err

@@ -199,7 +199,7 @@ def test_what_cannot_be_forgotten_exactly(tmp_path):
         assert content(service) == before
         service.learn([Lesson(y="yes", task="new", x={"f1": 1.0})]).result(60.0)
         assert service.forget("new", exact=True).result(60.0).base_events > 0
-        with pytest.raises(RequestError, match="no such task"):
+        with pytest.raises(RequestError, match="no task 'nobody' is known"):
             service.forget("nobody", exact=True).result(60.0)
     with opened(tmp_path / "a") as service:
         assert service.store.keeps_log, "as before"

@@ -170,7 +170,7 @@ def test_forgetting_is_durable_and_leaves_no_trace_after_a_checkpoint(tmp_path):
         again.checkpoint().result()
         for path in crashed.rglob("*"):
             assert path.is_dir() or b"zoe" not in path.read_bytes(), path
-        with pytest.raises(RequestError, match="no such task"):
+        with pytest.raises(RequestError, match="no task 'zoe' is known"):
             again.forget("zoe").result()
 
 

@@ -2,8 +2,8 @@
 
 Files of every learner and option are changed so that simple checks stay true, given right
 checksums, loaded, used and saved; hostile rows go to the learners, broken sources to the command
-line. All of it happens in child processes with limits of time and memory; one that dies is a
-finding, and the next goes on behind the input that ended it.
+line, mutated requests to the service. All of it happens in child processes with limits of time and
+memory; one that dies is a finding, and the next goes on behind the input that ended it.
 """
 
 import argparse
@@ -13,10 +13,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-CHUNK = 1000  # inputs of one child
+CHUNK = 1000  # inputs of one child,
+CHUNKS = {"requests": 100_000}  # but more requests, which have constant memory
 # How many of each kind of input, unless told.
 KINDS = {"files": 20_000, "strangers": 20_000, "liars": 20_000, "arrays": 20_000}
-KINDS |= {"folders": 1000, "sources": 300, "memories": 300}
+KINDS |= {"folders": 1000, "sources": 300, "memories": 300, "requests": 20_000}
 
 
 def main() -> int:
@@ -47,7 +48,7 @@ def tried(kind: str, n: int, seed: int = 0, limited: bool = True) -> tuple[Count
     with tempfile.TemporaryDirectory() as folder:
         progress = Path(folder) / "progress"
         while first < n:
-            last = min(n, first + CHUNK)
+            last = min(n, first + CHUNKS.get(kind, CHUNK))
             progress.write_text(str(first))
             command = ["romco_lab.fuzz.child", kind, first, last, seed, progress, limited]
             done = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romco_lab.fuzz import folders, liars, memories, strangers
+from romco_lab.fuzz import folders, liars, memories, requests, strangers
 from romco_lab.fuzz.acts import try_arrays, try_file, try_source
 from romco_lab.fuzz.seeds import seeds
 
@@ -27,6 +27,7 @@ KINDS = {
     "sources": try_source,
     "memories": memories.try_memory,
     "folders": folders.try_folder,
+    "requests": requests.try_request,
 }
 SECONDS, LONGEST = 20, 300  # of work and of time for one input; then the alarm ends this process
 ROOM = 2**32  # bytes of memory for all of it
@@ -54,6 +55,7 @@ def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: b
                     f"\0{kind} {i}:\n{traceback.format_exc()[-1500:]}", file=sys.stderr, flush=True
                 )
             _limit(0, 0)
+    requests.TARGETS.stop()
     print("DONE", " ".join(f"{name}={n}" for name, n in sorted(counts.items())), flush=True)
     if found:
         return 1

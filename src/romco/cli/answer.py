@@ -120,7 +120,7 @@ def evaluate(
     if two:
         print(
             f"positive label: {inert(str(target.positive))}, {whole.positives:.2%} of events; "
-            f"probabilities are off by {whole.calibration:.3f}"
+            f"probabilities differ from frequencies by {whole.calibration:.3f} on average"
         )
     title, key, form = "error", "error", ".2%"
     if target.kind == "number":

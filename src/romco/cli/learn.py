@@ -313,7 +313,7 @@ def _describe_progress(progress: Progress) -> list[str]:
     if progress.skipped:
         counts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
-        counts.append(f"{progress.resumed:,} learned before")
+        counts.insert(1, f"{progress.resumed:,} of them before")
     scores = []
     if progress.score.events:
         scores.append(progress.score.line())

@@ -2,14 +2,10 @@
 
 import hashlib
 import json
-import multiprocessing
 import os
-import pickle
 import platform
 import signal
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -17,8 +13,10 @@ from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from romco.compare import refitted
@@ -34,6 +32,7 @@ from romco.version import __version__
 
 Parameters = Mapping[str, Any]
 MAX_SHUFFLES = 5
+IDLE_SECONDS = 10  # after which a process ends whose parent was killed
 SHUFFLED_EVENTS = 100_000  # larger files are read in fewer orders
 FIGURES_VERSION = f"{__version__}+2"  # of the files of a comparison; changes with what they hold
 
@@ -285,48 +284,30 @@ def _is_slow(run: Run) -> bool:
     return method is not None and method.keeps_events
 
 
-def _in_processes(jobs: int, arguments: list[tuple[Any, ...]]) -> Generator[int]:
+def _execute_elsewhere(at: int, added: Mapping[str, Method], arguments: tuple[Any, ...]) -> int:
+    """Execute a run in a process that may not know these learners; return its number."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
+    LEARNERS.update(added)
+    execute(*arguments)
+    return at
+
+
+def _in_processes(jobs: int, arguments: Sequence[tuple[Any, ...]]) -> Generator[int]:
     """Call :func:`execute` with each of the arguments; yield their numbers as they finish."""
     jobs = min(jobs, len(arguments))
-    if jobs <= 1 or not _can_be_pickled(LEARNERS.added):
+    if jobs <= 1:
         for at, one in enumerate(arguments):
             execute(*one)
             yield at
         return
-    context = multiprocessing.get_context("spawn")  # no half-copied threads of the parent
-    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (LEARNERS.added,))
+    call = delayed(_execute_elsewhere)
+    calls = (call(at, LEARNERS.added, one) for at, one in enumerate(arguments))
+    settings = {"inner_max_num_threads": 1, "idle_worker_timeout": IDLE_SECONDS}
+    with parallel_config("loky", n_jobs=jobs, **settings):
+        finished = Parallel(batch_size=1, return_as="generator_unordered")(calls)
     try:
-        futures = {pool.submit(execute, *one): at for at, one in enumerate(arguments)}
-        for future in as_completed(futures):
-            future.result()
-            yield futures[future]
-    except BaseException:  # an interrupt too: leave no process behind
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise
-    pool.shutdown()
-
-
-def _can_be_pickled(added: Mapping[str, Method]) -> bool:
-    """Return True if another process can load these learners: not from ``__main__``."""
-    try:
-        pickle.dumps(added)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
-    return all(method.make.__module__ != "__main__" for method in added.values())
-
-
-def _begin_worker(added: Mapping[str, Method]) -> None:
-    """Set up a process: one BLAS thread, the parent's learners, no Ctrl-C, end with the parent."""
-    threadpool_limits(1)
-    LEARNERS.update(added)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+        for at in finished:
+            yield at
+    finally:
+        with catch_warnings(action="ignore"):  # that runs were cancelled
+            finished.close()

@@ -333,7 +333,7 @@ class Score:
             baseline += f"; last {recent['events']:,}: {recent['error']:.2%}"
         parts = [
             f"error by events {self.error:.2%} ({baseline})",
-            f"log loss {self.log_loss:.3f} ({self.baseline_log_loss:.3f})",
+            f"log loss {self.log_loss:.3f} (baseline {self.baseline_log_loss:.3f})",
         ]
         if self.auc is not None:
             parts.append(f"AUC {self.auc:.3f}")

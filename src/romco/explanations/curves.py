@@ -28,6 +28,7 @@ MAX_PEOPLE = 3  # whose curves are beside a shared one,
 DIFFERENT = 3.0  # and the log-odds of a difference from which on they are
 GRID_VALUES = 60  # at which a curve is computed, besides past values
 MAP_RANKS = (np.arange(10) + 0.5) / 10  # of the rows and columns of a map
+MIN_CROSS_SIZE = 0.01  # of the largest curve or product; smaller products are left out
 PRINTED_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the values in a line of text
 
 
@@ -140,7 +141,10 @@ def read_curves(model: Model) -> Curves:
         crosses = list(starmap(reader.cross, products))
         at_average = reader.at_average(curves)
     by_size = sorted(curves.items(), key=lambda item: -item[1].size)
-    return Curves(dict(by_size), sorted(crosses, key=lambda cross: -cross.size), at_average)
+    crosses.sort(key=lambda cross: -cross.size)
+    largest = max((part.size for part in (*curves.values(), *crosses)), default=0.0)
+    shown = [cross for cross in crosses if cross.size >= MIN_CROSS_SIZE * largest]
+    return Curves(dict(by_size), shown, at_average)
 
 
 class CurveReader:

@@ -15,8 +15,7 @@ from scipy.sparse import csc_array, csr_array
 
 from romco.choosing import Chooser, ChooserExplanation
 from romco.explanations.curves import NO_CURVES, Curves, read_curves
-from romco.explanations.text import EFFECT, Explanation, TaskInsight, pairs
-from romco.kernels.step import PERSONAL_CHECK_EVENTS
+from romco.explanations.text import EFFECT, Explanation, TaskInsight, describe_rank, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.auto import KINDS, BaseAuto
@@ -160,7 +159,7 @@ class TaskWeights:
         if W.size:
             mean = W.mean(axis=1, keepdims=True)
         right = np.ones((len(tasks), 1))
-        note = "This learner keeps no parts: shared is the mean of all tasks' weights."
+        note = "Shared are the means of all tasks' weights; personal is what differs from them."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
     def per_spread(self, spread: Floats) -> "TaskWeights":
@@ -396,14 +395,8 @@ class ModelReader:
         return self._largest(effects, sizes, n)
 
     def notes(self) -> list[str]:
-        """Return what a reader must know of the numbers."""
-        notes = []
-        if self.weights.note is not None:
-            notes.append(self.weights.note)
-        if self.model is not None and self.different.any():
-            every = f"looked at every {PERSONAL_CHECK_EVENTS:,}"
-            notes.append(f"Since: events of all tasks when it was found different; {every}.")
-        return notes
+        """Return what the shared and the personal part are."""
+        return [self.weights.note or describe_rank(self.weights.spectrum.tolist())]
 
     def _levels(self) -> Floats | None:
         """Prediction (m,) of each task for the average event; None where it is not known.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from romco.explanations.curves import Cross, Curve, map_labels
+from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.learners.auto import KINDS
 from romco.presentation.charts import Line, bars, curve_chart, heat_map
 from romco.presentation.page import STYLE, document, fold, heading, items, paragraph
@@ -129,9 +130,8 @@ class Explanation:
     def __str__(self) -> str:
         head = [*opening_sentences(self), *curve_lines(self), *self.classes]
         text = "\n".join([*head, *describe_groups(self), *self.findings])
-        end = "\n".join([describe_rank(self), *self.notes])
-        parts = [text, *map(as_text, tables(self, MAX_ROWS)), end]
-        return "\n\n".join(parts)
+        tables = [*_common(self), *_by_task(self, MAX_ROWS)]
+        return "\n\n".join([text, *map(as_text, tables), *self.notes])
 
     def page(self) -> str:
         """Return a self-contained HTML page, with a search and columns that can be sorted."""
@@ -230,7 +230,7 @@ def level_text(report: Explanation, level: float | None) -> str:
 
 def opening_sentences(report: Explanation) -> list[str]:
     """Return what text and page begin with."""
-    return [headline(report), *describe_levels(report), describe_kinds(report)]
+    return [headline(report), *describe_levels(report), *describe_kinds(report)]
 
 
 def unit(report: Explanation) -> str:
@@ -272,12 +272,14 @@ def change(report: Explanation) -> str:
     return f"log-odds of {inert(str(report.positive))}"
 
 
-def describe_kinds(report: Explanation) -> str:
-    """Count the tasks of each kind, and name the different ones."""
+def describe_kinds(report: Explanation) -> list[str]:
+    """Count the tasks of each kind, and name the different ones; nothing of a single task."""
+    if report.n_tasks == 1:
+        return []
     counts = {kind: f"{n:,} {kind}" for kind, n in report.kinds.items()}
     if report.personal:
         counts[DIFFERENT] += f" ({members(report.personal)})"
-    return f"Kinds of tasks: {', '.join(counts.values())}."
+    return [f"Kinds of tasks: {', '.join(counts.values())}."]
 
 
 def describe_groups(report: Explanation) -> list[str]:
@@ -296,11 +298,6 @@ def members(tasks: Sequence[TaskInsight]) -> str:
     return names
 
 
-def tables(report: Explanation, most: int) -> list[Table]:
-    """Return the tables of text and page: what is common to all tasks, and the first tasks."""
-    return [*_common(report), tasks_table(report, report.tasks[:most])]
-
-
 def _common(report: Explanation) -> list[Table]:
     """Table of the largest effects, where there are any."""
     if not report.effects:
@@ -314,6 +311,13 @@ def _common(report: Explanation) -> list[Table]:
     head = ["column", unit(report), "standard deviation of what it adds"]
     title = "Common to all tasks: the largest effects"
     return [Table(title, head[: len(rows[0])], mark_best(rows))]
+
+
+def _by_task(report: Explanation, most: int) -> list[Table]:
+    """Table of the first tasks; nothing of a single one, which differs from no other."""
+    if report.n_tasks == 1:
+        return []
+    return [tasks_table(report, report.tasks[:most])]
 
 
 def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
@@ -330,6 +334,11 @@ def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
     else:
         for row in (head, *rows):
             del row[2]
+    if any(task.since is not None for task in tasks):
+        notes.append(
+            "since: events of all tasks when it was found different; "
+            f"looked at every {PERSONAL_CHECK_EVENTS:,}"
+        )
     if len(report.tasks) > len(tasks) > 1:
         notes.append(f"and {len(report.tasks) - len(tasks):,} more tasks")
     return Table("Task by task", head, mark_best(rows), notes)
@@ -353,10 +362,10 @@ def _cells(report: Explanation, task: TaskInsight) -> list[str]:
     ]
 
 
-def describe_rank(report: Explanation) -> str:
+def describe_rank(spectrum: Sequence[float]) -> str:
     """Describe the shared part in terms of the method."""
-    values = " ".join(map("{:.3g}".format, report.spectrum[:10]))
-    return f"Shared part U: rank {report.rank}, singular values {values or 'none'}."
+    values = " ".join(map("{:.3g}".format, spectrum[:10]))
+    return f"Shared part U: rank {len(spectrum)}, singular values {values or 'none'}."
 
 
 def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
@@ -366,15 +375,15 @@ def pairs(items: Sequence[tuple[Any, float]], form: str) -> str:
 
 
 def _content(report: Explanation, most: int) -> str:
-    *common, tasks = tables(report, most)
-    parts = [*map(paragraph, opening_sentences(report)), *map(as_html, common), _curves(report)]
+    parts = list(map(paragraph, opening_sentences(report)))
+    parts += [*map(as_html, _common(report)), _curves(report)]
     parts.append(_picture(report))
     for title, texts in (("Classes", report.classes), ("Groups", describe_groups(report))):
         if texts:
             parts += [heading(title), items(texts)]
-    parts += [*map(paragraph, report.findings), as_html(tasks)]
-    terms = [describe_rank(report), *report.notes]
-    return "".join([*parts, fold("In terms of the method", list(map(paragraph, terms)))])
+    parts += [*map(paragraph, report.findings), *map(as_html, _by_task(report, most))]
+    terms = list(map(paragraph, report.notes))
+    return "".join([*parts, fold("In terms of the method", terms)])
 
 
 def _curves(report: Explanation) -> str:

@@ -1,6 +1,6 @@
 """Label policies by name: their contract, the default one, and asking at random.
 
-Other packages add theirs by the entry point group ``romco.policies``.
+Other packages add theirs by the entry point group ``romco.label_policies``.
 """
 
 import inspect
@@ -338,7 +338,7 @@ class Random(Policy):
 
 
 BUILT_IN: dict[str, type[Policy]] = {Budget.name: Budget, Random.name: Random}
-POLICIES: Registry[type[Policy]] = Registry("romco.policies", BUILT_IN)
+POLICIES: Registry[type[Policy]] = Registry("romco.label_policies", BUILT_IN)
 
 
 def policy(name: str, share: float, **settings: Any) -> Policy:

@@ -90,6 +90,13 @@ class RequestError(ValueError):
         self.reason, self.index, self.status, self.headers = reason, index, status, headers
 
 
+class UnknownTaskError(RequestError):
+    """A request about a task that is not known."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(f"no task {task!r} is known", status=404)
+
+
 class StoreError(OSError):
     """The database could not be used; the next attempt may succeed."""
 

@@ -26,7 +26,15 @@ from romco.model import Columns, Model, Names
 from romco.model.engine import PendingPredictions
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
-from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
+from romco.server.protocol import (
+    PredictResponse,
+    RequestError,
+    Settings,
+    Task,
+    TaskQuery,
+    UnknownTaskError,
+    name_key,
+)
 from romco.server.store import Change, Event, Forget, PendingEvent, Prediction
 
 PLAIN_LABELS = (str, int, float, type(None))
@@ -34,7 +42,6 @@ PLAIN_TASKS = frozenset({str, int, type(None)})
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 NO_PREDICTION = Prediction(None, None, 0.0)
-NO_TASK = "no such task is known"
 PIECE_CELLS = 10_000  # of rows that are predicted at once, about 20 ms
 EVENT_CELLS = 100  # an event counts as these, for texts
 CURVE_POINTS = 48  # beyond, every other one goes
@@ -459,11 +466,11 @@ class ServedModel:
     def describe_task(self, task: Task) -> dict[str, Any]:
         """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
-            raise RequestError(NO_TASK, status=404)
+            raise UnknownTaskError(task)
         try:
             insight = self.overview.read(task).explain_task(task)
         except KeyError:  # forgotten a moment ago
-            raise RequestError(NO_TASK, status=404) from None
+            raise UnknownTaskError(task) from None
         return self._task_row(insight) | {
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],

@@ -34,8 +34,9 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
+    UnknownTaskError,
 )
-from romco.server.state import NO_TASK, GroupValidator, ServedModel, decode_scores
+from romco.server.state import GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent, Store, hash_answer
 
 LOG = logging.getLogger(__name__)
@@ -364,7 +365,7 @@ class Service:
             self.exact.request(task, known, order.future)
             return
         if not known:
-            raise RequestError(NO_TASK, status=404)
+            raise UnknownTaskError(task)
         if self.store.keeps_log:
             raise RequestError(LOG_KEPT, status=409)
         order.change = Forget(task)

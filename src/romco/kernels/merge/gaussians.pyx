@@ -5,8 +5,12 @@ checks would cost twenty times the computation.
 """
 
 import numpy as np
-from libc.math cimport fabs, pow, sqrt
-from scipy.linalg.cython_lapack cimport dlauu2, dpotf2, dsyev, dtrti2
+from libc.math cimport INFINITY, fabs, pow, sqrt
+from scipy.linalg.cython_lapack cimport dsyev
+
+from romco.kernels.core.dense cimport add_gram, axpy
+
+cdef Py_ssize_t STEP = 16
 
 
 def merge_gaussians(
@@ -34,22 +38,20 @@ def merge_gaussians(
     check(n, covariance, means, covariances, events)
     cdef double[:, :, ::1] room = np.empty((3, n, n))
     cdef double[:, ::1] precision = room[0], start = room[1], own = room[2]
-    cdef double[:, ::1] merged = np.empty((n, n))
+    cdef double[:, ::1] merged = np.empty((n, n)), rows = np.empty((STEP, n))
     cdef double[::1] step = np.zeros(n), value = np.empty(n), moved = np.array(mean)
     cdef const double[:, ::1] given
     for k in range(events.shape[0]):
         total += events[k]
-    invert(aged(covariance, total, forgetting, ceilings, own), precision)
+    invert(aged(covariance, total, forgetting, ceilings, own), precision, rows)
     start[:, :] = precision
     for k in range(events.shape[0]):
         if ages:
-            invert(aged(covariance, events[k], forgetting, ceilings, own), start)
+            invert(aged(covariance, events[k], forgetting, ceilings, own), start, rows)
         given = covariances[k]
-        own[:, :] = given
-        invert(own, merged)
+        invert(given, merged, rows)
         change(precision, start, merged, step, mean, means[k])
-    own[:, :] = precision
-    if ages or not inverted(own, merged):
+    if ages or not inverted(precision, merged, rows):
         own[:, :] = covariance
         decompose(own, value)
         least = 1.0 / max(np.max(ceiling), fabs(value[0]), fabs(value[n - 1]))
@@ -86,23 +88,62 @@ cdef double[:, ::1] aged(
     return place
 
 
-cdef invert(double[:, ::1] a, double[:, ::1] inverse):
-    if not inverted(a, inverse):
+cdef invert(const double[:, ::1] a, double[:, ::1] inverse, double[:, ::1] rows):
+    if not inverted(a, inverse, rows):
         raise np.linalg.LinAlgError("Singular matrix, or not positive definite")
 
 
-cdef bint inverted(double[:, ::1] a, double[:, ::1] inverse) noexcept:
-    """Whether a symmetric matrix, of which one half is read, is positive definite; then its inverse."""
-    cdef int n = a.shape[0], info = 0, i, j
-    inverse[:, :] = a
-    dpotf2("U", &n, &inverse[0, 0], &n, &info)  # as dpotrf and dpotri, but never on threads
-    if info != 0:
-        return False
-    dtrti2("U", "N", &n, &inverse[0, 0], &n, &info)
-    dlauu2("U", &n, &inverse[0, 0], &n, &info)
+cdef bint inverted(const double[:, ::1] a, double[:, ::1] inverse, double[:, ::1] rows) noexcept:
+    """Whether a symmetric matrix is positive definite; then its inverse.
+
+    Rows and columns are swept out ``STEP`` at a time: with D their block on the diagonal, the other
+    rows A become A - A D^-1 A', and theirs A D^-1. LAPACK is slower without blocks, and with them its
+    bits depend on the number of threads. ``rows`` is a place for (STEP, n) numbers.
+    """
+    cdef Py_ssize_t n = a.shape[0], i, j, k, height
+    for i in range(n):
+        for j in range(i + 1):
+            inverse[i, j] = -a[i, j]
+    for k in range(0, n, STEP):
+        height = min(STEP, n - k)
+        for i in range(height):
+            for j in range(k + i):
+                rows[i, j] = -inverse[k + i, j]
+            for j in range(k + i, n):
+                rows[i, j] = -inverse[j, k + i]
+        if not eliminated(rows, k, height):
+            return False
+        for i in range(k, k + height):
+            for j in range(i):
+                inverse[i, j] = 0.0
+        for i in range(k, n):
+            for j in range(k, min(i + 1, k + height)):
+                inverse[i, j] = 0.0
+        add_gram(height, n, &rows[0, 0], n, &inverse[0, 0], n)
     for i in range(n):
         for j in range(i):
             inverse[j, i] = inverse[i, j]
+    return True
+
+
+cdef bint eliminated(double[:, ::1] rows, Py_ssize_t k, Py_ssize_t height) noexcept:
+    """Replace rows (D A) by L^-1 (-1 A), where LL' is D, the square that begins in column k."""
+    cdef Py_ssize_t n = rows.shape[1], i, j
+    cdef double pivot, factor
+    for i in range(height):
+        pivot = rows[i, k + i]
+        if not 0.0 < pivot < INFINITY:
+            return False
+        rows[i, k + i] = -1.0
+        factor = 1.0 / sqrt(pivot)
+        for j in range(n):
+            rows[i, j] *= factor
+        for j in range(i + 1, height):
+            factor = rows[i, k + j]
+            rows[j, k + i] = 0.0
+            axpy(n, -factor, &rows[i, 0], &rows[j, 0])
+        for j in range(i + 1, height):
+            rows[i, k + j] = 0.0
     return True
 
 
