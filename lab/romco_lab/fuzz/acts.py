@@ -60,7 +60,7 @@ def use(rng: Generator, made: Any) -> None:
     """Predict, learn, predict, explain, forget."""
     if isinstance(made, romco.Learner):
         for _ in range(3):
-            round = _round(rng, made)
+            round = random_round(rng, made)
             made.predict(round)
             made.update(round)
         if made.n_features * made.n_tasks <= MOST:
@@ -71,9 +71,13 @@ def use(rng: Generator, made: Any) -> None:
     known = made.classes or ("no", "yes")
     tasks = [*made.tasks[:3], "new", "newer", "newest", "another"][:ROWS]
     labels = [known[i % len(known)] for i in range(ROWS)]
+    is_number = made.engine.target.kind == "number"
+    if is_number:
+        labels = rng.normal(size=ROWS).tolist()
     for _ in range(2):
         made.predict(rows, tasks)
-        made.predict_proba(rows, tasks)
+        if not is_number:
+            made.predict_proba(rows, tasks)
         made.learn(rows, labels, tasks)
     if made.engine.learner.n_features * made.engine.learner.n_tasks <= MOST:
         str(romco.explain(made))
@@ -205,10 +209,16 @@ def _twisted(rng: Generator, array: Any) -> Any:
     return array
 
 
-def _round(rng: Generator, learner: romco.Learner) -> romco.Round:
+def random_round(rng: Generator, learner: romco.Learner) -> romco.Round:
+    """Three events that the learner can learn."""
     n, d = 3, learner.n_features
+    y = rng.choice([-1.0, 1.0], n)
+    if learner.answers == 0:
+        y = rng.normal(size=n)
+    elif learner.answers > 1:
+        y = rng.integers(0, learner.answers, n).astype(np.float64)
     x = csr_array((rng.normal(size=n), (np.arange(n), rng.integers(0, d, n))), shape=(n, d))
-    return romco.Round(rng.integers(0, learner.n_tasks, n), x, rng.choice([-1.0, 1.0], n))
+    return romco.Round(rng.integers(0, learner.n_tasks, n), x, y)
 
 
 def _rows(rng: Generator, model: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 import romco
 from romco.files import save
+from romco.learners.registry import GIVEN
 from romco_lab.fuzz.files import File, taken_apart
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -27,6 +28,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "mtfl": [{"every": 7, "window": 20}],
     "trml": [{"every": 7}, {"every": 9, "loss": "least-squares"}],
 }
+CLASSES = (  # learners of many classes, and how many
+    *(("romco-auto", 3), ("romco-auto", 12), ("pa-unique", 3), ("arow-unique", 3)),
+    *(("ogd-global", 3), ("romco-nucl", 3)),
+)
 MANY = 80  # tasks: more than fit one column each in the core
 WIDE = 2**15  # columns: with MANY tasks, more pairs than a dense store keeps
 
@@ -52,6 +57,24 @@ def things() -> Iterator[Any]:
         yield model(name, romco.Names(), 9)
     for name in ("romco-nucl", "romco-auto", "pa-shared", "arow-shared"):
         yield model(name, romco.Hashed(WIDE if name != "romco-auto" else 2**14), MANY)
+    yield from other_targets()
+
+
+def other_targets() -> Iterator[Any]:
+    """Models of many classes, by pairs and at once, at once, one against the rest; of numbers."""
+    values = np.random.default_rng(2).normal(size=(120, 6)).round(2)
+    rows = [{f"f{j}": value for j, value in enumerate(row)} for row in values.tolist()]
+    tasks = [f"task {i % 4}" for i in range(120)]
+    for name, n in CLASSES:
+        classes = romco.Model(name, target="classes")
+        classes.learn(rows, [i % n for i in range(120)], tasks)
+        yield classes
+    for name, method in GIVEN.items():
+        if method.target == "number":
+            number = romco.Model(name.removesuffix("-number"), target="number")
+            number.learn(rows, values[:, 0].tolist(), tasks)
+            yield number
+            yield number.engine.learner
 
 
 def model(name: str, features: Any, n_tasks: int, **parameters: Any) -> romco.Model:

@@ -7,7 +7,7 @@ from typing import Any
 from romco.learners import LEARNERS
 from romco_lab.figures import COLOURS, canvas, save
 from romco_lab.learner_runs import Outcome
-from romco_lab.paper.charts import SubspaceRows
+from romco_lab.paper.charts import CaptionedFigure
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.printed import printed
 
@@ -15,13 +15,13 @@ Measured = Mapping[PaperData, Sequence[Outcome]]
 FURTHER = ("romco-auto",)  # shown though the paper does not know it
 
 
-def draw_overview(measured: Measured, directory: Path) -> SubspaceRows | None:
+def draw_overview(measured: Measured, directory: Path) -> CaptionedFigure | None:
     """Macro error of every method of the paper on every data set, printed and measured."""
     panels = [(s.title, [(o, "macro") for o in shown(found)], s) for s, found in measured.items()]
     return _draw(panels, directory, "beside", "Error averaged over tasks")
 
 
-def draw_tasks(measured: Measured, directory: Path) -> SubspaceRows | None:
+def draw_tasks(measured: Measured, directory: Path) -> CaptionedFigure | None:
     """The same for each task whose numbers the paper prints: the users of spam."""
     panels = []
     for source, found in measured.items():
@@ -44,7 +44,7 @@ def shown(found: Sequence[Outcome]) -> list[Outcome]:
 Panel = tuple[str, list[tuple[Outcome, str]], PaperData]
 
 
-def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> SubspaceRows | None:
+def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> CaptionedFigure | None:
     if not panels or not panels[0][1]:
         return None
     names = [outcome.title for outcome, _ in panels[0][1]]

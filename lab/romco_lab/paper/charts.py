@@ -16,13 +16,19 @@ from romco_lab.learner_runs import Outcome
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.verdict import Sweep
 
-SubspaceRows = tuple[Path, str]  # the SVG and its caption
+CaptionedFigure = tuple[Path, str]  # the SVG and its caption
 NAMES = {"error_rate": "error, %", "f1_positive": "F1 of +1, %", "f1_negative": "F1 of -1, %"}
+
+
+def as_markdown(drawn: CaptionedFigure) -> str:
+    """Return a figure and its caption for a page of the report."""
+    svg, text = drawn
+    return f"![{text}](figures/{svg.stem}.png)\n\n{text}"
 
 
 def draw_decompositions(
     found: Sequence[tuple[PaperData, Finished]], directory: Path
-) -> SubspaceRows:
+) -> CaptionedFigure:
     """Figure 1: a learned W = U + V for each data set, tasks clustered."""
     with canvas(len(found), 3, 9.0, 2.3 * len(found) + 0.4) as (figure, rows):
         for row, (source, run) in zip(rows, found, strict=True):
@@ -41,7 +47,7 @@ def draw_decompositions(
     return path, f"{text}, purple negative, orange positive. Data: {titles}."
 
 
-def draw_surrogates(directory: Path) -> SubspaceRows:
+def draw_surrogates(directory: Path) -> CaptionedFigure:
     """Figure 2: rank, nuclear norm and log-determinant of one singular value."""
     s = np.linspace(0, 4, 401)
     with canvas(1, 1, 4.2, 2.9) as (figure, ((axes,),)):
@@ -58,7 +64,7 @@ def draw_surrogates(directory: Path) -> SubspaceRows:
 
 def draw_tasks(
     name: str, source: PaperData, outcomes: Sequence[Outcome], directory: Path, columns: int
-) -> SubspaceRows:
+) -> CaptionedFigure:
     """Figures 3 and 4: cumulative error of each task along the stream."""
     stream = outcomes[0].runs[0].stream
     tasks = stream["tasks"]
@@ -85,7 +91,7 @@ def draw_tasks(
 
 def draw_averages(
     name: str, source: PaperData, outcomes: Sequence[Outcome], directory: Path, file: str
-) -> SubspaceRows:
+) -> CaptionedFigure:
     """Figure 5: averages over tasks of error and both F1 along the stream."""
     styles = line_styles([outcome.learner for outcome in outcomes])
     with canvas(1, 3, 9.0, 3.6) as (figure, (row,)):
@@ -102,7 +108,7 @@ def draw_averages(
     return path, f"{name}. {source.title}. {text}."
 
 
-def draw_sensitivity(sweeps: Sequence[Sweep], directory: Path) -> SubspaceRows:
+def draw_sensitivity(sweeps: Sequence[Sweep], directory: Path) -> CaptionedFigure:
     """Figure 6: error against one lambda, the other fixed."""
     panels = list(dict.fromkeys((sweep.source, sweep.parameter) for sweep in sweeps))
     styles = line_styles(list(dict.fromkeys(sweep.learner for sweep in sweeps)))

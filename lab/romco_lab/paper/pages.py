@@ -7,7 +7,7 @@ from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper.beside import shown
-from romco_lab.paper.charts import SubspaceRows
+from romco_lab.paper.charts import CaptionedFigure, as_markdown
 from romco_lab.paper.experiment import ROMCO, PaperData
 from romco_lab.paper.printed import printed
 from romco_lab.paper.verdict import FAILS, HOLDS, OPEN, Line, Verdict, strongest
@@ -28,7 +28,7 @@ def first_page(
     lead: str,
     measured: dict[PaperData, list[Outcome]],
     verdicts: Sequence[Verdict],
-    drawn: SubspaceRows | None,
+    drawn: CaptionedFigure | None,
     footer: str,
     links: Sequence[tuple[str, str, str]] = LINKS,
 ) -> str:
@@ -39,7 +39,7 @@ def first_page(
     parts += ["\n".join(_claim(verdict) for verdict in judged), READING]
     parts.append(markdown(errors_table(measured)))
     if drawn is not None:
-        parts.append(_shown(drawn))
+        parts.append(as_markdown(drawn))
     parts += ["## How", lead, "## More"]
     parts.append("\n".join(f"- [{name}]({at}): {what}." for at, name, what in links))
     return "\n\n".join([*parts, "---", footer]) + "\n"
@@ -106,9 +106,9 @@ def page(title: str, parts: Iterable[str]) -> str:
     return "\n\n".join([f"# {title}", back, *parts]) + "\n"
 
 
-def figures_page(drawn: Sequence[SubspaceRows]) -> str:
+def figures_page(drawn: Sequence[CaptionedFigure]) -> str:
     """All figures and their captions."""
-    return page("Figures", [_shown(one) for one in drawn])
+    return page("Figures", [as_markdown(one) for one in drawn])
 
 
 def write_pages(pages: dict[str, str], out: Path) -> None:
@@ -147,8 +147,3 @@ def _deciding(lines: Sequence[Line]) -> Line:
 
 def _error(outcome: Outcome) -> float:
     return 100 * float(outcome.macro("error_rate").mean())
-
-
-def _shown(drawn: SubspaceRows) -> str:
-    svg, text = drawn
-    return f"![{text}](figures/{svg.stem}.png)\n\n{text}"

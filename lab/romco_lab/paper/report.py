@@ -49,7 +49,7 @@ class Findings:
     tuning: list[Table]
     verdicts: list[Verdict]
     losses: list[str]
-    figures: list[charts.SubspaceRows]
+    figures: list[charts.CaptionedFigure]
 
     @property
     def title(self) -> str:
@@ -128,7 +128,7 @@ def tables(measured: dict[PaperData, list[Outcome]]) -> list[Table]:
 
 def figures(
     measured: dict[PaperData, list[Outcome]], swept: Sequence[Sweep], directory: Path
-) -> list[charts.SubspaceRows]:
+) -> list[charts.CaptionedFigure]:
     """Figures 1 to 6, and averages for data sets the paper does not have."""
     drawn = []
     whole = {s: [o for o in found if not o.failed] for s, found in measured.items()}

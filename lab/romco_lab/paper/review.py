@@ -11,7 +11,7 @@ from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown
 from romco_lab.learner_runs import Outcome, mean_and_spread
 from romco_lab.paper import readings
-from romco_lab.paper.charts import SubspaceRows
+from romco_lab.paper.charts import as_markdown
 from romco_lab.paper.experiment import Chosen, Experiment, PaperData
 from romco_lab.paper.hindsight import STEPS, STRENGTHS, Hindsight
 from romco_lab.paper.printed import printed
@@ -84,7 +84,7 @@ class Review:
             parts += ["## Where the claims hold: simulated worlds", WORLDS]
         for one in self.extent.maps:
             found = one.found(results)
-            parts.append(_shown(one.draw(found, out / "figures")))
+            parts.append(as_markdown(one.draw(found, out / "figures")))
             parts += [markdown(table) for table in one.tables(found)]
         return "\n\n".join(parts) + "\n"
 
@@ -135,8 +135,3 @@ def _error(outcome: Outcome, lowest: float) -> str:
     if float(values.mean()) == lowest:
         return f"**{text}**"
     return text
-
-
-def _shown(drawn: SubspaceRows) -> str:
-    svg, text = drawn
-    return f"![{text}](figures/{svg.stem}.png)\n\n{text}"

@@ -19,8 +19,7 @@ from romco.learners.registry import number_learner
 from romco.model import Model, Scale
 from romco.model.engine import Engine
 from romco.model.rows import Rows
-from romco.model.target import Predictions as EngineAnswers
-from romco.model.target import logistic
+from romco.model.target import Predictions, logistic
 from romco.model.transaction import join_predictions
 from romco.rounds import Features, Rounds
 from romco.streams import Stream
@@ -169,7 +168,7 @@ def _named(x: Features) -> Encoded:
     return Encoded(values, numbers, sparse.indptr.astype(np.int64), lexicon)
 
 
-def _answers(engine: Engine, rounds: Rounds, whole: Rows, delay: Delay) -> EngineAnswers:
+def _answers(engine: Engine, rounds: Rounds, whole: Rows, delay: Delay) -> Predictions:
     """Predict rounds, and learn each once its labels are known."""
     starts = (rounds.starts - rounds.starts[0]).tolist()
     if not delay.is_late and len(rounds) == starts[-1]:
@@ -189,7 +188,7 @@ def _answers(engine: Engine, rounds: Rounds, whole: Rows, delay: Delay) -> Engin
         chances = found.probabilities
         if chances is None:
             chances = found.margins
-        parts.append(EngineAnswers(found.margins, chances))
+        parts.append(Predictions(found.margins, chances))
         context = None
         if delay.is_late:
             context = found.context

@@ -217,7 +217,7 @@ def _score(
 
 
 def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
-    """Floats of the events in the stream's own order, as the run read them."""
+    """Numbers of the events in the stream's own order, as the run read them."""
     numbers = np.arange(stream.n_events, dtype=np.float64)[:, None]
     return ORDERS[run.order](replace(stream, x=numbers), run.seed).x[:, 0].astype(np.intp)
 

@@ -221,7 +221,9 @@ class _Graph:
 
 def _add_prediction(graph: _Graph, tables: ModelTables) -> None:
     """Add all nodes of `romco.learners.frozen`'s formula."""
-    row = _task_rows(graph, tables)
+    names = tables.task_names
+    n = len(names)  # the last row is that of new tasks
+    row = _encode(graph, graph.input(TASK, text=True), names, range(n), default=n)
     feature, x = _features(graph, tables)
     if tables.many is not None:
         _add_classes(graph, tables, tables.many, row, feature, x)
@@ -398,12 +400,6 @@ def _selection(lanes: tuple[Lane, ...], part: Part, n_inputs: int) -> NDArray[np
     for k, lane in enumerate(lanes):
         chosen[k, lane.input] = lane.part == part
     return chosen
-
-
-def _task_rows(graph: _Graph, tables: ModelTables) -> _Value:
-    """Return the row (n,) of each task's numbers; the last one is that of new tasks."""
-    names, n = tables.task_names, len(tables.task_names)
-    return _encode(graph, graph.input(TASK, text=True), names, range(n), default=n)
 
 
 def _encode(

@@ -45,9 +45,14 @@ def names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
 def views_of(tables: ModelTables, lanes: Lanes) -> list[str]:
     """Return the statements that make all views of a model."""
     values = _values_view(tables)
+    steps = _steps_to_margins(lanes)
     if tables.many is not None:
-        return [values, _classes_view(lanes), MOST_PROBABLE]
-    return [values, _prediction_view(lanes, bool(tables.classes))]
+        steps |= COUPLING_STEPS | SOFTMAX_STEPS
+        return [values, _view("romco_probability", steps, PROBABILITIES), MOST_PROBABLE]
+    result = "SELECT id, margin AS prediction FROM margins"
+    if tables.classes:
+        result = LABELS
+    return [values, _view("romco_prediction", steps, result)]
 
 
 def quoted(name: str) -> str:
@@ -81,19 +86,6 @@ def _values_view(tables: ModelTables) -> str:
 
 def _union(queries: Iterable[str]) -> str:
     return "\n    UNION ALL\n".join(queries)
-
-
-def _prediction_view(lanes: Lanes, has_classes: bool) -> str:
-    """Return the view of predictions: `romco.learners.frozen`'s formula, a step after the other."""
-    steps = _steps_to_margins(lanes)
-    result = LABELS if has_classes else "SELECT id, margin AS prediction FROM margins"
-    return _view("romco_prediction", steps, result)
-
-
-def _classes_view(lanes: Lanes) -> str:
-    """Return the view of the probabilities of more than two classes."""
-    steps = _steps_to_margins(lanes) | COUPLING_STEPS | SOFTMAX_STEPS
-    return _view("romco_probability", steps, PROBABILITIES)
 
 
 def _view(name: str, steps: Mapping[str, str], result: str) -> str:

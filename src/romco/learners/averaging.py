@@ -159,10 +159,11 @@ def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> 
     slopes = kernel.slope_variances()
     if "personal_keys" in state:
         slopes = slopes[state["personal_keys"] & 0xFFFFFFFF]
+    curves = kernel.curve_variances()[state["curves_keys"] & 0xFFFFFFFF]
     parts = (
         (state["tasks"], TASK_FIELDS, "level", _of_stream(state, "level_variance")),
         (state["personal"], PAIR_FIELDS, "slope", slopes),
-        (state["curves"], CURVE_FIELDS, "slope", kernel.curve_variances()[_functions_of(state)]),
+        (state["curves"], CURVE_FIELDS, "slope", curves),
     )
     for values, fields, name, variance in parts:
         information, precision = _columns(fields, (f"{name}_information", f"{name}_precision"))
@@ -275,11 +276,6 @@ def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arra
         return {name: mean_of(values, shares)}
     keys, mean = _mean_of_pairs(map(itemgetter(of_keys), states), values, shares)
     return {name: mean, of_keys: keys}
-
-
-def _functions_of(state: Arrays) -> NDArray[np.int64]:
-    """Return the number of the function of each stored slope."""
-    return np.asarray(state["curves_keys"] & 0xFFFFFFFF)
 
 
 def _mean_of_pairs(
