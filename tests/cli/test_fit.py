@@ -50,6 +50,14 @@ def rows_of(places):
     return [{"a": float(A[i]), "b": float(B[i])} for i in places]
 
 
+def test_of_few_rows_none_is_held_out(tmp_path):
+    source, model = table(tmp_path / "mails.csv", MODE, range(3)), tmp_path / "m.romco"
+    output = run("fit", source, "--model", model, *COLUMNS).output
+    assert "too few rows to hold some out" in output
+    assert "regression" not in output
+    assert model.exists()
+
+
 def test_the_table_has_the_errors_of_models_fitted_to_the_others(tmp_path):
     source, model = table(tmp_path / "mails.csv", SPAM), tmp_path / "m.romco"
     output = run("fit", source, "--model", model, *COLUMNS).output

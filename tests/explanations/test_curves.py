@@ -193,3 +193,13 @@ def test_few_values_and_values_of_any_size_are_drawn(target):
     assert curve.values.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert int(np.argmax(curve.effect)) == 2
     assert "nan" not in found.page()
+
+
+def test_products_that_are_next_to_nothing_are_left_out(monkeypatch):
+    def truth(x, task):
+        return 20.0 * x[:, 0] + x[:, 0] * x[:, 3] + 0.3 * x[:, 1] * x[:, 2]
+
+    model = taught(truth, number=True, noise=0.1)
+    assert [cross.columns for cross in explain(model).crosses] == [("a", "d"), ("b", "c")]
+    monkeypatch.setattr("romco.explanations.curves.MIN_CROSS_SIZE", 0.05)
+    assert [cross.columns for cross in explain(model).crosses] == [("a", "d")]

@@ -301,12 +301,17 @@ FUZZED = {
 }
 
 
+@pytest.fixture(scope="module")
+def fuzzer(tmp_path_factory):
+    checks = (*SANITIZED, "-fsanitize=float-cast-overflow")
+    return compiled(tmp_path_factory.mktemp("fuzzer"), "fuzz", *checks)
+
+
 @needs_c
 @pytest.mark.parametrize("kind", FUZZED)
-def test_c_refuses_damaged_and_crafted_files(kind, tmp_path):
+def test_c_refuses_damaged_and_crafted_files(kind, fuzzer, tmp_path):
     """A file that is changed is refused; one with a right checksum never leaves its memory."""
     romco.export(learned(users=8, **FUZZED[kind]), "c", tmp_path)
-    program = compiled(tmp_path, "fuzz", *SANITIZED, "-fsanitize=float-cast-overflow")
     paths = [tmp_path / "model.romcoexp", tmp_path / "changed"]
-    assert run([program, *paths, "100", "1"], None) == "0\n"
-    assert int(run([program, *paths, "200", "1", "crafted"], None)) > 50
+    assert run([fuzzer, *paths, "100", "1"], None) == "0\n"
+    assert int(run([fuzzer, *paths, "200", "1", "crafted"], None)) > 50

@@ -122,7 +122,7 @@ def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream
 def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
     """With a dense store, and with one of pairs; a sum of changes is F = W'B when all is done."""
     rng = np.random.default_rng(2)
-    n, m = 800, 300
+    n, m = 500, 300
     columns = np.array([np.sort(rng.choice(d, 8, replace=False)) for _ in range(n)])
     x = csr_array((rng.normal(size=8 * n), columns.ravel(), np.arange(0, 8 * n + 1, 8)), (n, d))
     rounds = romco.Rounds(rng.integers(m, size=n), x, rng.choice([-1.0, 1.0], n), range(n + 1))

@@ -535,10 +535,11 @@ class Auto:
             ("task", i): self.task_copy(i),
             ("factor", i): self.B.T @ self.own[i].w,
         }
+        curves, _ = self.personal_curves(i)
         for f in np.flatnonzero(self.row(x)[self.d + 1 :]).tolist():
             k = self.d + 1 + f
             fresh["function", f] = self.shared.w[k], self.mixed.w[k]
-            fresh["curve", i, f] = self.personal_curves(i)[0][f]
+            fresh["curve", i, f] = curves[f]
         for j in np.flatnonzero(x).tolist():
             fresh[j] = self.hinge.w[j], self.shared.w[j], self.mixed.w[j]
             fresh[i, j] = self.own[i].w[j], slope[j]

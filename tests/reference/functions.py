@@ -20,6 +20,7 @@ class Sketch:
     def set_knots(self, knots):
         self.knots = knots
         self.has_values = len(np.unique(knots)) > 2
+        self.known_waves = {}  # by value, until there are other knots
 
     def add(self, value):
         self.count += 1
@@ -53,7 +54,10 @@ class Sketch:
     def waves(self, value):
         if not self.is_number():
             return np.array([float(value != 0), 0.0, 0.0, 0.0])
-        return np.sqrt(2) * np.cos(np.pi * np.arange(1, WAVES + 1) * self.rank(value))
+        if value not in self.known_waves:
+            turns = np.arange(1, WAVES + 1) * self.rank(value)
+            self.known_waves[value] = np.sqrt(2) * np.cos(np.pi * turns)
+        return self.known_waves[value]
 
 
 class Functions:

@@ -31,7 +31,8 @@ class Process:
             found = re.search(r"page: (http://\S+)/", line)
             if found:
                 return found[1]
-        raise RuntimeError("".join(self.lines))
+        said = "".join(self.lines)
+        raise RuntimeError(f"ended with {self.process.wait(60.0)}: {said}")
 
     def client(self, **options: object) -> Client:
         return Client(self.url, **{"timeout": 60.0, **options}).wait(60.0)

@@ -55,7 +55,10 @@ def fit(
     assert source.schema is not None
     note_schema(source.schema)
     note_skipped(run.skipped)
-    print(as_text(_table(held_out, fitted.engine.target.kind == "number")))
+    if held_out:
+        print(as_text(_table(held_out, fitted.engine.target.kind == "number")))
+    else:
+        note("too few rows to hold some out: how well it predicts is not known")
     note(f"model: {model}, fitted to {fitted.events:,} events of {len(fitted.tasks):,} tasks")
     note("it predicts later without answers; to go on learning, take romco learn")
 

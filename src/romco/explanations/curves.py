@@ -142,8 +142,9 @@ def read_curves(model: Model) -> Curves:
         at_average = reader.at_average(curves)
     by_size = sorted(curves.items(), key=lambda item: -item[1].size)
     crosses.sort(key=lambda cross: -cross.size)
-    largest = max((part.size for part in (*curves.values(), *crosses)), default=0.0)
-    shown = [cross for cross in crosses if cross.size >= MIN_CROSS_SIZE * largest]
+    sizes = [curve.size for curve in curves.values()] + [cross.size for cross in crosses]
+    least = MIN_CROSS_SIZE * max(sizes, default=0.0)
+    shown = [cross for cross in crosses if cross.size >= least]
     return Curves(dict(by_size), shown, at_average)
 
 
