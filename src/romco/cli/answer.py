@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from romco import exporting, runs
+import romco
+from romco import runs
 from romco.cli.options import (
     AsJson,
     Delay,
@@ -330,5 +331,5 @@ def export(
 
     The files hold what is needed to predict known and new tasks where romco is not installed.
     """
-    for path in exporting.export(load(model), to, out):
+    for path in romco.export(load(model), to, out):
         note(f"{path}: {path.stat().st_size:,} bytes")

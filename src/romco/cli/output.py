@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich import progress as parts
 from rich.console import Console
 
 from romco.io.schema import Schema
@@ -43,6 +42,8 @@ def note_skipped(skipped: int) -> None:
 @contextmanager
 def progress(console: Console, what: str, total: int) -> Iterator[Callable[[object], None]]:
     """Show a bar with percentage and time left; call the result with each finished run."""
+    from rich import progress as parts  # here, so that commands without a bar start quickly
+
     shown = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn())
     left = parts.TaskProgressColumn(), parts.TimeRemainingColumn(elapsed_when_finished=True)
     with parts.Progress(*shown, *left, console=console) as bar:
