@@ -569,6 +569,15 @@ class Auto:
         self.due = 1.02 * self.answers + 1
 
 
+def exceeds(S, ratio):
+    """Whether a covariance is larger than the prior one, I, so that events cannot be reweighed."""
+    try:
+        roots = np.diag(np.linalg.cholesky(ratio * np.eye(len(S)) - (ratio - 1) * S))
+    except np.linalg.LinAlgError:
+        return True
+    return bool((roots**2 <= 0.999 * min(1, ratio)).any())
+
+
 class AutoNumber(Auto):
     """The same for numbers: errors follow Student's t, and stacking adds to the mixed learner."""
 
@@ -585,6 +594,7 @@ class AutoNumber(Auto):
         self.sums = np.zeros((d, 4))  # evidence of each feature's slopes,
         self.curve_sums = np.zeros((MOST, 4))  # and of each function's
         self.noise = dict.fromkeys(("own", "mixed", "shared", "live", "frozen"), 1.0)
+        self.shared_errors = 0.0  # squared errors that its weights leave, by its noise
         self.task_noise = np.zeros((m, 2))  # logarithm, events
         self.rise = {"below": 0.0, "above": 0.0}
         below = np.array([erf(edge / np.sqrt(2)) for edge in EDGES])
@@ -775,6 +785,32 @@ class AutoNumber(Auto):
         noise *= 1 + pace * (trust * e2 / total - 1)
         return np.array([b * error, b]), max(1e-10, noise)
 
+    def estimate(self):
+        super().estimate()
+        self.estimate_noise()
+
+    def shared_size(self):
+        """Square sum of the shared learner's weights that have covariances, by their priors."""
+        return np.sum(self.shared.w[self.joint] ** 2 / self.shared.prior[self.joint])
+
+    def estimate_noise(self):
+        """Noise of the shared learner by its marginal likelihood; past events count by it, too."""
+        V, old, joint = self.variance(), self.noise["shared"], np.ix_(self.joint, self.joint)
+        prior = np.diag(1 / self.shared.prior[self.joint])
+        precision = np.linalg.inv(self.shared.S[joint])
+        known = len(prior) - np.trace(prior @ self.shared.S[joint])
+        noise = (2 + old * max(0, self.shared_errors) / V) / (2 + max(0, self.answers - known))
+        noise = min(1, noise)
+        if self.closed or alike(noise, old) or exceeds(self.shared.S[joint], old / noise):
+            return
+        w, ratio, self.noise["shared"] = self.shared.w[self.joint], old / noise, noise
+        squares = self.shared_errors + self.shared_size() + w @ precision @ w  # of answers
+        S = np.linalg.inv(prior + ratio * (precision - prior))
+        self.shared.w[self.joint] = ratio * S @ precision @ w
+        self.shared.S[joint], w = S, self.shared.w[self.joint]
+        left = ratio * squares - w @ np.linalg.solve(S, w)
+        self.shared_errors = left - self.shared_size()
+
     def loss(self, name, error, variance):
         """Negative log-likelihood of an error, but for a constant."""
         total = self.variance() * (variance + self.noise[name])
@@ -833,10 +869,14 @@ class AutoNumber(Auto):
         self.add_level_evidence(i, y, h, mixed)
         steps = {}
         for name, (mean, variance) in {"own": own, "mixed": mixed, "shared": shared}.items():
-            steps[name], self.noise[name] = self.student(name, y - mean, variance, h, size)
+            steps[name], noise = self.student(name, y - mean, variance, h, size)
+            if name != "shared":
+                self.noise[name] = noise
         self.own[i].step(x, *steps["own"])
         self.own_levels[i].step(np.ones(1), *steps["own"])
+        before = self.shared_size()
         self.shared.step(one, *steps["shared"], self.joint)
+        self.shared_errors += steps["shared"][0] * (y - shared[0]) - (self.shared_size() - before)
         self.mixed.step(one, *steps["mixed"], self.joint)
         a, b = steps["mixed"]
         self.score(a / np.sqrt(b * V))

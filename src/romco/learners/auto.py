@@ -162,6 +162,7 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
         *evidence_and_rest(
             STREAM_FIELDS,
             ANSWERS,
+            Sum(_of_stream("global_errors")),
             Tracked(_of_stream(*NOISES, *NOISE_SHAPE), constants.NOISE_PACE, ANSWERS.count),
             Tracked(_of_stream("moment"), MOMENT_GAIN),
             Tracked(_of_stream("drift"), constants.DRIFT_RATE),

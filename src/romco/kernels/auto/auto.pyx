@@ -146,6 +146,7 @@ cdef struct StreamState:
     double answers                 # events learned
     double origin, total, squares  # of numbers: the first answer, sum and squares of all from there
     double own_noise, mixed_noise, global_noise, live_noise, frozen_noise
+    double global_errors           # squared errors that its weights leave, by its noise
     double rise_below, rise_above  # of its logarithm, with the prediction's distance from the mean
     double unit                    # of rows
 
@@ -193,7 +194,7 @@ cdef struct Constants:             # see constants.py
     double moment_pace, moment_prior, moment_forgetting
     double tracking_prior, tracking_share, drift_rate, wave_prior, cross_prior
     double degrees_of_freedom, stacking_degrees_of_freedom, noise_pace, noise_events, error_memory
-    double number_prior, number_level_start, number_slope_grid, number_functions
+    double number_prior, number_level_start, number_slope_grid, number_functions, global_noise_events
 
 
 cdef struct Outputs:               # of an event
@@ -635,6 +636,8 @@ cdef class AutoKernel(Kernel):
         if not self.personal.dense:
             self.personal.reserve(task, self.scales.n_entries(x))  # first: there may be no memory
         self.curves.reserve(task, self.functions.used())
+        if self.number:
+            self.global_block.reserve()
         self.scales.held = self.number and self.is_shard()
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if self.number and self.rebase_changed():
@@ -924,7 +927,9 @@ cdef class AutoKernel(Kernel):
         )
         self.add_level_evidence(&t.level, y, h, o)
         self.find_steps(y, h, o, &hinge, &own, &all_, &mixed)
-        self.global_block.move(all_)
+        change = self.global_block.move(all_)
+        if self.number:
+            self.add_errors(1.0, all_.a * (y - o.offset - o.p[GLOBAL]) - change)
         self.mixed_block.move(mixed)
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, own.a)
@@ -1002,6 +1007,7 @@ cdef class AutoKernel(Kernel):
         """Steps of the four learners, each on its own loss."""
         cdef double shift = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as hinges estimate
         cdef double size = 1.0 + o.x2, V = o.V, nu = self.c.degrees_of_freedom
+        cdef double noise = self.stream.global_noise  # estimated by its marginal likelihood
         cdef StreamState* s = self.stream
         if not self.number:
             hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
@@ -1015,9 +1021,7 @@ cdef class AutoKernel(Kernel):
         y -= o.offset
         hinge.a = hinge.b = 0.0
         own[0] = self.number_step(y - o.p[OWN], o.own_variance, size, h, V, &s.own_noise, nu)
-        all_[0] = self.number_step(
-            y - o.p[GLOBAL], o.global_variance, size, h, V, &s.global_noise, nu
-        )
+        all_[0] = self.number_step(y - o.p[GLOBAL], o.global_variance, size, h, V, &noise, nu)
         mixed[0] = self.number_step(y - o.p[MIXED], o.mixed_variance, size, h, V, &s.mixed_noise, nu)
         self.residual = mixed.a / sqrt(mixed.b * V)
 
@@ -1104,6 +1108,27 @@ cdef class AutoKernel(Kernel):
             if self.functions.definition(k).used != 0.0 and self.function(k).tasks > 0.0:
                 self.estimate_curve_variance(self.function(k))
         stream.variances_due = VARIANCES_GROWTH * stream.answers + 1.0
+        if self.number and not self.is_shard():
+            self.estimate_noise()
+
+    cdef void estimate_noise(self) noexcept nogil:
+        """Noise of the global learner by its marginal likelihood (MacKay), for all past events, too."""
+        cdef StreamState* s = self.stream
+        cdef double V = self.variance_of_answers(), old = s.global_noise, noise
+        cdef double start = self.c.global_noise_events, change = 0.0
+        if V == 0.0 or self.global_block.closed():
+            return
+        noise = start + old * max(0.0, s.global_errors) / V
+        noise = min(1.0, noise / (start + max(0.0, s.answers - self.global_block.known())))
+        if alike(noise, old) or not self.global_block.reweigh(old / noise, &change):
+            return
+        s.global_noise = noise
+        self.add_errors(old / noise, change)
+
+    cdef inline void add_errors(self, double ratio, double change) noexcept nogil:
+        """Update the squared errors of the global learner; they begin anew where they overflow."""
+        cdef double errors = ratio * self.stream.global_errors + change
+        self.stream.global_errors = errors if isfinite(errors) else 0.0
 
     cdef void estimate_curve_variance(self, FunctionState* state) noexcept nogil:
         """Variance of tasks' slopes of a function, without what all tasks have in common."""
@@ -1504,9 +1529,11 @@ cdef class AutoKernel(Kernel):
         for i in range(n):
             if not 0 <= rows[i] < self.features.shape[0]:
                 raise ValueError(f"feature {rows[i]} is out of range")
+        self.global_block.reserve()
         with nogil:
             if self.number:
                 self.agree_on_units(rows)
+                self.estimate_noise()
             if leave:
                 self.stream.leaving_due = 2.0 * events
             changed = self.settle_blocks(&rows[0] if n else NULL, n, False, leave) or leave

@@ -28,6 +28,7 @@ DEGREES_OF_FREEDOM = 8.0  # of Student's t, which errors follow: a median resist
 STACKING_DEGREES_OF_FREEDOM = 20.0  # and of the stacking models, which predict nearly means
 NOISE_PACE = 1e-3  # least weight of an event in an estimate of noise
 NOISE_EVENTS = 10.0  # events by which first steps of noise are smaller
+GLOBAL_NOISE_EVENTS = 2.0  # events of variance V in the noise of the global learner
 NUMBER_VARIANCE = 0.1  # prior variance of a stacking weight
 NUMBER_PRIOR = 1.0  # prior variance of shared weights, in units of the answers' variance
 NUMBER_LEVEL_START = 1.0  # variance of tasks' levels before any event

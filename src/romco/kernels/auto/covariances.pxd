@@ -2,6 +2,7 @@
 
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Scales
+from romco.kernels.core.memory cimport Scratch
 
 cdef extern from *:
     """
@@ -32,6 +33,7 @@ cdef class Covariances:
     cdef double* Sx                # (n,) covariance times the row that was last read,
     cdef double* value             # (n,) values of that row, by entry,
     cdef double* row               # (n,) room for them by place; zeros
+    cdef Scratch matrices          # room for two of them
     cdef unsigned char* active     # (n,) their places,
     cdef Py_ssize_t n_active       # and how many they are,
     cdef Py_ssize_t n_active_columns  # the intercept and features first
@@ -60,4 +62,7 @@ cdef class Covariances:
     cdef double read(
         self, Scaled x, double unit, const int* functions, const double* values, Py_ssize_t n_functions
     ) noexcept nogil
-    cdef void move(self, Step step) noexcept nogil
+    cdef double move(self, Step step) noexcept nogil
+    cdef int reserve(self) except -1 nogil
+    cdef double known(self) noexcept nogil
+    cdef bint reweigh(self, double ratio, double* change) noexcept nogil

@@ -21,6 +21,7 @@ from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.core.dense cimport add_products, row_times
+from romco.kernels.core.triangles cimport cholesky, solve
 
 cnp.import_array()
 
@@ -48,6 +49,7 @@ cdef class Covariances:
         self.place = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[1])
         self.active = self.place + d
         self.function_place = self.active + n
+        self.matrices = Scratch()
         self.lose_track()
 
     cdef void find_places(self) noexcept nogil:
@@ -295,16 +297,72 @@ cdef class Covariances:
                 total -= value * value * (self.prior - self.spent[i, i])
         return total
 
-    cdef void move(self, Step step) noexcept nogil:
-        """A step along the row that was last read."""
+    cdef double move(self, Step step) noexcept nogil:
+        """A step along the row that was last read; return how much larger the weights are.
+
+        Their size is the square sum by their priors.
+        """
         cdef Py_ssize_t k, n = self.count
         cdef const double* Sx = self.Sx
+        cdef double change, grown = 0.0
         if not step.b > 0.0:
-            return
+            return 0.0
         for k in range(n):
             self.value[k] = step.b * Sx[k]
         add_products(1, n, n, self.value, n, Sx, n, &self.spent[0, 0], self.spent.shape[1])
         for k in range(n):
             if Sx[k] != 0.0:
-                self.mean_of(k)[0] += step.a * Sx[k]
+                change = step.a * Sx[k]
+                grown += (2.0 * self.mean_of(k)[0] + change) * change / (self.prior if k else 1.0)
+                self.mean_of(k)[0] += change
                 self.spent_of(k)[0] = self.spent[k, k]
+        return grown
+
+    cdef int reserve(self) except -1 nogil:
+        """Ask for the memory that `reweigh` needs."""
+        cdef Py_ssize_t n = self.frequent.shape[0]
+        self.matrices.take(2 * n * (n + 1))
+        return 0
+
+    cdef double known(self) noexcept nogil:
+        """How many weights are known, a prior variance that is half spent counting as one half."""
+        cdef Py_ssize_t k
+        cdef double total = 0.0
+        self.settle()
+        for k in range(self.count):
+            total += self.spent[k, k] / (self.prior if k else 1.0)
+        return total
+
+    cdef bint reweigh(self, double ratio, double* change) noexcept nogil:
+        """Let past events count ``ratio`` times as much; false if variances exceed those of the prior.
+
+        They may where a feature has got a new centre. ``change`` is what is added to the squared
+        errors that the weights leave, by the new noise.
+
+        With the prior covariance D and what is spent of it, C,
+
+            A = D + (ratio - 1) C,   C <- ratio C A^-1 D,   w <- ratio D A^-1 w
+        """
+        cdef Py_ssize_t k, i, n = self.count, width = n + 1
+        cdef double* A = self.matrices.data
+        cdef double* X = A + n * n     # C, and w in the last column
+        cdef double* roots = X + n * width
+        cdef double prior, old, new, least = 0.999 * min(1.0, ratio) * min(1.0, self.prior)
+        for k in range(n):
+            for i in range(n):
+                A[k * n + i] = (ratio - 1.0) * self.spent[k, i]
+                X[k * width + i] = self.spent[k, i]
+            A[k * n + k] += self.prior if k else 1.0
+            X[k * width + n] = self.mean_of(k)[0]
+        if cholesky(n, A, n, A, n, least, roots) < n:
+            return False
+        solve(n, A, roots, width, X)
+        for k in range(n):
+            prior = self.prior if k else 1.0
+            for i in range(n):
+                self.spent[k, i] = ratio * prior * X[k * width + i]
+            old, new = self.mean_of(k)[0], ratio * prior * X[k * width + n]
+            change[0] += (ratio * old + new) * (old - new) / prior
+            self.mean_of(k)[0] = new
+            self.spent_of(k)[0] = self.spent[k, k]
+        return True
