@@ -71,6 +71,7 @@ from romco.learners.sharing import (
     Sum,
     Tracked,
     Whole,
+    columns_of,
     stored_pairs,
 )
 from romco.learners.sharing import Part as MergePart
@@ -92,11 +93,6 @@ SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at m
 SUBSPACE_PAIRS = 200.0  # pairs of task and feature that each event between them may cost
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
 KINDS = ("like the others", "different")
-
-
-def columns_of(fields: tuple[str, ...], *starts: str) -> tuple[int, ...]:
-    """Return the places of the fields whose names begin so."""
-    return tuple(k for k, name in enumerate(fields) if name.startswith(starts))
 
 
 def _belief(name: str, prior: float) -> Belief:

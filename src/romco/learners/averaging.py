@@ -10,7 +10,6 @@ Between random orders they differ by chance. If those of the given order differ 
 are unlike earlier ones.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 from romco.kernels.auto.auto import (
     CURVE_FIELDS,
     FEATURE_FIELDS,
-    FUNCTION_FIELDS,
     PAIR_FIELDS,
     PLACE_FIELDS,
     STREAM_FIELDS,
@@ -30,20 +28,21 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.functions import SKETCH_FIELDS
 from romco.learners.base import Arrays
+from romco.learners.sharing import columns_of
 
 Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, estimated from few orders
 AVERAGED = (
-    *("features", "tasks", "stream", "weight", "covariance", "frozen_covariance"),
+    *("features", "functions", "intercept", "tasks", "stream"),
+    *("weight", "covariance", "frozen_covariance"),
     *("errors", "frozen_errors"),
 )
 ANSWERS = ("origin", "total", "squares")  # the same in all orders, measured from the first
 LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow the last events
 LAST_OF_TASKS = ("residual", "answer")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
-BLOCKS = {"frequent": "global_spent", "mixed_frequent": "mixed_spent"}  # features; their variances
 UNIT_FIELDS = (
     *("count", "total", "square", "centre", "size", "factor", "due_count", "due_events"),
 )
@@ -86,7 +85,7 @@ def count_rows_once(state: Arrays) -> None:
 
 def copy_functions(state: Arrays, found: Arrays) -> None:
     """Copy functions and ranks of columns to a learner without events, and fix them."""
-    for name in ("definitions", *BLOCKS):
+    for name in ("definitions", "frequent", "mixed_frequent"):
         state[name][...] = found[name]
     sketches = _columns(PLACE_FIELDS, SKETCH_FIELDS)
     state["places"][:, sketches] = found["places"][:, sketches]
@@ -115,7 +114,11 @@ def average(
     directions = first.directions().copy()
     for learner, state in zip((first, *others, given), states, strict=True):
         _scale_information(state, learner.kernel, to_means=True)
+    blocks = first.kernel.global_block, first.kernel.mixed_block
+    spent = [block.read_block()[1:] for block in blocks]
     _average_arrays(states, shares)
+    for block, kept in zip(blocks, spent, strict=True):
+        block.put_block(np.vstack([block.read_block()[:1], kept]))
     states[0]["frozen_weight"][:] = order_shares.of_stacking @ weights
     first.kernel.others_change()
     averaged = states[0] | averaged_pairs("personal", states, shares)
@@ -147,7 +150,8 @@ def _of_stream(state: Arrays, name: str) -> float:
 def _move_origin(state: Arrays, origin: float) -> None:
     """Shift labels that are numbers to another origin; two classes have none."""
     shift = _of_stream(state, "origin") - origin
-    state["intercept"][:, _matching(FEATURE_FIELDS, "(global|mixed)_(mean|copy)")] += shift
+    moved = _columns(FEATURE_FIELDS, ("global_mean", "global_copy", "mixed_mean", "mixed_copy"))
+    state["intercept"][:, moved] += shift
     state["tasks"][:, TASK_FIELDS.index("answer")] += shift
 
 
@@ -197,17 +201,11 @@ def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> floa
 def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     """Replace arrays of the first state by means, all but those of pairs and directions."""
     first, given = states[0], states[-1]
-    variances = [first["features"][at].copy() for at in _block_variances(first)]
     _average_places(states, shares)
-    of_function = ".*(mean|copy)|evidence|variance|information|precision|tasks"
-    _average_fields("functions", _matching(FUNCTION_FIELDS, of_function), states, shares)
-    _average_fields("intercept", _matching(FEATURE_FIELDS, ".*(mean|copy)"), states, shares)
     answers = _columns(STREAM_FIELDS, ANSWERS)
     of_answers = first["stream"][answers].copy()
     for name in filter(first.__contains__, AVERAGED):
         first[name][...] = mean_of(map(itemgetter(name), states), shares)
-    for at, values in zip(_block_variances(first), variances, strict=True):
-        first["features"][at] = values  # as in the blocks, which stay
     last = _columns(STREAM_FIELDS, LAST_OF_STREAM)
     first["stream"][last] = given["stream"][last]
     first["stream"][answers] = of_answers
@@ -220,7 +218,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
 def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
     """Average variances of slopes over the states in which a feature has a place."""
     first = states[0]
-    averaged = _matching(PLACE_FIELDS, "evidence|variance")
+    averaged = list(columns_of(PLACE_FIELDS, "evidence", "variance"))
     last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
     for k in np.flatnonzero(_are_features(first, first["frequent"])):
         feature = first["frequent"][k]
@@ -235,14 +233,6 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
         first["places"][k, averaged] = total / weight
 
 
-def _average_fields(
-    name: str, fields: list[int], states: Sequence[Arrays], shares: Numbers
-) -> None:
-    """Replace some fields of an array of the first state by their means."""
-    mean = mean_of(map(itemgetter(name), states), shares)
-    states[0][name][:, fields] = mean[:, fields]
-
-
 def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
     """Return a mask of the places of a block that hold features."""
     return (places >= 0.0) & (places < len(arrays["features"]))
@@ -251,21 +241,6 @@ def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
 def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
     """Return the column numbers of some fields."""
     return list(map(fields.index, names))
-
-
-def _matching(fields: Sequence[str], pattern: str) -> list[int]:
-    """Return the column numbers of fields whose names match a regular expression at their start."""
-    return _columns(fields, list(filter(re.compile(pattern).match, fields)))
-
-
-def _block_variances(arrays: Arrays) -> list[tuple[NDArray[np.intp], int]]:
-    """Return rows and column of ``features`` with the variances of each block."""
-    found = []
-    for name, field in BLOCKS.items():
-        features = arrays[name][1:]
-        placed = features[_are_features(arrays, features)].astype(np.intp)
-        found.append((placed, FEATURE_FIELDS.index(field)))
-    return found
 
 
 def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:

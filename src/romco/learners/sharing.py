@@ -122,6 +122,11 @@ Part = Sum | Belief | Steps | Latest | Tracked | Moments | Scale | Merged
 Counts = tuple[str, tuple[int, ...]]  # a small array of sums, and those of its columns that count
 
 
+def columns_of(fields: tuple[str, ...], *starts: str) -> tuple[int, ...]:
+    """Return the places of the fields whose names begin so."""
+    return tuple(k for k, name in enumerate(fields) if name.startswith(starts))
+
+
 def _first_columns(name: str, parts: Iterable[Part]) -> tuple[int, ...]:
     """Return the columns that parts name, which must be the first ones."""
     columns = tuple(sorted(chain.from_iterable(part.columns for part in parts)))

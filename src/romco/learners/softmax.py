@@ -18,7 +18,6 @@ from romco.kernels.auto.discriminant import (
     MOST_COLUMNS,
     PROGRESS_FIELDS,
     WAVE_ORDERS,
-    shrinkage_events,
 )
 from romco.kernels.auto.functions import SKETCH_FIELDS, merge_sketches
 from romco.kernels.auto.softmax import SoftmaxKernel
@@ -396,7 +395,7 @@ class AutoSoftmax(CompiledLearner):
         seen = self.class_events
         usual = np.log(counts + SHRINKAGE_EVENTS * (seen[k] + 1.0) / (seen.sum() + K))
         level = a["weight"][-2] * usual + a["weight"][-1] * np.log(seen[k] + 1.0)
-        shrinkage = self._shrinkage_events()
+        shrinkage = self.kernel.discriminant.shrinkage_events()
         own = counts + shrinkage
         every = seen[k] + CLASS_PRIOR_EVENTS
         means = (sums + shrinkage * a["sums"][k][:, lines] / every[:, None]) / own[:, None]
@@ -613,7 +612,7 @@ class AutoSoftmax(CompiledLearner):
         counts, seen = a["counts"][task, :K], self.class_events
         classes = np.arange(K, dtype=np.int32)
         means = a["sums"][:K, at] / (seen + CLASS_PRIOR_EVENTS)[:, None]
-        shrinkage = self._shrinkage_events()
+        shrinkage = self.kernel.discriminant.shrinkage_events()
         own = self._rows("groups", task, classes)[:, :n] + shrinkage * means
         own /= (counts + shrinkage)[:, None]
         spread = 1.0 + 1.0 / (counts + shrinkage) + 1.0 / (seen + CLASS_PRIOR_EVENTS)
@@ -643,9 +642,6 @@ class AutoSoftmax(CompiledLearner):
     def _forgetting(self) -> float:
         low, high = FORGETTING_CLASSES
         return FORGETTING * min(max(self.answers, low), high)
-
-    def _shrinkage_events(self) -> float:
-        return shrinkage_events(*self._arrays["progress"][1:3])
 
     def _unit(self) -> float:
         """Return one over the size of events."""

@@ -17,7 +17,6 @@ The variances are also stored in the rows of the other learners; whoever changes
 import numpy as np
 cimport numpy as cnp
 from libc.string cimport memset
-from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.gaussians cimport Step
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.core.dense cimport add_products, row_times

@@ -69,10 +69,7 @@ cdef class Discriminant:
         """Whether this is one of several shards, which leaves columns and solutions to barriers."""
         return self.progress.is_shard != 0.0
 
-    cdef inline double mean_prior(self) noexcept nogil:
-        """Return the events by which a task's class mean is shrunk to that of the class."""
-        return mean_prior_of(self.progress.group_products, self.progress.group_weights)
-
+    cdef double mean_prior(self) noexcept nogil
     cdef void find_columns(self) noexcept nogil
     cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil
     cdef void read_columns(self, Row x, Scaled row, Scales scales) noexcept nogil
@@ -112,9 +109,6 @@ cdef class Discriminant:
     cdef double factorise(self, double* R) noexcept nogil
     cdef void solve(self) noexcept nogil
     cdef void solve_class(self, Py_ssize_t k, double seen) noexcept nogil
-
-
-cdef double mean_prior_of(double products, double weights) noexcept nogil
 
 
 cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:

@@ -117,20 +117,6 @@ cdef inline void substitute(
         axpy(n - i - 1, -a[i], R + i * ld + i + 1, a + i + 1)
 
 
-def shrinkage_events(products, weights):
-    """Return the events by which a task's class mean is shrunk to that of the class.
-
-    It is the variance within groups over that of their means, which is estimated with a prior.
-    """
-    return mean_prior_of(products, weights)
-
-
-cdef double mean_prior_of(double products, double weights) noexcept nogil:
-    cdef double prior = GROUP_PRIOR_WEIGHT
-    cdef double variance = (products + prior / MEAN_PRIOR_EVENTS) / (weights + prior)
-    return 1.0 / min(max(variance, 1.0 / MAX_MEAN_PRIOR), 1.0)
-
-
 cdef class Discriminant:
     """Views of the learner's arrays, and the store of ``groups``; ``n_features`` is d."""
 
@@ -154,6 +140,16 @@ cdef class Discriminant:
         self.ranks, self.off = self.u + C, self.u + 2 * C
         self.matrix = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[3])
         self.find_columns()
+
+    cdef double mean_prior(self) noexcept nogil:
+        """Return the events by which a task's class mean is shrunk to that of the class.
+
+        It is the variance within groups over that of their means, which is estimated with a prior.
+        """
+        cdef double prior = GROUP_PRIOR_WEIGHT
+        cdef double products = self.progress.group_products + prior / MEAN_PRIOR_EVENTS
+        cdef double variance = products / (self.progress.group_weights + prior)
+        return 1.0 / min(max(variance, 1.0 / MAX_MEAN_PRIOR), 1.0)
 
     cdef void find_columns(self) noexcept nogil:
         """Find which features have columns."""
@@ -617,6 +613,10 @@ cdef class Discriminant:
             for i in range(self.n_lines if own != NULL else 0):
                 self.sums[k, self.line[i]] -= own[i]
         self.groups.clear(task)
+
+    def shrinkage_events(self):
+        """Return the events by which a task's class mean is shrunk now."""
+        return self.mean_prior()
 
     # --- explanations ------------------------------------------------------------------------
 

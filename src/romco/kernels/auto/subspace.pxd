@@ -38,7 +38,6 @@ cdef class Subspace:
     cdef bint all_known(self) noexcept nogil
     cdef void run(self, int phase, int side) noexcept nogil
     cdef void restart(self) noexcept nogil
-    cdef void forget(self) noexcept nogil
     cdef gather(self, const int[::1] rows)
     cdef put(self, const int[::1] rows, const double[:, ::1] values)
     cdef check(self, const int[::1] rows, const double[:, ::1] values)

@@ -217,12 +217,6 @@ cdef class Subspace:
             self.run(CLEAR, 1 - self.side())
             self.progress.phase = IDLE
 
-    cdef void forget(self) noexcept nogil:
-        """Reset: B = 0, F = 0."""
-        self.run(CLEAR, 0)
-        self.run(CLEAR, 1)
-        memset(self.progress, 0, sizeof(Progress))
-
     # With the tasks of other shards all is done at once.
 
     cdef gather(self, const int[::1] rows):
