@@ -51,6 +51,7 @@ def test_learn_predict_evaluate_explain(events, tmp_path):
     assert list(rows[0]) == schema
     assert rows[0]["positive"] == "spam"
     assert call("predict", events, "--model", model, "--out", tmp_path / "p.jsonl").stdout == ""
+    assert call("predict", events, "--model", model, "--out", "-").stdout == answers.stdout
     assert (tmp_path / "p.jsonl").read_text() == answers.stdout
 
     scores = json.loads(call("evaluate", events, "--model", model, "--json").stdout)

@@ -122,6 +122,18 @@ def test_bad_answers_are_told_by_line(tmp_path):
     )
 
 
+def test_a_label_that_occurs_once_may_be_mistyped(tmp_path):
+    """Also where it comes after the rows that are looked at."""
+    labels = [*MODE[:300], *MODE[:300], *MODE[:300], *MODE[:300], "trian"]
+    rows = [*range(300)] * 4 + [0]
+    source = tmp_path / "modes.csv"
+    lines = [f"{WHO[i]},{A[i]},{B[i]},{label}" for i, label in zip(rows, labels, strict=True)]
+    source.write_text("\n".join(["who,a,b,answer", *lines]) + "\n")
+    said = run("learn", str(source), "--model", tmp_path / "m.romco", *COLUMNS).output
+    assert "warning: label 'trian' occurs once in 1,201 events: is it mistyped?" in said
+    assert said.count("mistyped") == 1
+
+
 def test_as_many_labels_as_rows_have_no_log_loss(tmp_path):
     """None of them was known when it was predicted."""
     labels = [f"L{i}" for i in range(60)]

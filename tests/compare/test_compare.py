@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("compare")
     settings = {"ogd-unique": {"eta": 0.5}}
     comparison = Comparison(SMALL, ("romco-nucl", "ogd-unique"), 2, settings=settings)
-    return comparison, compare(comparison, out, "romco compare <x>", jobs=2)
+    return comparison, compare(comparison, out, "romco compare <x>", jobs=1)
 
 
 def test_the_table_has_every_control_and_one_best_log_loss(finished):

@@ -99,7 +99,7 @@ def test_a_task_has_a_page_of_its_own(shown):
     wait(driver, "!!document.querySelector('#one-curve path.curve')")
     assert "Kind: " in text(driver, "one-about")
     driver.execute_script("location.hash = '#/task/nobody'")
-    wait(driver, "document.getElementById('one-about').textContent.startsWith('no such')")
+    wait(driver, "document.getElementById('one-about').textContent.startsWith('no task')")
     driver.get_log("browser")  # the 404 that was asked for
 
 

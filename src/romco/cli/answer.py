@@ -34,7 +34,7 @@ from romco.model import Model
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
-from romco.runs.resume import load_model
+from romco.runs.resume import STDOUT, load_model
 
 MAX_PRINTED = 20  # tasks, or effects
 ERRORS = {"error": ("error", ".2%"), "baseline": ("baseline", ".2%")}
@@ -69,7 +69,7 @@ def predict(
     loaded = load_model(model)
     known, warning = resolve_source(loaded, source, labelled=False)
     rows = _with_hints(loaded, _note_end(runs.predict(loaded, known, reasons)), warning)
-    if out is not None:
+    if out is not None and out != STDOUT:
         write_predictions(rows, out)
         return
     for row in rows:

@@ -34,6 +34,7 @@ from romco.cli.options import (
 from romco.cli.output import console, note, note_schema, warn
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.files import save
+from romco.io.inference import labels_that_occur_once
 from romco.labels.audit import Audit
 from romco.model import Hashed, Model
 from romco.model.body import personal_tasks
@@ -242,6 +243,11 @@ def _follow(
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
     note("it goes on learning; to predict later without answers, take romco fit")
+    for label in labels_that_occur_once(last.score.label_counts):
+        warn(
+            f"label {label!r} occurs once in {last.score.events:,} events: is it mistyped? "
+            "It makes a class of its own, and may be predicted too often at first"
+        )
     classes: tuple[Any, ...] = ()
     if isinstance(last.model, Model):
         classes = last.model.classes

@@ -250,6 +250,11 @@ class Score:
         return float((positive * below).sum() / (positive.sum() * negative.sum()))
 
     @property
+    def label_counts(self) -> Counter[str]:
+        """Events of each true label."""
+        return self._counts.copy()
+
+    @property
     def calibration(self) -> float | None:
         """Expected calibration error: mean gap of stated and true frequency over bins, by size."""
         if not self.curve:

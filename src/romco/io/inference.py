@@ -155,16 +155,26 @@ def rare_label_warnings(labels: Sequence[str], sample: Sample) -> Iterable[str]:
             "mend it, or the labels are classes"
         )
         return
-    once = [label for label, count in counts.items() if count == 1]
-    often = [count for count in counts.values() if count >= 0.05 * len(labels)]
-    if len(labels) < MIN_ROWS_RARE_LABEL or len(often) < 2 or len(often) + len(once) < len(counts):
-        return
-    for label in once[:MAX_REPORTED_COLUMNS]:
+    for label in labels_that_occur_once(counts)[:MAX_REPORTED_COLUMNS]:
         where = sample.place(labels.index(label))
         yield (
             f"label {label!r} occurs once in {len(labels):,} rows, in {where}: is it mistyped? "
             "It makes a class of its own"
         )
+
+
+def labels_that_occur_once(counts: Mapping[str, int]) -> list[str]:
+    """Return labels that occur once where all others are frequent: they may be mistyped.
+
+    >>> labels_that_occur_once({"ham": 300, "spam": 200, "spm": 1})
+    ['spm']
+    """
+    events = sum(counts.values())
+    once = [label for label, count in counts.items() if count == 1]
+    often = [count for count in counts.values() if count >= 0.05 * events]
+    if events < MIN_ROWS_RARE_LABEL or len(often) < 2 or len(often) + len(once) < len(counts):
+        return []
+    return once
 
 
 def tells_every_label(cells: Sequence[str], labels: Sequence[str]) -> bool:
