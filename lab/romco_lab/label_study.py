@@ -34,7 +34,7 @@ Sets = Mapping[str, Found]  # by data set
 
 @dataclass(frozen=True)
 class LabelStudy:
-    """What is compared: fixed before anything runs."""
+    """Comparison of label policies, fixed before anything runs."""
 
     dataset: str
     shares: tuple[float, ...]  # of the events whose labels may be asked for
@@ -291,7 +291,7 @@ def calibration_table(sets: Sets, policies: tuple[str, ...], share: float) -> Ta
 
 
 def coverage(sets: Sets, policy: str = "budget") -> tuple[int, int]:
-    """Of how many runs the audit's interval holds the error of all predictions; and all runs."""
+    """Count the runs whose audit interval holds the error of all predictions; and all runs."""
     inside = total = 0
     for found in sets.values():
         for (name, _), runs in found.items():

@@ -26,14 +26,14 @@ class Penalised(Protocol):
         """Learn."""
 
     def singular_values(self) -> Numbers:
-        """Of U."""
+        """Return those of U."""
 
     def personal_norms(self) -> Numbers:
-        """Of V's columns."""
+        """Return those of V's columns."""
 
 
 def paid(learner: Penalised, rounds: Rounds) -> Numbers:
-    """What the learner pays in each round (T,): the round's hinge losses plus its penalties.
+    """Return the price (T,) of each round: its hinge losses plus the learner's penalties.
 
     This is the objective of the paper's regret,
     F_t(Z_t) + lambda1 |U_t|_* + lambda2 |V_t|_{2,1}; the learner learns on the way.
@@ -50,7 +50,7 @@ def paid(learner: Penalised, rounds: Rounds) -> Numbers:
 
 
 def best_fixed(rounds: Rounds, n_tasks: int, lambda1: float, lambda2: float) -> float:
-    """What the best fixed U and V pay over all rounds: :func:`romco.batch.robust` finds them."""
+    """Return the price of the best fixed U and V (:func:`romco.batch.robust`) over all rounds."""
     task, x, y, *_ = rounds.events
     X = [_rows_of(x, task == i) for i in range(n_tasks)]
     Y = [y[task == i] for i in range(n_tasks)]

@@ -73,7 +73,7 @@ def test_the_best_in_hindsight_is_no_worse_than_what_was_tuned(out, review, expe
 
 def test_a_cell_of_the_map_is_the_difference_of_errors_in_fresh_worlds(out):
     results = out / "runs"
-    found = SMALL.found(results)["against PA-Unique"]
+    found = SMALL.panels(results)["against PA-Unique"]
     for cell in SMALL.cells():
         errors = SMALL.errors_by_learner(cell, results)
         gaps = [100 * (np.mean(errors[n]) - np.mean(errors["pa-unique"])) for n in LEARNERS[:2]]

@@ -10,7 +10,7 @@ import romco
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ENTRY_POINT_GROUPS = {"commands", "datasets", "formats", "policies"}
+ENTRY_POINT_GROUPS = {"commands", "datasets", "formats", "label_policies"}
 FILES = {"sqlite"}  # romco.sqlite
 
 

@@ -17,7 +17,15 @@ from romco.compare.run import Parameters, Progress, Run, complete, place
 from romco.learners import LEARNERS
 from romco_lab.beyond.ablations import ABLATIONS, SINGLE, VARIANTS
 from romco_lab.beyond.probes import probe
-from romco_lab.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, OWN_ORDER, RARE, scene_digest
+from romco_lab.beyond.scenes import (
+    CLAIMS,
+    CROWDS,
+    INTERCEPT,
+    LATE_TASKS,
+    OWN_ORDER,
+    RARE,
+    scene_digest,
+)
 from romco_lab.learner_runs import equal_trials, perform
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made
@@ -34,7 +42,7 @@ Pair = tuple[str, str]  # data set, learner
 
 @dataclass(frozen=True)
 class Budget:
-    """How many settings are tried on how many shuffles, and how many go on to all."""
+    """Numbers of settings tried, of shuffles they are tried on, and of those that go on to all."""
 
     settings: int
     first: int  # shuffles of the first pass
@@ -47,7 +55,7 @@ BATCH_BUDGET = Budget(settings=8, first=1, kept=1)
 
 @dataclass(frozen=True)
 class Contest:
-    """Which runs there are; what has been chosen is read from their files."""
+    """Runs of the report; what has been chosen is read from their files."""
 
     results: Path
     data_dir: Path | None = None
@@ -92,7 +100,7 @@ class Contest:
         for dataset in self.datasets:
             for name in LATE_LEARNERS:
                 setting = dict(self.best(dataset, name)[0].run.parameters)
-                runs += self._runs(dataset, name, setting, self.shuffles, LATE)
+                runs += self._runs(dataset, name, setting, self.shuffles, LATE_TASKS)
         for dataset in CROWDS:
             for name in (AUTO, "arow-shared"):
                 runs += self._runs(dataset, name, {}, self.shuffles[:1], "recorded")
@@ -120,7 +128,7 @@ class Contest:
     def late(self, dataset: str, learner: str) -> list[Finished]:
         """All shuffles of the order with late tasks, as tuned."""
         setting = dict(self.best(dataset, learner)[0].run.parameters)
-        return self.files(self._runs(dataset, learner, setting, self.shuffles, LATE))
+        return self.files(self._runs(dataset, learner, setting, self.shuffles, LATE_TASKS))
 
     def crowd(self, dataset: str, learner: str) -> list[Finished]:
         """Streams with many tasks."""

@@ -45,7 +45,7 @@ def learning_curve(files: Sequence[Finished]) -> tuple[NDArray[Any], NDArray[np.
 
 
 def draw_reliability(contest: Contest, directory: Path) -> Path:
-    """How often events of a stated probability are positive; size of a dot: how many."""
+    """Draw the share of positives by stated probability; the size of a dot is their number."""
     with canvas(1, len(contest.datasets), *_size(contest)) as (figure, (row,)):
         for axes, dataset in zip(row, contest.datasets, strict=True):
             bins = np.sum([f.last["scores"]["bins"] for f in contest.best(dataset, AUTO)], axis=0)

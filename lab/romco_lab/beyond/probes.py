@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 EDGES = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400)  # a task's events, for curves
 BINS = 10  # of probability, for reliability
 BEGINNING = 10  # rounds in which the share of positives cannot be known yet
-MANY = 99  # tasks above which nothing is stored of single ones
+MAX_STORED_TASKS = 99  # tasks above which nothing is stored of single ones
 
 
 def probe(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
@@ -37,7 +37,7 @@ def probe(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
         seconds = time.process_time() - begin
         size = {"rounds": len(rounds), "events": len(rounds.y), "seconds": round(seconds, 6)}
         yield {**size, "scores": scores(rounds, margins, stream.n_tasks)}
-        yield {"end": _found(learner)}
+        yield {"end": _findings(learner)}
     except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
         yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
 
@@ -61,7 +61,7 @@ def scores(rounds: Rounds, margins: Numbers, n_tasks: int) -> dict[str, Any]:
         "auc_late": area(y[late:], margins[late:]),
         **calibration(y, margins),
     }
-    if n_tasks <= MANY:
+    if n_tasks <= MAX_STORED_TASKS:
         kept["error_per_task"] = [round(e, 6) for e in confusion.error().tolist()]
         kept["by_turn"] = by_turn(rounds, (margins >= 0) != y, n_tasks)
     return kept
@@ -108,7 +108,7 @@ def by_turn(rounds: Rounds, wrong: NDArray[np.bool_], n_tasks: int) -> list[Any]
 
 
 def turns(task: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many earlier events the same task has, for each event of a stream.
+    """Count the earlier events of the same task, for each event of a stream.
 
     >>> turns(np.array([3, 1, 3, 3]))
     array([0, 0, 1, 2])
@@ -138,9 +138,9 @@ def _about(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _found(learner: Learner) -> dict[str, Any]:
-    """What romco-auto says it has found; of a stream with many tasks, the size of the state."""
-    if learner.n_tasks > MANY:
+def _findings(learner: Learner) -> dict[str, Any]:
+    """Return the findings of romco-auto; of a stream with many tasks, the size of the state."""
+    if learner.n_tasks > MAX_STORED_TASKS:
         return {"megabytes": sum(array.nbytes for array in learner.arrays().values()) / 1e6}
     if not isinstance(learner, Auto):
         return {}

@@ -44,34 +44,34 @@ def write(contest: Contest, docs: Path, command: str) -> Path:
     parts = [
         _lead(contest, command),
         "## Targets\n",
-        _told(verdict_table, contest),
+        _section(verdict_table, contest),
         remarks.read_text(encoding="utf-8") if remarks.exists() else "",
         "## All learners\n",
-        _told(tables.error_table, contest),
-        _told(tables.difference_table, contest),
+        _section(tables.error_table, contest),
+        _section(tables.difference_table, contest),
         "## The intercept's share\n",
-        _told(tables.intercept_table, contest),
+        _section(tables.intercept_table, contest),
         "## What each part is worth\n",
-        _told(tables.ablation_table, contest),
+        _section(tables.ablation_table, contest),
         "## Learning curves and new tasks\n",
         "![Error by how many events a task has had](learning-curves.png)\n",
         "Peers as tuned; bands: one standard deviation over shuffles.\n",
-        _told(tables.cold_table, contest),
+        _section(tables.cold_table, contest),
         "## Simulated streams\n",
-        _told(tables.claims_table, contest),
-        _told(tables.ranking_table, contest),
+        _section(tables.claims_table, contest),
+        _section(tables.ranking_table, contest),
         "## Probabilities\n",
         "![Stated probability and share of positives](reliability.png)\n",
-        _told(tables.calibration_table, contest),
+        _section(tables.calibration_table, contest),
         "## Cost\n",
-        _told(tables.cost_table, contest),
+        _section(tables.cost_table, contest),
     ]
     page = figures / "report.md"
     page.write_text("\n".join(part for part in parts if part), encoding="utf-8")
     return page
 
 
-def _told(make: Callable[[Contest], Table], contest: Contest) -> str:
+def _section(make: Callable[[Contest], Table], contest: Contest) -> str:
     """A table, or that its runs are missing."""
     try:
         return markdown(make(contest))

@@ -13,7 +13,7 @@ from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream, simulated, synchronous
 
 INTERCEPT = "+1"  # ends the name of a real set whose events have a constant feature
-LATE = "late"  # the order in which every fourth task comes when others are half done
+LATE_TASKS = "late"  # the order in which every fourth task comes when others are half done
 FEATURES = 2**18  # of streams with many tasks, hashed
 # Made anew for each shuffle. Rank 1 without outliers makes all tasks identical.
 CLAIMS: Mapping[str, Callable[..., Stream]] = {
@@ -48,7 +48,7 @@ def scene(dataset: str, seed: int, data_dir: Path | None = None) -> Stream:
 
 
 def scene_digest(dataset: str, data_dir: Path | None = None) -> str:
-    """Of a real set's events; those made here are known by name, seed and version."""
+    """Return the digest of a real set's events; simulated ones have name, seed and version."""
     made = dataset in CLAIMS or dataset in CROWDS
     if made:
         return "made"
@@ -57,7 +57,7 @@ def scene_digest(dataset: str, data_dir: Path | None = None) -> str:
 
 def arranged(stream: Stream, order: str, seed: int) -> Rounds:
     """The stream's rounds in an order of :data:`romco.streams.ORDERS`, or ``late``."""
-    if order == LATE:
+    if order == LATE_TASKS:
         return late(stream, seed)
     return ORDERS[order](stream, seed)
 

@@ -56,19 +56,19 @@ def difference_table(contest: Contest) -> Table:
 def intercept_table(contest: Contest) -> Table:
     """ROMCO-Auto against peers whose events have a constant feature."""
 
-    def found(dataset: str, name: str) -> list[Finished]:
+    def files_of(dataset: str, name: str) -> list[Finished]:
         return contest.best(dataset + INTERCEPT, name)
 
     title = "Error of peers that are given a constant feature, %, and ROMCO-Auto minus it"
     names = {name: f"{title_of(name)} with intercept" for name in PEERS}
-    return _against(contest, title, names, found, tell=True)
+    return _against(contest, title, names, files_of, with_error=True)
 
 
 def ablation_table(contest: Contest) -> Table:
-    """What each part is worth."""
+    """Return the table of what each part is worth."""
     title = "Error without a part, %, and the whole minus it (negative: the part helps)"
     names = {name: name.replace("auto", "ROMCO-Auto") for name in ABLATIONS}
-    return _against(contest, title, names, contest.default, tell=True)
+    return _against(contest, title, names, contest.default, with_error=True)
 
 
 def claims_table(contest: Contest) -> Table:
@@ -195,16 +195,16 @@ def _against(
     contest: Contest,
     title: str,
     names: Mapping[str, str],
-    found: Callable[[str, str], list[Finished]],
-    tell: bool = False,
+    files_of: Callable[[str, str], list[Finished]],
+    with_error: bool = False,
 ) -> Table:
-    """ROMCO-Auto minus what is found for each name; ``tell`` puts the latter's error before."""
+    """Return a table of ROMCO-Auto minus each name; ``with_error`` puts that error before."""
 
     def cell(dataset: str, name: str) -> str:
-        files = found(dataset, name)
+        files = files_of(dataset, name)
         if any(file.failed for file in files):
             return "failed"
-        prefix = f"{_percent(files)[0]}: " if tell else ""
+        prefix = f"{_percent(files)[0]}: " if with_error else ""
         auto = errors(contest.best(dataset, AUTO))[: len(files)]
         return f"{prefix}{paired(auto, errors(files))}"
 

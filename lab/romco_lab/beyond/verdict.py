@@ -1,4 +1,4 @@
-"""What romco-auto was asked to reach, line by line, and what was measured."""
+"""Goals of romco-auto, line by line, and what was measured."""
 
 from collections.abc import Iterator
 

@@ -16,7 +16,7 @@ def _log_price(columns: Columns) -> Columns:
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether the logarithm of the units sold is above 8.2 (+1)."""
+    """Make +1 of a logarithm of the units sold above 8.2."""
     return found.ask_whether_above("log_volume", HIGH, "mean")
 
 

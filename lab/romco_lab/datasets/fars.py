@@ -28,7 +28,7 @@ def _codes(columns: Columns) -> Columns:
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether the person died (+1)."""
+    """Make +1 of a person who died."""
     return found.choose(found.columns["fatal"] == "1", ("alive", "dead"), _TESTED)
 
 

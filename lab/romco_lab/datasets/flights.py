@@ -28,7 +28,7 @@ def _calendar(columns: Columns) -> Columns:
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether a flight arrives more than 15 minutes late (+1); the task is where it goes."""
+    """Make +1 of a flight that arrives more than 15 minutes late; the task is its destination."""
     return found.choose(found.columns["late"] == "1", ("on time", "late"), _TIME)
 
 

@@ -66,7 +66,7 @@ def load(data_dir: Path | None = None, normalise: bool = True) -> Stream:
 
 
 def pair_counts(peptides: Sequence[str]) -> NDArray[np.float64]:
-    """How often each pair of neighbouring amino acids occurs, (n, 400).
+    """Count each pair of neighbouring amino acids, (n, 400).
 
     >>> counts = pair_counts(["AAAC"])
     >>> counts.shape, counts[0, :2]  # AA twice, AC once

@@ -10,7 +10,7 @@ HIGH = 1.63  # about the median logarithm of the hourly wage
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether the logarithm of the wage is above 1.63 (+1)."""
+    """Make +1 of a logarithm of the wage above 1.63."""
     return found.ask_whether_above("ln_wage", HIGH, "median")
 
 

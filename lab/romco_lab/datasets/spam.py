@@ -127,7 +127,7 @@ def features(
 
 
 def information_gain(counts: csr_array, label: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What the presence of each column tells about the label, in nats; (d,).
+    """Return the information (d,) of the presence of each column about the label, in nats.
 
     >>> counts = csr_array(np.array([[1, 1], [2, 0], [0, 1], [0, 0]]))
     >>> information_gain(counts, np.array([True, True, False, False])).round(3) + 0.0

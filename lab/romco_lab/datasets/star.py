@@ -10,7 +10,7 @@ HIGH = 557.0  # about the mean score
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether the score in mathematics is above 557 (+1)."""
+    """Make +1 of a score in mathematics above 557."""
     return found.ask_whether_above("math", HIGH, "mean")
 
 

@@ -1,4 +1,4 @@
-"""Where real data are kept, and the proof that a file is the one it should be."""
+"""Places of real data, and the proof that a file is the one it should be."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ class MissingData(FileNotFoundError):  # noqa: N818 - says what is wrong
 
 
 class DamagedData(ValueError):  # noqa: N818
-    """A data file is truncated, altered, or not what its name says."""
+    """A data file that is truncated, altered, or another one."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a data set comes from and where this library looks for it."""
+    """Origin of a data set, and the places where this library looks for it."""
 
     origin: str  # who made it, and where to get it
     place: tuple[str, ...]  # paths under the data directory, in order of preference
@@ -30,7 +30,7 @@ def first_existing(data_dir: Path, places: Iterable[str]) -> Path | None:
 
 
 def located(name: str, path: Path | None, data_dir: Path, provenance: Provenance) -> Path:
-    """``path``, or an error that says where the data set comes from and where to put it."""
+    """Return ``path``; if there is no file, raise an error with its origin and its place."""
     if path is None:
         places = " or ".join(str(data_dir / place) for place in provenance.place)
         raise MissingData(

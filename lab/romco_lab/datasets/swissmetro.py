@@ -19,7 +19,7 @@ def _fares(columns: Columns) -> Columns:
 
 
 def _question(found: Tabular) -> Stream:
-    """Whether the car is chosen (+1) or a train or the maglev line (-1)."""
+    """Make +1 of the car, -1 of a train and of the maglev line."""
     return found.choose(found.columns["choice"] == "car", ("other", "car"), _HYPOTHETICAL)
 
 

@@ -42,7 +42,7 @@ class Recipe:
 
     @property
     def provenance(self) -> Provenance:
-        """Where it comes from and where it is looked for."""
+        """Origin, and the places where it is looked for."""
         return Provenance(self.origin, (self.file,), self.terms)
 
     def load(self, data_dir: Path | None = None, scaled: bool = True) -> Stream:
@@ -83,7 +83,7 @@ class Tabular:
         return Stream(self.name, self.task, self.x, y, self.tasks, labels, (*self.notes, *notes))
 
     def ask_whether_above(self, column: str, bound: float, about: str) -> Stream:
-        """The stream that asks whether a number is above ``bound``; ``about`` says what that is."""
+        """Make a stream of whether a number, described by ``about``, is above ``bound``."""
         note = f"the question is whether {column} is above {bound:g}, about its {about}"
         return self.choose(self.number(column) > bound, ("lower", "higher"), note)
 

@@ -1,4 +1,4 @@
-"""What is done with a fuzzed thing, and what may come of it."""
+"""Use of a fuzzed file, and its possible outcomes."""
 
 import contextlib
 import tempfile
@@ -20,7 +20,7 @@ from romco_lab.fuzz.mutations import HUGE, REAL, WHOLE, mutated
 TOLD = (ValueError, ArithmeticError)  # ways to say no, once a file is open
 LIMIT = 2**28  # bytes that a file may take
 ROWS = 4  # that are predicted and learned
-MOST = 2**18  # features times tasks of what is explained: dense pictures of more take long
+MAX_WEIGHTS = 2**18  # features times tasks of what is explained: dense pictures of more take long
 
 
 def try_file(rng: Generator, seeds: list[File], folder: Path) -> str:
@@ -63,7 +63,7 @@ def use(rng: Generator, made: Any) -> None:
             round = random_round(rng, made)
             made.predict(round)
             made.update(round)
-        if made.n_features * made.n_tasks <= MOST:
+        if made.n_features * made.n_tasks <= MAX_WEIGHTS:
             made.weights()
             str(romco.explain(made))
         return
@@ -79,7 +79,7 @@ def use(rng: Generator, made: Any) -> None:
         if not is_number:
             made.predict_proba(rows, tasks)
         made.learn(rows, labels, tasks)
-    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MOST:
+    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MAX_WEIGHTS:
         str(romco.explain(made))
     if made.tasks:
         made.forget(made.tasks[0])

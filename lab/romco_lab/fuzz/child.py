@@ -30,14 +30,14 @@ KINDS = {
     "requests": requests.try_request,
 }
 SECONDS, LONGEST = 20, 300  # of work and of time for one input; then the alarm ends this process
-ROOM = 2**32  # bytes of memory for all of it
+MEMORY_BYTES = 2**32  # for all of it
 
 
 def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: bool) -> int:
     """Try inputs first to last; findings go to stderr, each behind a zero byte."""
     warnings.simplefilter("ignore")
     if limited:
-        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     sound = seeds() if kind == "files" else []
     _warm(kind)
     counts: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: b
 
 
 def _warm(kind: str) -> None:
-    """What is made once, before any input's time runs."""
+    """Make what is made once, before any input's time runs."""
     if kind == "strangers":
         strangers.sound()
     elif kind == "liars":

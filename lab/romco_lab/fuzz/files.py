@@ -26,7 +26,7 @@ class File:
 
 
 def taken_apart(data: bytes) -> File:
-    """What a sound file holds."""
+    """Return the header and the arrays of a sound file."""
     (length,) = struct.unpack("<Q", data[START - 8 : START])
     header = json.loads(data[START : START + length])
     at = START + length + 32

@@ -1,4 +1,4 @@
-"""What a stranger's model file remembers of its sources, in the hands of the command line.
+"""Sessions of hostile model files, in the hands of the command line.
 
 ``romco learn`` goes on where a model says that it stopped. All of that is text which anybody could
 have written: how much of which file was read, how good it was, where predictions went, what shards
@@ -70,7 +70,7 @@ def sound() -> list[File]:
 
 
 def _edited(rng: Generator, sound: File) -> File:
-    """Its memory, what it says of shards, or its policy, as other text."""
+    """Return its session, its part on shards, or its policy, as other text."""
     file = copy.deepcopy(sound)
     state = file.header["state"]
     parts: list[tuple[dict[str, Any], str]] = [

@@ -32,8 +32,8 @@ CLASSES = (  # learners of many classes, and how many
     *(("romco-auto", 3), ("romco-auto", 12), ("pa-unique", 3), ("arow-unique", 3)),
     *(("ogd-global", 3), ("romco-nucl", 3)),
 )
-MANY = 80  # tasks: more than fit one column each in the core
-WIDE = 2**15  # columns: with MANY tasks, more pairs than a dense store keeps
+MANY_TASKS = 80  # more than fit one column each in the core
+WIDE = 2**15  # columns: with MANY_TASKS tasks, more pairs than a dense store keeps
 
 
 def seeds() -> list[File]:
@@ -48,7 +48,7 @@ def seeds() -> list[File]:
 
 
 def things() -> Iterator[Any]:
-    """What is saved: models and bare learners that have learned."""
+    """Models and bare learners that have learned, to be saved."""
     for name in romco.LEARNERS:
         for parameters in OPTIONS.get(name, [{}]):
             yield model(name, romco.Columns(6), 4, **parameters)
@@ -56,7 +56,7 @@ def things() -> Iterator[Any]:
     for name in ("romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"):
         yield model(name, romco.Names(), 9)
     for name in ("romco-nucl", "romco-auto", "pa-shared", "arow-shared"):
-        yield model(name, romco.Hashed(WIDE if name != "romco-auto" else 2**14), MANY)
+        yield model(name, romco.Hashed(WIDE if name != "romco-auto" else 2**14), MANY_TASKS)
     yield from other_targets()
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import romco
 from romco.io.modelfile import FORMAT, MAGIC
-from romco_lab.fuzz.acts import MOST, random_round, try_loading
+from romco_lab.fuzz.acts import MAX_WEIGHTS, random_round, try_loading
 from romco_lab.fuzz.files import File, taken_apart
 from romco_lab.fuzz.seeds import bare, model, seeds
 
@@ -81,7 +81,7 @@ def _others() -> Iterator[Any]:
 
 
 def _edited(rng: Generator) -> bytes:
-    """The bytes of a file, with right checksums, whatever it says."""
+    """Return the bytes of an edited file, with right checksums."""
     files = sound()
     file, other = (files[int(rng.integers(0, len(files)))] for _ in range(2))
     arrays = {name: array.copy() for name, array in file.arrays.items()}
@@ -247,7 +247,7 @@ def _use_learner(rng: Generator, made: romco.Learner) -> None:
         made.predict(round)
         made.update(round)
         made.replay([round])
-    if made.n_features * made.n_tasks <= MOST:
+    if made.n_features * made.n_tasks <= MAX_WEIGHTS:
         made.weights()
     made.state()
 
@@ -286,7 +286,7 @@ def _look(rng: Generator, made: romco.Model) -> None:
     for task in made.tasks[:9]:
         assert made.engine.events_of(task) >= 0
         made.engine.personal_since(task)
-    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MOST:
+    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MAX_WEIGHTS:
         str(romco.explain(made))
         if made.tasks and made.engine.target.kind == "two classes":
             rows, _, _ = _events(rng, made)

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def tried(tasks: list[Task], jobs: int, known: int) -> int:
-    """Run them all and tell; 1 if one survived."""
+    """Run them all and print; return 1 if one survived."""
     warm()
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -103,7 +103,7 @@ def _is_protocol(node: ast.AST) -> bool:
 
 
 def _acts(node: ast.AST, around: str) -> Iterator[tuple[str, Act]]:
-    """What can be changed about a node, in words, and what changes it."""
+    """Return the possible changes of a node: a description and a function for each."""
     text = ast.unparse(node)
     short = text.partition("\n")[0][:100]
     if _can_go(node):
@@ -128,7 +128,7 @@ def _acts(node: ast.AST, around: str) -> Iterator[tuple[str, Act]]:
 
 
 def _can_go(node: ast.AST) -> bool:
-    """Whether it is a statement whose effect would be missed."""
+    """Return whether it is a statement whose effect would be missed."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call)
     return isinstance(node, ast.Raise) or (
@@ -147,7 +147,7 @@ def _compared(node: ast.Compare, short: str) -> Iterator[tuple[str, Act]]:
 
 
 def _lasts(node: ast.Assign | ast.AugAssign) -> bool:
-    """Whether what is assigned stays when the function is over."""
+    """Return whether what is assigned stays when the function is over."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     parts = [p for t in targets for p in (t.elts if isinstance(t, ast.Tuple) else [t])]
     return isinstance(node, ast.AugAssign) or all(

@@ -61,7 +61,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """Outcome of a change."""
 
     task: Task
     status: int | None  # of pytest; None: too late
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def killed(self) -> bool:
-        """Whether the tests noticed; a change with which nothing can be collected is noticed."""
+        """Return whether the tests noticed; so they do if nothing can be collected."""
         return self.status != 0
 
 
@@ -83,7 +83,7 @@ def run(tasks: Iterable[Task], copies: list[Copy]) -> Iterator[Outcome]:
         while free and (task := next(left, None)) is not None:
             copy = free.pop()
             if task.prepare(copy):
-                running[_begun(task, copy)] = task, copy, time.monotonic()
+                running[_start_tests(task, copy)] = task, copy, time.monotonic()
             else:
                 task.restore(copy)
                 free.append(copy)
@@ -109,7 +109,7 @@ def run(tasks: Iterable[Task], copies: list[Copy]) -> Iterator[Outcome]:
         yield Outcome(task, ended, now - since, output)
 
 
-def _begun(task: Task, copy: Copy) -> int:
+def _start_tests(task: Task, copy: Copy) -> int:
     """The process that runs the tests: a fork, for which all that is heavy is imported already."""
     sys.stdout.flush()
     pid = os.fork()

@@ -77,7 +77,7 @@ def draw_tasks(
             curves = [100 * outcome.task_curve("error_rate", i) for outcome in outcomes]
             for outcome, values in zip(outcomes, curves, strict=True):
                 at = outcome.rounds()
-                kept = seen(outcome, i)
+                kept = records_before_end(outcome, i)
                 band(axes, at[kept], values[:, kept], outcome.title, styles[outcome.learner])
             _limits(axes, curves)
             axes.set_title(tasks[i], fontsize=9)
@@ -132,8 +132,8 @@ def draw_sensitivity(sweeps: Sequence[Sweep], directory: Path) -> CaptionedFigur
     )
 
 
-def seen(outcome: Outcome, task: int) -> NDArray[np.bool_]:
-    """Which records lie before the task's last event; a synchronous task drops out after it."""
+def records_before_end(outcome: Outcome, task: int) -> NDArray[np.bool_]:
+    """Mask of the records before the task's last event; a synchronous task drops out after it."""
     run = outcome.runs[0]
     at = outcome.rounds()
     last = run.stream["events"][task] if run.run.order == "synchronous" else at[-1]

@@ -36,12 +36,12 @@ class PaperData:
 
     @property
     def real(self) -> bool:
-        """Whether these are the data themselves, in whatever preparation."""
+        """True for the data themselves, in whatever preparation."""
         return self.name == self.dataset.partition(VARIANT_MARK)[0]
 
     @property
     def title(self) -> str:
-        """Says so if the data are simulated."""
+        """Name for a page, which mentions that data are simulated."""
         if self.real:
             return self.name
         return f"{self.name} (SIMULATED data of the same shape)"
@@ -116,12 +116,12 @@ class Experiment:
         ]
 
     def outcomes(self, source: PaperData, chosen: Chosen, results: Path) -> list[Outcome]:
-        """What the tables show for one data set."""
+        """Return the outcomes of one data set, for the tables."""
         runs = [run for run in self.main_runs(chosen) if run.dataset == source.dataset]
         return outcomes(runs, results)
 
     def _shuffles(self, learner: str) -> int:
-        """How many shuffles a method runs on."""
+        """Return the number of shuffles of a method."""
         fewer = self.batch_shuffles if LEARNERS[learner].keeps_events else None
         if fewer is None:
             return self.shuffles
@@ -135,7 +135,7 @@ class Experiment:
         return equal_trials(learner, self.trials * parameters)
 
     def _rounds(self, source: PaperData, share: float) -> int | None:
-        """How many rounds a share of a shuffle is; None for all."""
+        """Return the number of rounds of a share of a shuffle; None for all."""
         if share >= 1.0:
             return None
         stream = stream_of(source.dataset, self.data_dir)

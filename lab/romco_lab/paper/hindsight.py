@@ -30,7 +30,7 @@ class Hindsight:
     kept: int = 5
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
-        """What is to run, in order; the second list can be told only after the first has run."""
+        """Yield lists of runs, in order; the second depends on the results of the first."""
         yield "hindsight: grid", [run for part in self._parts() for run in self._first(*part)]
         yield (
             "hindsight: shuffles",

@@ -53,7 +53,7 @@ READING = (
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:
-    """How many claims hold, in a sentence."""
+    """Count the claims that hold, in a sentence."""
     counts = [sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, OPEN)]
     return (
         f"Claims: {len(verdicts)}. Borne out on every data set: {counts[0]}; not: {counts[1]}; "

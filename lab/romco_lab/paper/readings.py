@@ -1,4 +1,4 @@
-"""Where the paper is silent or contradicts itself: each choice, and what it changes, measured."""
+"""Gaps and contradictions of the paper: each choice, and what it changes, measured."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -172,7 +172,7 @@ class Study:
 
 
 def passes(plan: Study, results: Path) -> Iterator[tuple[str, list[Run]]]:
-    """What is to run, in order; the second list can be told only after the first has run."""
+    """Yield lists of runs, in order; the second depends on the results of the first."""
     parts = plan.parts()
     yield "choices: tuning", [run for part in parts for run in plan.tuning_runs(*part)]
     yield "choices: shuffles", [run for part in parts for run in plan.main_runs(*part, results)]
@@ -185,11 +185,11 @@ def study(plan: Study, out: Path, jobs: int | None, command: str, progress: Prog
         with progress(what, len(dict.fromkeys(runs))) as done:
             perform(runs, results, plan.experiment.data_dir, jobs, done)
     path = out / "reproduction.md"
-    path.write_text(told(plan, results, command), encoding="utf-8")
+    path.write_text(page_text(plan, results, command), encoding="utf-8")
     return path
 
 
-def told(plan: Study, results: Path, command: str) -> str:
+def page_text(plan: Study, results: Path, command: str) -> str:
     """The page, from results."""
     experiment = plan.experiment
     names = ", ".join(source.title for source in experiment.sources)

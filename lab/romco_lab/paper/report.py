@@ -22,7 +22,7 @@ from romco_lab.paper.beside import draw_overview, draw_tasks
 from romco_lab.paper.experiment import Chosen, Experiment, PaperData
 from romco_lab.paper.pages import LINKS, figures_page, first_page, write_pages
 from romco_lab.paper.pages import page as page_of
-from romco_lab.paper.readings import told
+from romco_lab.paper.readings import page_text
 from romco_lab.paper.review import Review
 from romco_lab.paper.tables import (
     averages_table,
@@ -40,7 +40,7 @@ KINDS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the report says, before it is written anywhere."""
+    """Contents of the report, before it is written anywhere."""
 
     experiment: Experiment
     measured: dict[PaperData, list[Outcome]]
@@ -53,7 +53,7 @@ class Findings:
 
     @property
     def title(self) -> str:
-        """Says so if any of the data are simulated."""
+        """Title, which mentions that some data are simulated."""
         invented = [source for source in self.measured if not source.real]
         warning = " on SIMULATED data" if invented else ""
         return f"The ROMCO paper, measured again{warning}"
@@ -165,7 +165,7 @@ def sweeps(experiment: Experiment, chosen: Chosen, results: Path) -> list[Sweep]
 
 
 def tuning_table(experiment: Experiment, chosen: Chosen) -> Table:
-    """What tuning chose; only parameters that tuning may move."""
+    """Return the chosen parameters; only those that tuning may move."""
     rows = []
     for source in experiment.sources:
         for learner in experiment.learners:
@@ -241,7 +241,7 @@ def pages(found: Findings, footer: str, review: Review | None, out: Path) -> dic
     if review is not None:
         results = out / "runs"
         made["fair.md"] = review.page(found.measured, results, out)
-        made["reproduction.md"] = told(review.study, results, foot_command(foot))
+        made["reproduction.md"] = page_text(review.study, results, foot_command(foot))
     links = [link for link in LINKS if link[0].removeprefix("../") in made]
     parts = (found.title, found.lead, found.measured, found.verdicts, overview, foot, links)
     return {"README.md": first_page(*parts), **made}

@@ -1,4 +1,4 @@
-"""Whether everybody had a fair chance: runs beside the main experiment, and the page they make."""
+"""Fairness of the comparison: runs beside the main experiment, and the page they make."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ PREPARED = ("spam@gain, logarithms", "spam@frequency, counts", "spam@frequency, 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is run."""
+    """Numbers of runs."""
 
     trials: int = 6  # for each parameter, of every reading of ROMCO
     steps: tuple[float, ...] = STEPS
@@ -61,7 +61,7 @@ class Review:
         return None
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
-        """What is to run, in order; later lists can be told only after earlier ones have run."""
+        """Yield lists of runs, in order; later ones depend on the results of earlier ones."""
         yield from self.hindsight.passes(results)
         spam = self.preparations
         if spam is not None:
@@ -72,7 +72,7 @@ class Review:
             yield from one.passes(results)
 
     def page(self, measured: dict[PaperData, list[Outcome]], results: Path, out: Path) -> str:
-        """What a reviewer of the paper would ask, answered."""
+        """Return the page that answers a reviewer of the paper."""
         spam = self.preparations
         parts = [INTRODUCTION, "## The rivals", markdown(rivals_table())]
         parts += [markdown(readings_table(self.experiment, results))]
@@ -83,7 +83,7 @@ class Review:
         if self.extent.maps:
             parts += ["## Where the claims hold: simulated worlds", WORLDS]
         for one in self.extent.maps:
-            found = one.found(results)
+            found = one.panels(results)
             parts.append(as_markdown(one.draw(found, out / "figures")))
             parts += [markdown(table) for table in one.tables(found)]
         return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""What each rival was given: readings and ranges that its authors would call fair."""
+"""Readings and ranges of each rival that its authors would call fair."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,7 +54,7 @@ FAIR: Mapping[str, tuple[str, str]] = {
 
 
 def rivals_table() -> Table:
-    """Who was given what."""
+    """Return the table of what each rival was given."""
     rows = [
         [title_of(name), fair, tried, _space(name)]
         for name, (fair, tried) in FAIR.items()

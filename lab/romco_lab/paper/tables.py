@@ -221,7 +221,7 @@ def _winners(
     task: str,
     measures: Sequence[str] = tuple(SHORT),
 ) -> list[str]:
-    """Who wins here, and who wins as printed."""
+    """Return the winners here, and the winners as printed."""
     notes = []
     for measure in measures:
         sign = 1 if measure == "error_rate" else -1

@@ -1,4 +1,4 @@
-"""What holds of the paper's claims, computed from results; no loss is left out."""
+"""Claims of the paper that hold, computed from results; no loss is left out."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ def verdicts(measured: Measured, sweeps: Sequence[Sweep]) -> list[Verdict]:
 
 
 def losses(measured: Measured) -> list[str]:
-    """Who beats both ROMCO variants beyond doubt, data set by data set: for the first screen."""
+    """Name who beats both ROMCO variants beyond doubt, data set by data set."""
     sentences = []
     for source, outcomes in measured.items():
         ours, others = _parted(outcomes, lambda name: name not in ROMCO)

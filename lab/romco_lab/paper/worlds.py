@@ -36,14 +36,14 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Found:
+class CellResult:
     """One cell: the better variant of ROMCO by tuning, against one rival, over fresh worlds."""
 
     rival: str
     gap: Difference
 
 
-Panels = dict[str, dict[Cell, Found]]  # by title of a group of rivals
+Panels = dict[str, dict[Cell, CellResult]]  # by title of a group of rivals
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class WorldMap:
     worlds: int = 6
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
-        """What is to run, in order."""
+        """Yield lists of runs, in order."""
         yield (
             f"{self.name}: tuning",
             [
@@ -82,17 +82,17 @@ class WorldMap:
         """All pairs of values."""
         return [(a, d) for d in self.down.values for a in self.across.values]
 
-    def found(self, results: Path) -> Panels:
+    def panels(self, results: Path) -> Panels:
         """For each group of rivals and each cell, ROMCO minus the best of the group."""
-        panels: Panels = {title: {} for title in PANELS}
+        found: Panels = {title: {} for title in PANELS}
         for cell in self.cells():
             tuned = {name: self._tuned(cell, name, results)[0] for name in ROMCO}
             mine = min(tuned, key=lambda name: tuned[name])
             errors = self.errors_by_learner(cell, results)
             for title, rivals in PANELS.items():
                 best = min(rivals, key=lambda name: float(np.mean(errors[name])))
-                panels[title][cell] = Found(best, paired(errors[mine], errors[best]))
-        return panels
+                found[title][cell] = CellResult(best, paired(errors[mine], errors[best]))
+        return found
 
     def tables(self, found: Panels) -> list[Table]:
         """One table per panel: differences, and the rival where there are many."""
@@ -118,7 +118,7 @@ class WorldMap:
             f"doubt. Every method tuned by {self.trials} trials per parameter on another world."
         )
 
-    def _panel(self, axes: Any, title: str, found: Mapping[Cell, Found]) -> None:
+    def _panel(self, axes: Any, title: str, found: Mapping[Cell, CellResult]) -> None:
         shape = len(self.down.values), len(self.across.values)
         gaps = np.array([found[cell].gap.mean for cell in self.cells()]).reshape(shape)
         top = max(2.0, float(np.abs(gaps).max()))
@@ -135,7 +135,7 @@ class WorldMap:
         axes.set_xticks(range(shape[1]), [f"{v:g}" for v in self.across.values])
         axes.set_yticks(range(shape[0]), [f"{v:g}" for v in self.down.values])
 
-    def _table(self, title: str, found: Mapping[Cell, Found]) -> Table:
+    def _table(self, title: str, found: Mapping[Cell, CellResult]) -> Table:
         rows = []
         for d in self.down.values:
             cells = [found[a, d] for a in self.across.values]
@@ -205,7 +205,7 @@ MAPS = (
 )
 
 
-def _short(found: Found, named: bool, between: str) -> str:
+def _short(found: CellResult, named: bool, between: str) -> str:
     sure = "" if found.gap.status == "undecided" else "*"
     name = f"{between}{title_of(found.rival)}" if named else ""
     return f"{found.gap.mean:+.1f}{sure}{name}"
