@@ -35,6 +35,14 @@ SIGNALS = """
 void begin(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
 void end(void) { CALLGRIND_DUMP_STATS; CALLGRIND_STOP_INSTRUMENTATION; }
 """
+# Loads libraries before the modules that need them, each for its own users only.
+LOADING = """
+import ctypes, runpy, sys
+for library in sys.argv[2:]:
+    ctypes.CDLL(library)
+del sys.argv[2:]
+runpy.run_module("benchmarks.instructions", run_name="__main__")
+"""
 TOLERANCE = 1.05  # more instructions than that, relative to the stored count, is a regression
 
 
@@ -152,13 +160,13 @@ def _callgrind(valgrind: str, folder: Path, signals: Path) -> subprocess.Complet
         "--instr-atstart=no",  # imports would take minutes
         f"--callgrind-out-file={folder}/count",
         sys.executable,
-        "-m",
-        "benchmarks.instructions",
+        "-c",
+        LOADING,
         str(signals),
+        *map(str, _without_sections(folder / "libs")),
     ]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONHASHSEED"] = "0"
-    environment["LD_PRELOAD"] = ":".join(str(path) for path in _without_sections(folder / "libs"))
     here = Path(__file__).resolve().parent.parent
     return subprocess.run(
         command, capture_output=True, text=True, cwd=here, env=environment, check=False
@@ -169,7 +177,8 @@ def _without_sections(folder: Path) -> list[Path]:
     """Copies of the BLAS libraries that wheels carry, without their section headers.
 
     Valgrind 3.19 stops at the unwind information of these files; loaded first, a copy
-    that has none to show takes the place of its original.
+    that has none to show takes the place of its original. Not by LD_PRELOAD, which all others see:
+    NumPy's BLAS, of 64-bit integers, then answers calls within SciPy's, of 32 bits.
     """
     folder.mkdir()
     copies = {}
@@ -181,7 +190,7 @@ def _without_sections(folder: Path) -> list[Path]:
             content[0x3C:0x40] = bytes(4)  # how many, and which one holds the names
             copies[library.name] = folder / library.name
             copies[library.name].write_bytes(content)
-    return list(copies.values())
+    return [copy for name, copy in copies.items() if "blas" in name]  # these load the others
 
 
 def dumps(folder: Path) -> list[Path]:

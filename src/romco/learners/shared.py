@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OWN = PerPair("personal", "personal_keys")
-DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
+DENSE = 2**21  # numbers up to which an array beats a table of the pairs that occurred
 
 PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
 
@@ -47,7 +47,7 @@ class PairLearner(Decomposed, CompiledLearner):
     def _keep(self, width: int, arrays: Arrays) -> None:
         """Keep the arrays, and a store of ``width`` numbers per task and feature."""
         m, d = self.n_tasks, self.n_features
-        self.stores = {"personal": Pairs(m, d, width, m * d <= DENSE)}
+        self.stores = {"personal": Pairs(m, d, width, m * d * width <= DENSE)}
         self._arrays = arrays
 
     @property

@@ -28,7 +28,10 @@ cdef class Subspace:
     cdef unsigned char* filled     # (d,) bit s: the row on side s may not be zero,
     cdef bint tracked[2]           # where that is known of a side
 
-    cdef int side(self) noexcept nogil
+    cdef inline int side(self) noexcept nogil:
+        """Return the side that is in use."""
+        return self.progress.side == 1.0
+
     cdef int phase(self) noexcept nogil
     cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil

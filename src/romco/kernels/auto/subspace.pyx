@@ -51,10 +51,6 @@ cdef class Subspace:
         """Forget which rows of B are zero: others have changed it."""
         self.tracked[0] = self.tracked[1] = False
 
-    cdef int side(self) noexcept nogil:
-        """Return the side that is in use."""
-        return self.progress.side == 1.0
-
     cdef int phase(self) noexcept nogil:
         return <int> self.progress.phase if 0.0 < self.progress.phase < PHASES else IDLE
 
