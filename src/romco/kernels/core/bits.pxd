@@ -1,4 +1,4 @@
-"""The lowest bit of a word."""
+"""Sets of small numbers, 64 to a word."""
 
 cdef extern from *:
     """
@@ -21,3 +21,10 @@ cdef extern from *:
     """
     # The lowest bit that is set; one must be.
     int lowest "ROMCO_LOWEST" (unsigned long long word) noexcept nogil
+
+ctypedef unsigned long long Word
+
+
+cdef inline void mark(Word* words, Py_ssize_t j) noexcept nogil:
+    """j is in the set."""
+    words[j >> 6] |= (<Word> 1) << (j & 63)

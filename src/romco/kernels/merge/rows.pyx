@@ -8,44 +8,77 @@ that were sent. A row that only one shard changed is copied, so it costs no roun
 import numpy as np
 cimport numpy as cnp
 from libc.float cimport DBL_EPSILON
-from romco.kernels.core.events cimport Events, Row, column
+from romco.kernels.core.bits cimport Word, lowest, mark
+from romco.kernels.core.events cimport Events, Row
 
 cnp.import_array()
 
 
 cdef class FeatureCounts:
-    """Number of non-zero entries of each feature since the last barrier."""
+    """Number of non-zero entries of each feature since the last barrier.
 
-    cdef object counts                      # (d,) occurrences
-    cdef object known                       # (d,) whether it occurred in an earlier period
+    A set of bits lists the features that occurred in order, and clears them, without a scan of all.
+    """
+
+    cdef object counts, bits, known         # the arrays behind the pointers
+    cdef int* count                         # (d,) occurrences
+    cdef Word* word                         # the set of features that occurred
+    cdef Word* ever                         # the set of those of earlier periods
+    cdef Py_ssize_t n_features, n_words
 
     def __init__(self, Py_ssize_t n_features):
-        self.counts = np.zeros(n_features, np.int32)
-        self.known = np.zeros(n_features, np.bool_)
+        self.n_features = self.n_words = 0
+        self.grow(n_features)
 
     def grow(self, Py_ssize_t n_features):
         """Make room for more features."""
-        cdef Py_ssize_t more = n_features - len(self.counts)
-        if more > 0:
-            self.counts = np.pad(self.counts, (0, more))
-            self.known = np.pad(self.known, (0, more))
+        if n_features <= self.n_features:
+            return
+        counts = np.zeros(n_features, dtype=np.int32)
+        bits, known = (np.zeros((n_features + 63) // 64, dtype=np.uint64) for _ in range(2))
+        if self.n_features:
+            counts[: self.n_features] = self.counts
+            bits[: self.n_words], known[: self.n_words] = self.bits, self.known
+        self.counts, self.bits, self.known = counts, bits, known
+        self.n_features, self.n_words = n_features, len(bits)
+        self.count = <int*> cnp.PyArray_DATA(<cnp.ndarray> counts)
+        self.word = <Word*> cnp.PyArray_DATA(<cnp.ndarray> bits)
+        self.ever = <Word*> cnp.PyArray_DATA(<cnp.ndarray> known)
 
     def add(self, Events events not None):
         """Count the entries of events; releases the GIL."""
-        self.grow(events.n_features)
-        cdef int[::1] count = self.counts
         cdef Py_ssize_t e, k
         cdef Row x
+        self.grow(events.n_features)
         with nogil:
             for e in range(events.n):
                 x = events.row(e)
+                if x.index == NULL:
+                    for k in range(x.n):  # without a branch: several at a time
+                        self.count[k] += x.value[k] != 0.0
+                    continue
                 for k in range(x.n):
-                    count[column(x, k)] += x.value[k] != 0.0
+                    if x.value[k] != 0.0:
+                        self.touch(x.index[k])
+            if events.index == NULL:
+                for k in range(events.n_features):
+                    if self.count[k] > 0:
+                        mark(self.word, k)
+
+    cdef inline void touch(self, int j) noexcept nogil:
+        if self.count[j] == 0:
+            mark(self.word, j)
+        self.count[j] += 1
 
     def rows(self):
-        """Return the features that occurred, sorted, and the count of each."""
-        rows = np.flatnonzero(self.counts != 0).astype(np.int32)  # faster than of numbers
-        return rows, self.counts[rows]
+        """Return the features that occurred, sorted, and the count of each; releases the GIL."""
+        cdef int[::1] rows = listed(self.word, self.n_words)
+        cdef int[::1] seen = np.empty(rows.shape[0], dtype=np.int32)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(rows.shape[0]):
+                seen[i] = self.count[rows[i]]
+        return np.asarray(rows), np.asarray(seen)
 
     def load(self, const int[::1] rows not None, seen):
         """Restore the result of :meth:`rows`."""
@@ -54,25 +87,61 @@ cdef class FeatureCounts:
         self.check(rows)
         self.clear()
         self.counts[np.asarray(rows)] = seen
+        mark_all(self.word, rows)
 
     cdef check(self, features):
-        cdef Py_ssize_t n = len(self.counts)
-        if len(features) and not 0 <= np.min(features) <= np.max(features) < n:
-            raise ValueError(f"a feature is out of range; there are {n}")
+        if len(features) and not 0 <= np.min(features) <= np.max(features) < self.n_features:
+            raise ValueError(f"a feature is out of range; there are {self.n_features}")
 
     def clear(self):
-        """Start a new period."""
-        self.known |= self.counts > 0
-        self.counts[:] = 0
+        """Start a new period; costs what was touched; releases the GIL."""
+        cdef Py_ssize_t w
+        cdef Word left
+        with nogil:
+            for w in range(self.n_words):
+                left = self.word[w]
+                self.ever[w] |= left
+                while left:
+                    self.count[64 * w + lowest(left)] = 0
+                    left &= left - 1
+                self.word[w] = 0
 
     def add_earlier(self, features):
         """Mark features (k,) of earlier periods."""
         self.check(features)
-        self.known[features] = True
+        mark_all(self.ever, np.asarray(features, dtype=np.int32))
 
     def earlier(self):
         """Return the features of earlier periods, sorted."""
-        return np.flatnonzero(self.known).astype(np.int32)
+        return listed(self.ever, self.n_words)
+
+
+cdef listed(const Word* word, Py_ssize_t n_words):
+    """Return the members of a set, sorted."""
+    cdef Py_ssize_t w, n = 0
+    cdef Word left
+    with nogil:
+        for w in range(n_words):
+            left = word[w]
+            while left:
+                left &= left - 1
+                n += 1
+    cdef int[::1] members = np.empty(n, dtype=np.int32)
+    n = 0
+    with nogil:
+        for w in range(n_words):
+            left = word[w]
+            while left:
+                members[n] = <int> (64 * w) + lowest(left)
+                left &= left - 1
+                n += 1
+    return np.asarray(members)
+
+
+cdef mark_all(Word* word, const int[::1] features):
+    cdef Py_ssize_t i
+    for i in range(features.shape[0]):
+        mark(word, features[i])
 
 
 def add_rows(
@@ -147,11 +216,14 @@ cdef class TouchedRows:
         raise ValueError(f"feature {j} was touched, but there are {self.n_features}")
 
     def union(self):
-        """Return the features that any shard touched, sorted."""
-        touched = np.zeros(self.n_features, np.bool_)
-        for rows in self.kept[0]:
-            touched[rows] = True
-        return np.flatnonzero(touched).astype(np.int32)
+        """Return the features that any shard touched, sorted; releases the GIL."""
+        cdef Word[::1] bits = np.zeros(self.n_features // 64 + 1, dtype=np.uint64)
+        cdef Py_ssize_t k, i
+        with nogil:
+            for k in range(self.n):
+                for i in range(self.length[k]):
+                    mark(&bits[0], self.row[k][i])
+        return listed(&bits[0], bits.shape[0])
 
     cdef int feature(self, Py_ssize_t at) except -1:
         """Return the feature at which a range is cut."""
