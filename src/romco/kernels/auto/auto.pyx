@@ -729,6 +729,9 @@ cdef class AutoKernel(Kernel):
         if frequent < TABLE_SHARE * entries:
             self.mixed_block.close()
             self.global_block.close()
+            for j in range(self.features.shape[0]):  # once for both: they may be very many
+                self.mixed_block.close_weight(j)
+                self.global_block.close_weight(j)
             return True
         worst = self.least_worthy(&bar)
         for j in range(width):

@@ -43,6 +43,14 @@ cdef class Covariances:
         """Whether features were too many for covariances."""
         return self.scale != 1.0
 
+    cdef inline void close_weight(self, Py_ssize_t j) noexcept nogil:
+        """Change the precision of a feature's weight by what those of the priors differ."""
+        cdef double* spent = &self.shared[j, self.spent_at]
+        if spent[0] > 0.0:
+            spent[0] = self.prior * (
+                1.0 - 1.0 / (1.0 / (self.prior - spent[0]) + 1.0 - 1.0 / self.prior)
+            )
+
     cdef void find_places(self) noexcept nogil
     cdef bint set_place(self, Py_ssize_t k) noexcept nogil
     cdef void clear_place(self, Py_ssize_t k) noexcept nogil

@@ -134,19 +134,11 @@ cdef class Covariances:
         return changed
 
     cdef void close(self) noexcept nogil:
-        """Let all features leave for good; precisions change by what those of the priors differ."""
-        cdef Py_ssize_t j
-        cdef double* spent
+        """Let all features leave for good; then `close_weight` is due for each of them."""
         while self.count > 1:
             self.remove(self.count - 1)
         self.frequent[1:] = CLOSED
         self.scale = 1.0 / self.prior
-        for j in range(self.shared.shape[0]):
-            spent = &self.shared[j, self.spent_at]
-            if spent[0] > 0.0:
-                spent[0] = self.prior * (
-                    1.0 - 1.0 / (1.0 / (self.prior - spent[0]) + 1.0 - 1.0 / self.prior)
-                )
 
     cdef void add(self, Py_ssize_t j) noexcept nogil:
         """Give a feature, or a function, the next place."""
