@@ -53,5 +53,7 @@ def browser(chromium: Any, width: int = 1200, dark: bool = False) -> Iterator[An
     metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     chromium.get_log("browser")
-    yield chromium
-    chromium.get("about:blank")
+    try:
+        yield chromium
+    finally:
+        chromium.get("about:blank")
