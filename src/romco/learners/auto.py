@@ -787,7 +787,6 @@ class BaseAuto(PairLearner):
                 check_places(name, np.asarray(arrays[name]), self.n_features)
         self.kernel.others_change()
         super().load(arrays)
-        self.kernel.subspace.lose_track()
         if not self.pair_store.dense and "personal_keys" not in arrays:  # pairs have other numbers
             self.kernel.restart_subspace()
 

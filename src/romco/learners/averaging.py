@@ -127,7 +127,6 @@ def average(
     for name, store in first.stores.items():
         store.load(averaged, name)
     first.kernel.others_change()
-    first.kernel.subspace.lose_track()
     rows = np.flatnonzero(directions.any(axis=1)).astype(np.int32)
     first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
 

@@ -1519,6 +1519,7 @@ cdef class AutoKernel(Kernel):
         self.global_block.lose_track()
         self.mixed_block.lose_track()
         self.functions.lose_track()
+        self.subspace.lose_track()
 
     def choose_after_merge(self, const int[::1] rows not None):
         """Choose the features with covariances and functions of them after a merge of rows.

@@ -32,6 +32,7 @@ cdef class Subspace:
         """Return the side that is in use."""
         return self.progress.side == 1.0
 
+    cdef void lose_track(self) noexcept nogil
     cdef int phase(self) noexcept nogil
     cdef bint keep_up(self, double events, double* due, Py_ssize_t n) noexcept nogil
     cdef bint advance(self, Py_ssize_t budget) noexcept nogil

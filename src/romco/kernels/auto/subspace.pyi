@@ -2,4 +2,3 @@ PROGRESS: int
 
 class Subspace:
     slice: int
-    def lose_track(self) -> None: ...

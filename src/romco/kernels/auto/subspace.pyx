@@ -47,7 +47,7 @@ cdef class Subspace:
         self.slice = 4096
         self.lose_track()
 
-    def lose_track(self):
+    cdef void lose_track(self) noexcept nogil:
         """Forget which rows of B are zero: others have changed it."""
         self.tracked[0] = self.tracked[1] = False
 
