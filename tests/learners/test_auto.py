@@ -417,6 +417,19 @@ def test_outlier_tasks_are_found_and_not_harmed():
     assert auto < 1.2 * unique
 
 
+def test_tasks_that_report_the_opposite_harm_others_little():
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        task, x = rng.integers(10, size=3000), (rng.random((3000, 300)) < 0.05) * 1.0
+        y = np.where(x @ rng.normal(size=300) > 0, 1.0, -1.0)
+        losses = []
+        for reported in (y, np.where(task < 2, -y, y)):
+            rounds = romco.Rounds(task, x, reported, np.arange(3001))
+            loss = np.logaddexp(0.0, -reported * replayed("romco-auto", rounds)[1])[1500:]
+            losses.append([loss[task[1500:] < 2].mean(), loss[task[1500:] >= 2].mean()])
+        assert (np.divide(*losses[::-1]) < 1.25).all()  # of both, also of those who report it
+
+
 def test_groups_are_found_and_used():
     rng = np.random.default_rng(0)
     member = np.arange(20) % 3

@@ -168,6 +168,8 @@ class Auto:
         self.moment, self.moment_slopes = Belief([0.0]), Belief(one)
         self.tracking, self.drift = 0.2, 0.0
         self.copies, self.copied, self.evidence = {}, {}, np.zeros(m)
+        self.agreement = np.zeros((m, 2))  # evidence that labels are like others', or the opposite
+        self.shared_means = np.zeros((m, 2))  # mean, events
         self.level_evidence = np.zeros(4)
         self.B, self.slice, self.drawing, self.drawn = np.zeros((d, 4)), 4096, None, 0.0
         self.log_squares, self.count, self.answers, self.next = 0.0, 0, 0, 32
@@ -223,14 +225,23 @@ class Auto:
     def inputs(self, i, x):
         own, mixed, hinge, shared = self.learners(i, x)
         low_rank = (self.B.T @ x) * (self.B.T @ self.own[i].w)
-        return np.array([1, own[0], moderate(*mixed), hinge[0], moderate(*shared), *low_rank])
+        c = self.agrees(i)
+        return np.array(
+            [1, own[0], moderate(*mixed), c * hinge[0], c * moderate(*shared), *low_rank]
+        )
+
+    def agrees(self, i):
+        """Probability that a task's labels are like others', less that they are the opposite."""
+        scores = np.array([np.log(1000) + self.agreement[i, 0], self.agreement[i, 1], 0])
+        likely = np.exp(scores - scores.max())
+        return (likely[0] - likely[1]) / likely.sum()
 
     def copied_inputs(self, i, x):
         """The inputs by copies of the weights, and the variances of now."""
         _, mixed, _, shared = self.learners(i, x)
-        old = self.by_copies(i, x)
-        z = [1, old["own"], moderate(old["mixed"] + old["personal"], mixed[1]), old["hinge"]]
-        return np.array([*z, moderate(old["shared"], shared[1]), *old["low_rank"]])
+        old, c = self.by_copies(i, x), self.agrees(i)
+        z = [1, old["own"], moderate(old["mixed"] + old["personal"], mixed[1]), c * old["hinge"]]
+        return np.array([*z, c * moderate(old["shared"], shared[1]), *old["low_rank"]])
 
     def by_copies(self, i, x):
         """What the learners say by copies of their weights."""
@@ -486,16 +497,20 @@ class Auto:
         bias = np.tanh(0.5 * offset)
         one = self.row(x)
         self.own[i].step(x, *arow(y, *own, r=0.3 / h, offset=bias))
-        self.hinge.step(x, *arow(y, *hinge, r=0.3 / h, offset=bias))
+        c = self.agrees(i)
+        side, count = (1 if c > 0 else -1), h * abs(c)
+        self.hinge.step(x, *arow(side * y, *hinge, r=0.3 / count, offset=side * bias))
         if not self.closed:
-            self.shared.step(one, *logistic(y, *shared, h, offset), self.joint)
+            step = logistic(side * y, *shared, count, side * offset)
+            self.shared.step(one, *step, self.joint)
         step, priors = logistic(y, *mixed, h, offset), self.slope_priors()
         before = self.mixed.look(one)
-        self.mixed.step(one, *step, self.joint)
+        self.mixed.step(one, *(max(0, c) * part for part in step), self.joint)
         without = moderate(*before) + offset
         gain = np.log(sigmoid(y * (moderate(*mixed) + offset)) / sigmoid(y * without))
         self.evidence[i] += h * gain
         self.add_level_evidence(i, y, h, mixed, offset)
+        self.learn_agreement(i, y, h, moderate(*before), offset)
         for j in np.flatnonzero(x):
             self.slopes[i][j].step(x[j], *step, priors[j])
         self.step_curves(i, one[self.d + 1 :], step)
@@ -505,6 +520,15 @@ class Auto:
         self.live.step(z, *step, range(9))
         if self.answers >= self.due:
             self.estimate()
+
+    def learn_agreement(self, i, y, h, margin, offset):
+        """Log-likelihoods of the shared margin around its mean, and of its opposite."""
+        mean, events = self.shared_means[i]
+        mean = mean if events else margin
+        rise, level = margin - mean, self.levels[i].look(self.level_variance)[0] + mean + offset
+        both = sigmoid(y * (level + np.array([rise, -rise])))
+        self.agreement[i] += h * np.log(both / sigmoid(y * level))
+        self.shared_means[i] = mean + h * rise / (events + h), events + h
 
     def score(self, residual):
         """Let functions hear of a residual."""

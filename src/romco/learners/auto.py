@@ -323,10 +323,20 @@ class BaseAuto(PairLearner):
 
     def _task_shares(self) -> Shares:
         """Return the shares (m,) of each task's margins, as if all variances were 0."""
-        levels = np.zeros((self.n_tasks, 6))
+        levels = np.zeros((self.n_tasks, 7))
         levels[:, 4] = self.field("tasks", "own_level_mean")
         levels[:, 5] = self.field("tasks", "own_level_spent")
+        levels[:, 6] = self._agreement()[:-1]
         return self._used_shares(levels, self._arrays[self.described])
+
+    def _agreement(self) -> Numbers:
+        """Return how far labels are like others', from -1 to 1, of tasks and then of a new one."""
+        agrees, opposes = (self.field("tasks", name) for name in ("agrees", "opposes"))
+        evidence = np.zeros((3, self.n_tasks + 1))  # for agreement, the opposite, and neither
+        evidence[:2, :-1] = agrees, opposes
+        likely = np.exp(evidence - evidence.max(axis=0))
+        likely[0] *= constants.AGREEMENT_ODDS
+        return np.asarray((likely[0] - likely[1]) / likely.sum(axis=0))
 
     def _uses_global(self) -> bool:
         """Return whether *global logistic* takes part; of two classes it needs covariances."""
@@ -861,15 +871,15 @@ class Auto(BaseAuto):
         return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
 
     def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
-        _, global_variance, mixed_variance, variance, _, _ = levels.T
+        _, global_variance, mixed_variance, variance, _, _, agreement = levels.T
         weight = dict(zip(INPUT_NAMES, weights, strict=True))
         whole = _moderation(variance)
         mixed = whole * weight["mixed logistic"] * _moderation(mixed_variance)
         return Shares(
             whole=whole,
             constant=whole * weight["constant"],
-            hinge=whole * weight["global hinge"],
-            everybody=whole * weight["global logistic"] * _moderation(global_variance),
+            hinge=whole * agreement * weight["global hinge"],
+            everybody=whole * agreement * weight["global logistic"] * _moderation(global_variance),
             mixed=mixed,
             personal=mixed,
             own=whole * weight["own hinge"],
@@ -892,7 +902,9 @@ class Auto(BaseAuto):
         vectors = [self.field("features", f"{name}_mean") for name in ("hinge", "global", "mixed")]
         vectors[1] = used * vectors[1]  # without covariances it takes no part
         vectors += [*self.directions().T]
-        shared = (place["global hinge"], all_, mixed, *directions)
+        hinge = place["global hinge"]
+        shared = (hinge, all_, mixed, *directions)
+        *agreement, new = self._agreement().tolist()
         function_weights = np.zeros((len(functions), len(shared) + 2))  # as the lanes of features
         function_weights[:, 1] = used * self.function_weights("global")[functions]
         function_weights[:, 2] = self.function_weights("mixed")[functions]
@@ -910,10 +922,13 @@ class Auto(BaseAuto):
                 np.column_stack([*vectors, global_variance, mixed_variance + slope_prior]),
             ),
             tasks=Table(
-                (Lane("weight", mixed), Lane("variance", mixed), *lanes("factor", *directions)),
-                np.column_stack([level, level_variance, self._factor()]),
+                (
+                    *(Lane("weight", mixed), Lane("variance", mixed)),
+                    *lanes("factor", hinge, all_, *directions),
+                ),
+                np.column_stack([level, level_variance, agreement, agreement, self._factor()]),
             ),
-            new_task=np.array([0.0, level_prior, *[0.0] * RANK]),
+            new_task=np.array([0.0, level_prior, new, new, *[0.0] * RANK]),
             pairs=PairTable(
                 (*lanes("weight", own, mixed), Lane("variance", mixed)),
                 *self._own_weights(functions),

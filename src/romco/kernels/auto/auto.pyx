@@ -123,6 +123,8 @@ cdef struct TaskState:
     double own_level_spent_copy
     double residual, answer        # the last ones,
     double log_noise, noise_events # and logarithm of its noise by that of all, from so many events
+    double agrees, opposes         # of two classes: evidence that others' labels hold, or the opposite,
+    double shared_mean, shared_events  # and mean of the shared margin in its events
 
 
 cdef struct PlaceState:            # of a feature with covariances
@@ -192,7 +194,7 @@ cdef struct Constants:             # see constants.py
     double arow_r, global_prior, copy_growth, frozen_min_events
     double level_grid, slope_grid, level_start, slope_start, grid_penalty, curve_start
     double moment_pace, moment_prior, moment_forgetting
-    double tracking_prior, tracking_share, drift_rate, wave_prior, cross_prior
+    double tracking_prior, tracking_share, drift_rate, wave_prior, cross_prior, agreement_odds
     double degrees_of_freedom, stacking_degrees_of_freedom, noise_pace, noise_events, error_memory
     double number_prior, number_level_start, number_slope_grid, number_functions, global_noise_events
 
@@ -202,6 +204,7 @@ cdef struct Outputs:               # of an event
     double x2                      # |x|^2 in that unit
     double offset                  # known part of the log-odds, of which nothing is learned
     double hinge_variance, own_variance, global_variance, mixed_variance
+    double agreement               # of the task with others, from -1 to 1
     double level, level_variance   # of the task
     double without                 # the mixed learner's margin without what is the task's own,
     double slopes, slopes_variance # and with its slopes only: mean and variance
@@ -429,7 +432,7 @@ cdef class AutoKernel(Kernel):
             o.own_variance += 1.0 - t.own_level.spent
             o.p[OWN] += self.intercept.mixed.mean + t.own_level.mean
             old_own += self.intercept.mixed.copy + t.own_level.copy
-            o.base = o.p[MIXED]
+            o.base, o.agreement = o.p[MIXED], 1.0
             o.copied_base = old_mixed + old_slopes + t.level.copy
             own = t.own_level.spent * (o.p[OWN] - o.base)
             contrast(own, personal + o.level, o.p[GLOBAL] - o.base, sqrt(o.V), o.z)
@@ -438,10 +441,12 @@ cdef class AutoKernel(Kernel):
         else:
             o.base = o.copied_base = 0.0
             o.z[CONSTANT], o.z[OWN], o.z[MIXED] = 1.0, own, o.p[MIXED]
-            o.z[HINGE], o.z[GLOBAL] = hinge, o.p[GLOBAL]
-            o.copied[CONSTANT], o.copied[OWN], o.copied[HINGE] = 1.0, old_own, old_hinge
+            o.agreement = agreement(t, self.c.agreement_odds)
+            o.z[HINGE], o.z[GLOBAL] = o.agreement * hinge, o.agreement * o.p[GLOBAL]
+            o.copied[CONSTANT], o.copied[OWN] = 1.0, old_own
             o.copied[MIXED] = moderate(old_mixed + old_slopes + t.level.copy, o.mixed_variance)
-            o.copied[GLOBAL] = moderate(old_all, o.global_variance)
+            o.copied[HINGE] = o.agreement * old_hinge
+            o.copied[GLOBAL] = o.agreement * moderate(old_all, o.global_variance)
         for c in range(RANK):
             o.z[DIRECTION + c] = direction[c] * self.factor[task, side * RANK + c]
             o.copied[DIRECTION + c] = o.z[DIRECTION + c]
@@ -911,7 +916,7 @@ cdef class AutoKernel(Kernel):
         self, Row given, Scaled x, long long task, double y, double h, double unit, Outputs* o
     ) noexcept nogil:
         """A step of each learner on its own loss."""
-        cdef Step hinge, own, all_, mixed
+        cdef Step hinge, own, all_, mixed, shared
         cdef double scale = self.global_block.scale, prior = self.c.global_prior, value, change
         cdef double variance, size = 1.0 / sqrt(o.V)
         cdef double[GRID] products
@@ -933,7 +938,10 @@ cdef class AutoKernel(Kernel):
         change = self.global_block.move(all_)
         if self.number:
             self.add_errors(1.0, all_.a * (y - o.offset - o.p[GLOBAL]) - change)
-        self.mixed_block.move(mixed)
+        shared.a = max(0.0, o.agreement) * mixed.a
+        shared.b = max(0.0, o.agreement) * mixed.b
+        self.mixed_block.move(shared)
+        self.learn_agreement(t, y, h, o)
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, own.a)
         for c in range(GRID):
@@ -953,7 +961,7 @@ cdef class AutoKernel(Kernel):
             move_weight(&f.hinge, 1.0, hinge, value)
             if not place[j]:  # the blocks move the others
                 move_scaled(&f.global_, prior, scale, all_, value)
-                move_scaled(&f.mixed, prior, scale, mixed, value)
+                move_scaled(&f.mixed, prior, scale, shared, value)
             change = move_weight(&p.hinge, 1.0, own, value)
             b = self.subspace.row(j, self.subspace.side())
             for c in range(RANK):
@@ -974,6 +982,18 @@ cdef class AutoKernel(Kernel):
         observe(&t.level, self.stream.level_variance, mixed, 1.0)
         if self.number:
             move_weight(&t.own_level, 1.0, own, 1.0)
+
+    cdef void learn_agreement(self, TaskState* t, double y, double h, const Outputs* o) noexcept nogil:
+        """Log-likelihoods of the shared margin around its mean, and of its opposite, beyond that mean."""
+        cdef double rise, level, loss
+        if t.shared_events == 0.0:
+            t.shared_mean = o.without
+        rise, level = o.without - t.shared_mean, o.level + t.shared_mean + o.offset
+        loss = softplus(-y * level)
+        t.agrees += h * (loss - softplus(-y * (level + rise)))
+        t.opposes += h * (loss - softplus(-y * (level - rise)))
+        t.shared_events += h
+        t.shared_mean += h * rise / t.shared_events
 
     cdef inline bint has_zeros(self, Py_ssize_t j) noexcept nogil:
         """Whether a zero is a value of a feature."""
@@ -1012,10 +1032,15 @@ cdef class AutoKernel(Kernel):
         cdef double size = 1.0 + o.x2, V = o.V, nu = self.c.degrees_of_freedom
         cdef double noise = self.stream.global_noise  # estimated by its marginal likelihood
         cdef StreamState* s = self.stream
+        cdef double count = h * fabs(o.agreement), side = 1.0 if o.agreement > 0.0 else -1.0
         if not self.number:
-            hinge[0] = arow(y, o.p[HINGE] + shift, o.hinge_variance, self.c.arow_r / h)
+            hinge[0] = arow(
+                side * y, o.p[HINGE] + side * shift, o.hinge_variance, self.c.arow_r / count
+            )
             own[0] = arow(y, o.p[OWN] + shift, o.own_variance, self.c.arow_r / h)
-            all_[0] = logistic(y, o.p[GLOBAL] + o.offset, o.global_variance, h)
+            all_[0] = logistic(
+                side * y, o.p[GLOBAL] + side * o.offset, o.global_variance, count
+            )
             if self.global_block.closed():
                 all_.a = all_.b = 0.0
             mixed[0] = logistic(y, o.p[MIXED] + o.offset, o.mixed_variance, h)
@@ -1448,8 +1473,8 @@ cdef class AutoKernel(Kernel):
 
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
-        the variances of the global, the mixed and the stacked margin, the task's own level and what is
-        spent of its variance (n, 6); values (n, f) of the functions of columns, and the task's slopes
+        the variances of the global, the mixed and the stacked margin, the task's own level, what is
+        spent of its variance and the task's agreement (n, 7); values (n, f) of the functions of columns, and the task's slopes
         of these (n, f).
         """
         self.check_idle()
@@ -1459,7 +1484,7 @@ cdef class AutoKernel(Kernel):
         cdef Outputs* o = &self.outputs
         cdef const PairState* p
         cdef double unit = self.unit()
-        cdef double[:, ::1] own, levels = np.empty((events.n, 6))
+        cdef double[:, ::1] own, levels = np.empty((events.n, 7))
         cdef double[:, ::1] functions = np.zeros((events.n, self.function_states.shape[0]))
         cdef double[:, ::1] slopes = np.zeros((events.n, self.function_states.shape[0]))
         starts, features, values, owns = [0], [np.empty(0, np.int32)], [np.empty(0)], [np.empty((0, 2))]
@@ -1471,6 +1496,7 @@ cdef class AutoKernel(Kernel):
             levels[e, 2], levels[e, 3] = o.mixed_variance, o.frozen.variance
             levels[e, 4] = self.task(events.tasks[e]).own_level.mean
             levels[e, 5] = self.task(events.tasks[e]).own_level.spent
+            levels[e, 6] = o.agreement
             for k in range(self.functions.n_active):
                 functions[e, self.functions.active[k]] = self.functions.value[k]
                 if self.curve[k] >= 0:
@@ -1585,6 +1611,13 @@ cdef class AutoKernel(Kernel):
         """Make directions (t, 4) of all that is not zero orthonormal."""
         self.check_idle()
         make_orthonormal(values)
+
+
+cdef inline double agreement(const TaskState* t, double odds) noexcept nogil:
+    """Probability that a task's labels are like others', less that they are the opposite."""
+    cdef double best = max(t.agrees, max(t.opposes, 0.0))
+    cdef double agrees = odds * exp(t.agrees - best), opposes = exp(t.opposes - best)
+    return (agrees - opposes) / (agrees + opposes + exp(-best))
 
 
 cdef double curvature(const Sketch* s) noexcept nogil:

@@ -19,6 +19,7 @@ MOMENT_FORGETTING = 1e-2  # and the share by which an event lets it grow, up to 
 TRACKING_PRIOR = 0.2  # probability that the moment predicts better, before any event,
 TRACKING_SHARE = 1e-2  # the share by which each event returns to it,
 DRIFT_RATE = 3e-3  # and the rate of its mean, above which the moment takes part
+AGREEMENT_ODDS = 1000.0  # that a task's labels are like others', not unlike, before any event
 WAVE_PRIOR = 0.3  # prior variance of a wave of a column,
 CROSS_PRIOR = 0.2  # and of a product of two columns
 CURVE_START = 0.1  # variance of tasks' slopes of functions before any event, by that of shared ones
