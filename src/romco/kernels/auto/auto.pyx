@@ -938,10 +938,11 @@ cdef class AutoKernel(Kernel):
         change = self.global_block.move(all_)
         if self.number:
             self.add_errors(1.0, all_.a * (y - o.offset - o.p[GLOBAL]) - change)
+        else:
+            self.learn_agreement(t, y, h, o)
         shared.a = max(0.0, o.agreement) * mixed.a
         shared.b = max(0.0, o.agreement) * mixed.b
         self.mixed_block.move(shared)
-        self.learn_agreement(t, y, h, o)
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, own.a)
         for c in range(GRID):
