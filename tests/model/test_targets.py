@@ -116,6 +116,20 @@ def test_a_class_of_one_event_stays_rare():
     assert np.mean(model.predict(ROWS, TASKS) == "boat") < 0.05
 
 
+@pytest.mark.parametrize("classes", [2, 3, 10, 15])
+def test_a_label_that_occurs_once_is_not_predicted_elsewhere(classes):
+    rng = np.random.default_rng(classes)
+    x, task = rng.normal(size=(2000, 6)), rng.integers(5, size=2000).astype(str)
+    y = (x @ rng.normal(size=(6, classes)) + rng.gumbel(size=(2000, classes))).argmax(axis=1)
+    model = romco.Model(features=romco.Columns(6), target="classes")
+    model.learn(x[:1500], y[:1500].astype(str), task[:1500])
+    before = np.mean(model.predict(x[1500:], task[1500:]) != y[1500:].astype(str))
+    model.learn_one(x[0], "mistyped", "0")
+    found = model.predict(x[1500:], task[1500:])
+    assert np.mean(found == "mistyped") < 0.02
+    assert np.mean(found != y[1500:].astype(str)) < before + 0.03
+
+
 @pytest.mark.parametrize("bad", [None, float("nan"), ["list"]])
 def test_bad_labels_change_nothing(bad):
     model = romco.Model(target="classes")

@@ -270,6 +270,8 @@ class Softmax:
         true, known = np.arange(self.K) == y, np.zeros(self.K) if offset is None else offset
         hinge = 2 * (np.exp(log_softmax(known)) - 1 / self.K)
         self.stacking.update(z, y, h, known)
+        usual, common = self.stacking.weight[4:]
+        self.stacking.weight[5] = max(common, -usual)
         side = np.where(true, 1.0, -1.0)
         loss, b = 1 - side * (m[0] + hinge), 1 / (v[0] + 0.3 / h)
         self.margin.step(x, b * loss * side, b, loss > 0)

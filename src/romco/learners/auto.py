@@ -692,6 +692,16 @@ class BaseAuto(PairLearner):
 
     # In pairs of classes
 
+    @property
+    def events(self) -> float:
+        """Number of events learned."""
+        return float(self._arrays["clock"][1])
+
+    def expect_negative(self, events: float) -> None:
+        """Begin with the log-odds of a class of which none of so many events was."""
+        for name in ("global_mean", "global_copy", "mixed_mean", "mixed_copy"):
+            self._arrays["intercept"][0, FEATURE_FIELDS.index(name)] = -np.log1p(events)
+
     def drop_functions(self) -> None:
         """Keep no functions of columns: one of many learners would need too much memory."""
         places = 1 + min(self.n_features, FREQUENT)
@@ -745,7 +755,7 @@ class BaseAuto(PairLearner):
         Tasks of a low rank are learned from B as soon as it is known: it is computed anew at every
         barrier, less often where that would cost more than learning.
         """
-        events = float(self._arrays["clock"][1])
+        events = self.events
         pause = sum(part.pairs for part in statistics) / SUBSPACE_PAIRS
         self._arrays["clock"][2] = max(SUBSPACE_GROWTH * events, events + pause)
         own = [part.rows for part in statistics]

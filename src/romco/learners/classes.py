@@ -124,7 +124,10 @@ class Classes(CompiledLearner):
         if self._is_softmax_alone(n):
             self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
-            self._members += [self._new() for k in range(self.answers, n) for _ in range(k)]
+            events = self._class_events()
+            for high in range(self.answers, n):
+                for low in range(high):
+                    self._members.append(self._against(events, low))
             if n > 2:  # factors are learned of two classes only
                 self._scales = [np.array([0.0, 1.0]) for _ in self._members]
         for k in range(self.answers, n if self.form == "rest" else 0):
@@ -153,6 +156,21 @@ class Classes(CompiledLearner):
             new._members, new._scales = list(self._members), list(self._scales)
         new.make_classes(n)
         return new
+
+    def _class_events(self) -> NDArray[np.float64]:
+        """Return about how many events each class (K,) had, by what its pairs learned."""
+        events = np.zeros(self.answers)
+        for pair, member in zip(self.pairs(), self._members, strict=True):
+            if isinstance(member, Auto):
+                events[list(pair)] = np.maximum(events[list(pair)], 0.5 * member.events)
+        return events
+
+    def _against(self, events: NDArray[np.float64], low: int) -> CompiledLearner:
+        """Return the learner of a class that is new against one that had so many events."""
+        pair = self._new()
+        if isinstance(pair, Auto) and low < len(events):
+            pair.expect_negative(float(events[low]))
+        return pair
 
     def _make_softmax(self, n: int) -> None:
         """Let the learner of all classes begin where it is needed."""

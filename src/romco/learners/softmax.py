@@ -196,6 +196,8 @@ class AutoSoftmax(CompiledLearner):
         self._link()
 
     def make_classes(self, n: int) -> None:
+        first, events = self.answers, float(self._arrays["clock"][1])
+        expected = np.log1p(events / first)  # of a class so far, that none was of the new ones
         self.answers = max(n, self.answers)
         if n > self._room:  # doubled, so that it is rare
             old, self._room = self.arrays(), max(n, 2 * self._room)
@@ -203,6 +205,9 @@ class AutoSoftmax(CompiledLearner):
             self.load(old)
         else:
             self._link()
+        level = self._arrays["level"]
+        level[0, first:n] = -min(1.0, events)  # margins of other classes are -1
+        level[2, first:n] = -expected
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()

@@ -222,7 +222,7 @@ cdef class SoftmaxKernel(Kernel):
         self, Row x, long long task, Py_ssize_t label, double h, bint noted
     ) except -1 nogil:
         """Learn an event that counts as h of them."""
-        cdef double unit, common = self.scales.common()
+        cdef double unit, usual, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Py_ssize_t n = self.scales.n_entries(x) + self.discriminant.n_columns
         cdef Scaled row
@@ -238,6 +238,9 @@ cdef class SoftmaxKernel(Kernel):
             self.read(row, task, unit)
         self.stacking.score(self.z, self.width, self.scores, self.offset)
         self.stacking.learn(self.z, self.width, self.scores, label, h)
+        usual = self.stacking.weight[USUAL]
+        if self.stacking.weight[COMMON] < -usual:  # else a class would gain from being rare
+            self.stacking.weight[COMMON] = -usual
         self.move(row, task, MARGIN, self.plan_margin(label, AROW_R / h), unit)
         self.move(row, task, MIXED, self.plan_mixed(label, h), unit)
         self.discriminant.learn(task, label, self.counts[task, label], self.seen[label], h)
