@@ -246,7 +246,7 @@ def _follow(
     for label in labels_that_occur_once(last.score.label_counts):
         warn(
             f"label {label!r} occurs once in {last.score.events:,} events: is it mistyped? "
-            "It makes a class of its own, and may be predicted too often at first"
+            "It makes a class of its own"
         )
     classes: tuple[Any, ...] = ()
     if isinstance(last.model, Model):

@@ -1,5 +1,9 @@
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
+
+from romco.kernels.core.pairs import Pairs
 
 COLUMN_FIELDS: tuple[str, ...]
 PROGRESS_FIELDS: tuple[str, ...]
@@ -7,6 +11,9 @@ MOST_COLUMNS: int
 WAVE_ORDERS: tuple[int, ...]
 
 class Discriminant:
+    def __init__(
+        self, n_features: int, a: Mapping[str, NDArray[np.float64]], groups: Pairs
+    ) -> None: ...
     def shrinkage_events(self) -> float: ...
     def forget(self, task: int, counts: NDArray[np.float64], seen: NDArray[np.float64]) -> None: ...
     def columns_read(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
