@@ -700,7 +700,7 @@ class BaseAuto(PairLearner):
     def expect_negative(self, events: float) -> None:
         """Begin with the log-odds of a class of which none of so many events was."""
         for name in ("global_mean", "global_copy", "mixed_mean", "mixed_copy"):
-            self._arrays["intercept"][0, FEATURE_FIELDS.index(name)] = -np.log1p(events)
+            self._arrays["intercept"][0, FEATURE_FIELDS.index(name)] = np.log(1.0 / (1.0 + events))
 
     def drop_functions(self) -> None:
         """Keep no functions of columns: one of many learners would need too much memory."""

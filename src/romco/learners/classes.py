@@ -124,10 +124,10 @@ class Classes(CompiledLearner):
         if self._is_softmax_alone(n):
             self.form, self._members, self._scales = "softmax", [], []
         elif self.form == "pairs":
-            events = self._class_events()
+            events = self._class_events(n)
             for high in range(self.answers, n):
                 for low in range(high):
-                    self._members.append(self._against(events, low))
+                    self._members.append(self._new_pair(events[low]))
             if n > 2:  # factors are learned of two classes only
                 self._scales = [np.array([0.0, 1.0]) for _ in self._members]
         for k in range(self.answers, n if self.form == "rest" else 0):
@@ -157,19 +157,19 @@ class Classes(CompiledLearner):
         new.make_classes(n)
         return new
 
-    def _class_events(self) -> NDArray[np.float64]:
-        """Return about how many events each class (K,) had, by what its pairs learned."""
-        events = np.zeros(self.answers)
+    def _class_events(self, n: int) -> NDArray[np.float64]:
+        """Return about how many events each of n classes had, by what its pairs learned."""
+        events = np.zeros(n)
         for pair, member in zip(self.pairs(), self._members, strict=True):
             if isinstance(member, Auto):
                 events[list(pair)] = np.maximum(events[list(pair)], 0.5 * member.events)
         return events
 
-    def _against(self, events: NDArray[np.float64], low: int) -> CompiledLearner:
-        """Return the learner of a class that is new against one that had so many events."""
+    def _new_pair(self, events: float) -> CompiledLearner:
+        """Return the learner of a new class and one that had so many events."""
         pair = self._new()
-        if isinstance(pair, Auto) and low < len(events):
-            pair.expect_negative(float(events[low]))
+        if isinstance(pair, Auto):
+            pair.expect_negative(events)
         return pair
 
     def _make_softmax(self, n: int) -> None:

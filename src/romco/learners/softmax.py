@@ -196,8 +196,7 @@ class AutoSoftmax(CompiledLearner):
         self._link()
 
     def make_classes(self, n: int) -> None:
-        first, events = self.answers, float(self._arrays["clock"][1])
-        expected = np.log1p(events / first)  # of a class so far, that none was of the new ones
+        first = self.answers
         self.answers = max(n, self.answers)
         if n > self._room:  # doubled, so that it is rare
             old, self._room = self.arrays(), max(n, 2 * self._room)
@@ -205,9 +204,10 @@ class AutoSoftmax(CompiledLearner):
             self.load(old)
         else:
             self._link()
-        level = self._arrays["level"]
-        level[0, first:n] = -min(1.0, events)  # margins of other classes are -1
-        level[2, first:n] = -expected
+        events = self._arrays["clock"][1]
+        margin, mixed = self._arrays["level"][::2]  # as if classes that are new had never occurred
+        margin[first:n] = -min(1.0, events)
+        mixed[first:n] = np.log(1.0 / (1.0 + events / first))
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
@@ -270,7 +270,9 @@ class AutoSoftmax(CompiledLearner):
         self._arrays["level"][:, : self.answers] = numbers[0]
         stored = np.zeros((len(block) - 1, SHARED, self._room))
         stored[..., : self.answers] = numbers[1:]
-        self._stores["shared"].put(0, self._places(rows), stored.reshape(len(stored), -1))
+        self._stores["shared"].put(
+            0, self._places(rows), stored.reshape(len(stored), SHARED * self._room)
+        )
 
     def _places(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the rows of the shared store of all columns, and of some features."""

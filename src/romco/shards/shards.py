@@ -131,9 +131,7 @@ class Coordinator:
         KeyError if it is unknown.
         """
         self.engine.call_one(owner, Shard.check_known, task)
-        if self.n > 1:  # first, so that all shards have the same shared part
-            self._arrived = None
-            self._merge_changes()
+        self._merge_early()
         self.engine.call_one(owner, Shard.forget, task)
         if self.n > 1:
             update: ShardUpdate = self.engine.call_one(owner, Shard.update)
@@ -143,6 +141,7 @@ class Coordinator:
 
     def make_classes(self, n: int) -> None:
         """Make room for n classes in all shards, from the next event on."""
+        self._merge_early()  # new classes begin by how many events there were
         front = self.front.engine
         front.body = front.body.grown(0, 0, n)
         self.engine.post(Shard.make_classes, n)
@@ -227,6 +226,12 @@ class Coordinator:
         due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
         if due and time.perf_counter() >= self._next_save:
             self.save()
+
+    def _merge_early(self) -> None:
+        """Merge before a barrier, so that all shards have the same shared part."""
+        if self.n > 1:
+            self._arrived = None
+            self._merge_changes()
 
     def _merge_changes(self) -> None:
         """Merge the changes of the shards into all of them."""
