@@ -20,7 +20,7 @@ import romco
 from romco_lab.fuzz import strangers
 from romco_lab.fuzz.acts import LIMIT, try_loading
 from romco_lab.fuzz.files import File, put_together, taken_apart
-from romco_lab.fuzz.mutations import _some
+from romco_lab.fuzz.mutations import one_of
 
 COUNTS = (0, 1, -1, 2**31, 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30)
 SIZES = (-0.0, 5e-324, 1e-310, 1e-160, 1e-60, 1e-16, 1.0, 1e16, 1e60, 1e154, 1e200, 1.7e308)
@@ -58,9 +58,9 @@ def try_lie(rng: Generator, seeds: list[File], folder: Path) -> str:
 def lied(rng: Generator) -> File:
     """A sound file with one to three lies."""
     files = sound()
-    file = copy.deepcopy(_some(rng, files))
+    file = copy.deepcopy(one_of(rng, files))
     for _ in range(int(rng.integers(1, 4))):
-        _some(rng, LIES)(rng, file, _some(rng, files))
+        one_of(rng, LIES)(rng, file, one_of(rng, files))
     return file
 
 
@@ -114,9 +114,9 @@ def _peak() -> int:
 def count_wrongly(rng: Generator, file: File, other: File) -> None:
     """A counter is another everywhere: in the arrays of whole numbers, and in the header."""
     whole = [name for name, array in file.arrays.items() if array.dtype.kind in "iu" and array.size]
-    value = _some(rng, COUNTS)
+    value = one_of(rng, COUNTS)
     if whole and rng.random() < 0.7:
-        array = file.arrays[_some(rng, whole)]
+        array = file.arrays[one_of(rng, whole)]
         bounds = np.iinfo(array.dtype)
         kept = min(max(value, bounds.min), bounds.max)
         flat = array.reshape(-1)
@@ -124,7 +124,7 @@ def count_wrongly(rng: Generator, file: File, other: File) -> None:
         flat[flat == old] = kept
     keys = [key for key, kept in file.header["state"].items() if type(kept) in (int, float)]
     if keys and rng.random() < 0.6:
-        file.header["state"][_some(rng, keys)] = value
+        file.header["state"][one_of(rng, keys)] = value
 
 
 def shuffle_rows(rng: Generator, file: File, other: File) -> None:
@@ -134,16 +134,16 @@ def shuffle_rows(rng: Generator, file: File, other: File) -> None:
     )
     if not lengths:
         return
-    n = _some(rng, lengths)
+    n = one_of(rng, lengths)
     at = rng.permutation(n) if rng.random() < 0.5 else rng.integers(0, n, n)
     some = [name for name, array in file.arrays.items() if array.ndim and len(array) == n]
-    for name in some if rng.random() < 0.7 else [_some(rng, some)]:
+    for name in some if rng.random() < 0.7 else [one_of(rng, some)]:
         file.arrays[name] = np.ascontiguousarray(file.arrays[name][at])
 
 
 def borrow(rng: Generator, file: File, other: File) -> None:
     """An array of the same shape and type, of another learner or of another place."""
-    name = _some(rng, list(file.arrays))
+    name = one_of(rng, list(file.arrays))
     array = file.arrays[name]
     for source in (other.arrays, file.arrays):
         alike = [
@@ -152,7 +152,7 @@ def borrow(rng: Generator, file: File, other: File) -> None:
             if n != name and (a.shape, a.dtype) == (array.shape, array.dtype)
         ]
         if alike:
-            file.arrays[name] = source[_some(rng, alike)].copy()
+            file.arrays[name] = source[one_of(rng, alike)].copy()
             return
 
 
@@ -163,12 +163,12 @@ def stretch(rng: Generator, file: File, other: File) -> None:
     ]
     if not floats:
         return
-    flat = file.arrays[_some(rng, floats)].reshape(-1)
+    flat = file.arrays[one_of(rng, floats)].reshape(-1)
     at = rng.random(flat.size) < rng.choice([0.2, 1.0])
     sizes = (
         rng.choice(SIZES, flat.size)
         if rng.random() < 0.5
-        else np.full(flat.size, _some(rng, SIZES))
+        else np.full(flat.size, one_of(rng, SIZES))
     )
     flat[at] = (np.copysign(sizes, flat) if rng.random() < 0.6 else sizes)[at]
 
@@ -179,8 +179,8 @@ def rename(rng: Generator, file: File, other: File) -> None:
     for whole in (file.text, file.header["state"]):
         _lists(whole, lists)
     if lists:
-        names = _some(rng, lists)
-        names[int(rng.integers(0, len(names)))] = copy.deepcopy(_some(rng, NAMES))
+        names = one_of(rng, lists)
+        names[int(rng.integers(0, len(names)))] = copy.deepcopy(one_of(rng, NAMES))
 
 
 def _lists(value: Any, found: list[Any]) -> None:
@@ -211,7 +211,7 @@ def use(rng: Generator, made: Any) -> None:
 
 def _use_river(rng: Generator, made: Any) -> None:
     row = {"a": float(rng.normal()), "town": "Rome"}
-    task = _some(rng, [*made.fitted_model().tasks[:4], "new"])
+    task = one_of(rng, [*made.fitted_model().tasks[:4], "new"])
     number = "Regressor" in type(made).__name__
     for _ in range(3):
         made.predict_one(row, task=task)
@@ -222,7 +222,7 @@ def _use_river(rng: Generator, made: Any) -> None:
 
 def _use_estimator(rng: Generator, made: Any) -> None:
     n, number = 4, "Regressor" in type(made).__name__
-    tasks = [_some(rng, [*made.fitted_model().tasks[:4], "new"]) for _ in range(n)]
+    tasks = [one_of(rng, [*made.fitted_model().tasks[:4], "new"]) for _ in range(n)]
     rows = rng.normal(size=(n, made.n_features_in_))
     made.predict(rows, task=tasks)
     if not number:
@@ -230,7 +230,7 @@ def _use_estimator(rng: Generator, made: Any) -> None:
         made.decision_function(rows, task=tasks)
     words = list(made.fitted_model().classes)
     answers = (
-        rng.normal(size=n) if number else [_some(rng, words) for _ in range(n)] if words else None
+        rng.normal(size=n) if number else [one_of(rng, words) for _ in range(n)] if words else None
     )
     if answers is not None:
         made.partial_fit(rows, answers, task=tasks)

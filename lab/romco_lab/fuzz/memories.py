@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from romco_lab.fuzz.acts import TOLD
 from romco_lab.fuzz.files import File, put_together, taken_apart
-from romco_lab.fuzz.mutations import _some
+from romco_lab.fuzz.mutations import one_of
 from romco_lab.fuzz.strangers import retyped
 
 WAYS = (
@@ -79,7 +79,7 @@ def _edited(rng: Generator, sound: File) -> File:
     if file.text is not None and file.text.get("notes"):
         parts.append((file.text, "notes"))
     for _ in range(int(rng.integers(1, 4))):
-        holder, part = _some(rng, parts)
+        holder, part = one_of(rng, parts)
         try:
             holder[part] = json.loads(retyped(rng, json.dumps(holder[part])))
         except (ValueError, RecursionError):

@@ -26,7 +26,7 @@ def mutated(rng: Generator, sound: File, other: File) -> File:
 
 def change_numbers(rng: Generator, file: File, other: File) -> None:
     """A few entries of an array become special ones, or those of a neighbour."""
-    name = _some(rng, list(file.arrays))
+    name = one_of(rng, list(file.arrays))
     array = file.arrays[name].reshape(-1)
     if not array.size:
         return
@@ -36,7 +36,7 @@ def change_numbers(rng: Generator, file: File, other: File) -> None:
 
 def change_all(rng: Generator, file: File, other: File) -> None:
     """All entries of an array: shifted, negated, scaled, sorted, alike."""
-    name = _some(rng, list(file.arrays))
+    name = one_of(rng, list(file.arrays))
     array = file.arrays[name]
     if not array.size or array.dtype.kind == "b":
         return
@@ -51,12 +51,12 @@ def change_all(rng: Generator, file: File, other: File) -> None:
         lambda a: a[::-1],
     )
     with np.errstate(all="ignore"):
-        file.arrays[name] = np.ascontiguousarray(_some(rng, ways)(array)).astype(array.dtype)
+        file.arrays[name] = np.ascontiguousarray(one_of(rng, ways)(array)).astype(array.dtype)
 
 
 def change_shape(rng: Generator, file: File, other: File) -> None:
     """An axis longer, shorter, gone, swapped or added; the numbers go along."""
-    name = _some(rng, list(file.arrays))
+    name = one_of(rng, list(file.arrays))
     array = file.arrays[name]
     ways = (
         lambda a: a.T,
@@ -76,7 +76,7 @@ def change_shape(rng: Generator, file: File, other: File) -> None:
     )
     if array.ndim and array.size:
         try:
-            file.arrays[name] = np.ascontiguousarray(_some(rng, ways)(array))
+            file.arrays[name] = np.ascontiguousarray(one_of(rng, ways)(array))
         except (ValueError, MemoryError):
             return
 
@@ -86,8 +86,8 @@ def change_sizes(rng: Generator, file: File, other: File) -> None:
     lengths = sorted({n for array in file.arrays.values() for n in array.shape if 1 < n < 2**20})
     if not lengths:
         return
-    old = int(_some(rng, lengths))
-    new = max(1, old + int(_some(rng, (-2, -1, 1, 2, old))))
+    old = int(one_of(rng, lengths))
+    new = max(1, old + int(one_of(rng, (-2, -1, 1, 2, old))))
     for name, array in file.arrays.items():
         for axis in [axis for axis, n in enumerate(array.shape) if n == old]:
             array = np.take(array, np.arange(new) % old, axis=axis)
@@ -97,8 +97,8 @@ def change_sizes(rng: Generator, file: File, other: File) -> None:
 
 def change_kind(rng: Generator, file: File, other: File) -> None:
     """An array of another type."""
-    name = _some(rng, list(file.arrays))
-    kind = _some(rng, ("<f8", "<f4", "<i8", "<i4", "<u8", "|u1", "|b1"))
+    name = one_of(rng, list(file.arrays))
+    kind = one_of(rng, ("<f8", "<f4", "<i8", "<i4", "<u8", "|u1", "|b1"))
     with np.errstate(all="ignore"):
         file.arrays[name] = np.nan_to_num(file.arrays[name].astype(kind)).astype(kind)
 
@@ -111,40 +111,40 @@ def change_json(rng: Generator, file: File, other: File) -> None:
         inner = [v for v in (at.values() if isinstance(at, dict) else at) if _holds(v)]
         if not inner:
             break
-        at = _some(rng, inner)
+        at = one_of(rng, inner)
     keys = list(at) if isinstance(at, dict) else list(range(len(at)))
     if not keys:
         return
-    key = _some(rng, keys)
+    key = one_of(rng, keys)
     way = rng.integers(0, 5)
     if way == 0:
         del at[key]
     elif way == 1 and isinstance(at, list):
         at.append(copy.deepcopy(at[key]))
     elif way == 2 and type(at[key]) in (int, float):
-        at[key] = at[key] + _some(rng, (-1, 1, 2, 0.5, at[key]))
+        at[key] = at[key] + one_of(rng, (-1, 1, 2, 0.5, at[key]))
     elif way == 3:
-        at[key] = copy.deepcopy(at[_some(rng, keys)])
+        at[key] = copy.deepcopy(at[one_of(rng, keys)])
     else:
-        at[key] = copy.deepcopy(_some(rng, (*JSON, *map(int, WHOLE))))
+        at[key] = copy.deepcopy(one_of(rng, (*JSON, *map(int, WHOLE))))
 
 
 def splice(rng: Generator, file: File, other: File) -> None:
     """An array of another file, or of another name in this one."""
     source = other.arrays if rng.random() < 0.5 else file.arrays
-    name = _some(rng, list(file.arrays))
-    taken = _some(rng, list(source))
+    name = one_of(rng, list(file.arrays))
+    taken = one_of(rng, list(source))
     name = taken if taken in file.arrays and rng.random() < 0.7 else name
     file.arrays[name] = source[taken].copy()
 
 
 def drop_or_add(rng: Generator, file: File, other: File) -> None:
     """An array fewer, or one more."""
-    name = _some(rng, list(file.arrays))
+    name = one_of(rng, list(file.arrays))
     if rng.random() < 0.5 and len(file.arrays) > 1:
         del file.arrays[name]
     else:
-        file.arrays[name + _some(rng, ("2", "_", "s"))] = file.arrays[name].copy()
+        file.arrays[name + one_of(rng, ("2", "_", "s"))] = file.arrays[name].copy()
 
 
 CHANGES = (
@@ -160,13 +160,15 @@ def _number(rng: Generator, array: NDArray[Any], at: int) -> Any:
         return array[rng.integers(0, array.size)]
     if array.dtype.kind == "f":
         value = (
-            float(_some(rng, REAL)) if way < 0.7 else float(array[at]) * 10.0 ** rng.integers(-9, 9)
+            float(one_of(rng, REAL))
+            if way < 0.7
+            else float(array[at]) * 10.0 ** rng.integers(-9, 9)
         )
         if array.dtype.itemsize == 8:
             return value
         return np.float32(np.clip(value, -1e38, 1e38))
     value = (
-        int(_some(rng, WHOLE + HUGE)) if way < 0.65 else int(array[at]) + int(rng.integers(-3, 4))
+        int(one_of(rng, WHOLE + HUGE)) if way < 0.65 else int(array[at]) + int(rng.integers(-3, 4))
     )
     if array.dtype.kind == "b":
         return bool(value)
@@ -189,5 +191,5 @@ def _holds(value: Any) -> bool:
     return isinstance(value, dict | list) and len(value) > 0
 
 
-def _some(rng: Generator, values: Any) -> Any:
+def one_of(rng: Generator, values: Any) -> Any:
     return values[int(rng.integers(0, len(values)))]

@@ -21,7 +21,7 @@ from romco.server.app import Server
 from romco.server.protocol import Settings
 from romco.server.routes import ROUTES, Access
 from romco_lab.fuzz.files import File
-from romco_lab.fuzz.mutations import _some
+from romco_lab.fuzz.mutations import one_of
 from romco_lab.fuzz.strangers import retyped
 
 EVENT = '{"id": "e1", "task": "user1", "x": {"a": 1.5, "b": "red", "c": null}, "y": "yes"}'
@@ -106,9 +106,9 @@ def try_request(rng: Generator, seeds: list[File], folder: Path) -> str:
 
 def mutated(rng: Generator) -> bytes:
     """A request of any route with a changed body, path or bytes, or two of them."""
-    route = _some(rng, ROUTES)
-    body = _some(rng, BODIES.get(route.name, ("",)))
-    path = route.path.replace("{task}", "user1") + _some(rng, QUERIES)
+    route = one_of(rng, ROUTES)
+    body = one_of(rng, BODIES.get(route.name, ("",)))
+    path = route.path.replace("{task}", "user1") + one_of(rng, QUERIES)
     while rng.random() < 0.7:
         body = retyped(rng, body)
     if rng.random() < 0.2:
@@ -120,7 +120,7 @@ def mutated(rng: Generator) -> bytes:
     while rng.random() < 0.4:
         begin, end = sorted(rng.integers(len(whole) + 1, size=2).tolist())
         end = min(end, begin + int(rng.integers(8)))
-        whole = whole[:begin] + _some(rng, BYTES) + whole[end:]
+        whole = whole[:begin] + one_of(rng, BYTES) + whole[end:]
     return whole
 
 

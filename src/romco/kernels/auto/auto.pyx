@@ -1475,8 +1475,8 @@ cdef class AutoKernel(Kernel):
         Where each event's entries start (n + 1,), their features (k,), their values in the learners'
         units (k,), their own hinge weights and slopes (k, 2); of each event the level of its task,
         the variances of the global, the mixed and the stacked margin, the task's own level, what is
-        spent of its variance and the task's agreement (n, 7); values (n, f) of the functions of columns, and the task's slopes
-        of these (n, f).
+        spent of its variance and the task's agreement (n, 7); values (n, f) of the functions of
+        columns, and the task's slopes of these (n, f).
         """
         self.check_idle()
         self.coming.n = 0

@@ -11,7 +11,8 @@ of so many would not help. From then on the prior variance of a weight is 1 and 
 what is left of that is multiplied by ``scale`` = 1 / prior.
 
 Stored is how much of the prior covariance, which is diagonal, is spent, so that zeros are the prior.
-The variances are also stored in the rows of the other learners; whoever changes one changes both. Shards merge the block as one Gaussian, and choose features together.
+The variances are also stored in the rows of the other learners; whoever changes one changes both.
+Shards merge the block as one Gaussian, and choose features together.
 """
 
 import numpy as np

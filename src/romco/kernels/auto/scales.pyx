@@ -188,7 +188,10 @@ cdef class Scales:
         return True
 
     cdef double median(self) noexcept nogil:
-        """Return that of log s over the features seen (the upper one of two): one odd unit does not move it."""
+        """Return the median log size of the features seen, the upper one of two.
+
+        One odd unit does not move it.
+        """
         cdef Py_ssize_t k, n = 0
         cdef const Column* c
         if self.n_met < 0:

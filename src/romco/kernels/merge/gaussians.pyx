@@ -10,7 +10,7 @@ from scipy.linalg.cython_lapack cimport dsyev
 
 from romco.kernels.core.dense cimport add_gram, axpy
 
-cdef Py_ssize_t STEP = 16
+cdef Py_ssize_t STEP = 16          # rows of a matrix that are swept out at once
 
 
 def merge_gaussians(
