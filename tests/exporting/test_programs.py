@@ -253,6 +253,39 @@ def test_javascript_reads_text_and_dates(tmp_path):
     check(model, predict_in_node(tmp_path, rows, tasks), rows, tasks)
 
 
+@needs_node
+def test_javascript_names_numbers_as_python_does(tmp_path):
+    """As categories and tasks; spaces around a category are those of Python, too."""
+    rng = np.random.default_rng(7)
+    codes = [1e-7, 1e22, -0.0, 1.0, True, 2**53, 1e16, 1e21, 123456789012345680000.0, 1e-4, 1e-5]
+    codes += [9.5e-5, 0.00012345, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 7]
+    codes += ["1.0", "1e-7", " 1 ", "constructor"]
+    codes += [f"{c}x{c}" for c in "\t\x0b\x1c\x1f\x85\xa0\u1680\u2028\u3000\ufeff\u200b"]
+    bits = rng.integers(2**64, size=5000, dtype=np.uint64)
+    codes += [x for x in bits.view(float).tolist() if np.isfinite(x)]
+    codes += (rng.normal(size=5000) * 10.0 ** rng.integers(-12, 25, 5000)).tolist()
+    model = romco.Model(schema=romco.Schema({"code": "category"}))
+    rows = [{"code": code} for code in codes]
+    model.learn(rows[:30] * 2, ["yes", "no"] * 30, codes[:30] * 2)
+    romco.export(model, "js", tmp_path)
+    script = """
+        import { readFile } from "node:fs/promises";
+        import { Model } from "./romco.mjs";
+        const model = new Model(await readFile("model.romcoexp"));
+        const rows = JSON.parse(await readFile("rows.json"));
+        console.log(JSON.stringify(rows.map((row) => [...model.encode(row).keys()])));
+    """
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "names.mjs").write_text(script)
+    done = subprocess.run(
+        [NODE, "names.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [list(model.schema.encode(row)) for row in rows]
+    tasks = [*codes[:30], 7, 7.0, "7", "+7.00", "7.", "007", "TRUE", False, "-0", "constructor"]
+    check(model, predict_in_node(tmp_path, rows[:40], tasks), rows[:40], tasks)
+
+
 @needs_c
 @needs_node
 def test_functions_of_features(program, tmp_path, monkeypatch):

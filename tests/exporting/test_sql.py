@@ -254,10 +254,39 @@ def test_hostile_names_are_data(tmp_path):
 def test_hostile_tasks_and_categories_are_data(engine, tmp_path, request):
     """A zero does not end a name: a\\0b is not a."""
     names = ["o'neil", 'a,"b', "\\.", "\\N", "NULL", "x\ny", "', (SELECT 1)) --", "a", "%s"]
-    names += ["z" * 5000, "{}", "-0"]
+    names += ["z" * 5000, "{}", "0", "007", "v.0", "1e-07", "1" + 22 * "0"]
     model = romco.Model()
     rows = [{"town": name, "age": float(k)} for k, name in enumerate(names)]
     model.learn(rows * 4, ["yes", "no", "no", "no"] * len(names), names * 4)
     model.learn([{"town": "a\0b", "age": 3.0}] * 4, ["yes", "no"] * 2, ["a\0b"] * 4)
     columns = export_with_events(model, tmp_path, rows, names)
     check(model, predict_in(engine, tmp_path, columns, request), rows, names)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_whole_numbers_and_truth_values_are_one_task(engine, tmp_path, request):
+    tasks = [7, 8.0, True, "-2.0", "1.5"]
+    rows = [{"a": float(k)} for k in range(5)]
+    model = romco.Model(schema=romco.Schema({"a": "number"}))
+    model.learn(rows * 4, ["yes", "no", "no", "yes", "yes"] * 4, tasks * 4)
+    names = [*tasks, "7", "7.0", 8, "1", "1.0", "TRUE", "-2", "1.50", "7.5", "False"]
+    rows = [{"a": float(k % 5)} for k in range(len(names))]
+    columns = export_with_events(model, tmp_path, rows, names)
+    check(model, predict_in(engine, tmp_path, columns, request), rows, names)
+
+
+def test_sqlite_refuses_real_numbers_as_categories(tmp_path):
+    """Its text of 1e-7 is 1.0e-07, which is another category."""
+    if SQLITE is None:
+        pytest.skip("the sqlite3 shell is not installed")
+    model = romco.Model(schema=romco.Schema({"floor": "category"}))
+    rows, tasks = [{"floor": 1.0}, {"floor": 2}], [7.0, 8]
+    model.learn(rows * 4, ["yes", "no"] * 4, tasks * 4)
+    export_with_events(model, tmp_path, [], [])
+    insert = "INSERT INTO romco_event VALUES"
+    query = f".read sqlite.sql\n{insert} ('0', 7.0, 1), ('1', 8, '2');\n.mode tabs\n{QUERY};\n"
+    found = run([SQLITE, "-batch", "new.db"], tmp_path, query).splitlines()
+    check(model, [line.split("\t") for line in found], rows, tasks)
+    command = [SQLITE, "-batch", "new.db", f"{insert} ('2', 7, 1e-7)"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "write real numbers as text" in done.stderr

@@ -12,7 +12,10 @@
 
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MISSING = new Set(["", "na", "n/a", "nan", "null"]);
+const SPACE = /[^\S\ufeff]|[\x1c-\x1f\x85]/; // of Python: trim() has others
+const TRUTH = new Map([["true", 1], ["false", 0]]);
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/;
+const WHOLE = /^[+-]?(?:0|[1-9]\d*)(?:\.0*)?$/;
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
 export class Model {
@@ -99,7 +102,7 @@ export class Model {
   }
 
   #task(task) {
-    return this.tasks.get(String(task)) ?? this.tasks.size;
+    return this.tasks.get(canonical(task)) ?? this.tasks.size;
   }
 
   /** Return the inputs z of a part, and the functions before they are rotated. */
@@ -262,15 +265,37 @@ function add(z, places, values, u) {
 
 const isMissing = (value) =>
   value === null || value === undefined || Number.isNaN(value) ||
-  (typeof value === "string" && MISSING.has(value.trim().toLowerCase()));
+  (typeof value === "string" && MISSING.has(strip(value).toLowerCase()));
 const put = (found, name, value) => found.set(name, (found.get(name) ?? 0) + value);
+
+/** Return text without spaces around it. */
+function strip(text) {
+  let from = 0, to = text.length;
+  while (from < to && SPACE.test(text[from])) from++;
+  while (from < to && SPACE.test(text[to - 1])) to--;
+  return text.slice(from, to);
+}
+
+/** Return a name as text, numbers as Python writes them: 1, 1e-07, 10000000000000000000000. */
+function textOf(name) {
+  if (typeof name !== "number") return String(name);
+  if (Number.isInteger(name)) return String(BigInt(name));
+  return Math.abs(name) < 1e-4 ? name.toExponential().replace(/-(\d)$/, "-0$1") : String(name);
+}
+
+/** Return the one name of a task that is a whole number or a truth value: 7 is 7.0, "7" and "+7". */
+function canonical(task) {
+  const text = textOf(task);
+  if (WHOLE.test(text)) return String(BigInt(text.replace(/^\+|\..*$/g, "")));
+  return String(TRUTH.get(text.toLowerCase()) ?? text);
+}
 
 function numberOf(value) {
   if (typeof value === "number") return value;
   if (typeof value === "boolean") return value ? 1 : 0;
-  const text = String(value).trim();
+  const text = strip(String(value));
   if (NUMBER.test(text)) return Number(text);
-  return { true: 1, false: 0 }[text.toLowerCase()];
+  return TRUTH.get(text.toLowerCase());
 }
 
 function number(name, value, found) {
@@ -281,12 +306,14 @@ function number(name, value, found) {
 }
 
 function category(name, value, found) {
-  if (!isMissing(value)) put(found, `${name}=${String(value).trim()}`, 1);
+  if (isMissing(value)) return;
+  if (typeof value === "object") throw new Error(`column ${name}: ${value} is neither text nor a number`);
+  put(found, `${name}=${strip(textOf(value))}`, 1);
 }
 
 function date(name, value, found, hours = true) {
   if (isMissing(value)) return;
-  const iso = value instanceof Date ? value.toISOString() : String(value).trim();
+  const iso = value instanceof Date ? value.toISOString() : strip(String(value));
   const [whole, year, month, day, hour, minute, second] = DATE.exec(iso) ?? [];
   const at = new Date(Date.UTC(year, month - 1, day));
   at.setUTCFullYear(year);
@@ -315,9 +342,9 @@ function free(name, value, found) {
   if (isMissing(value)) return;
   if (Array.isArray(value))
     value.forEach((inner, k) => free(typeof inner === "string" ? name : `${name}.${k}`, inner, found));
-  else if (typeof value === "object")
+  else if (typeof value === "object" && !(value instanceof Date))
     for (const [key, inner] of Object.entries(value)) free(`${name}.${key}`, inner, found);
-  else if (typeof value === "string" && !NUMBER.test(value.trim())) category(name, value, found);
+  else if (typeof value === "string" && !NUMBER.test(strip(value))) category(name, value, found);
   else number(name, value, found);
 }
 

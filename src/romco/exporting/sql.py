@@ -68,14 +68,14 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
         written.append(folder / f"{name}.csv")
         definitions.append(_definition(name, columns))
         durable.replace(written[-1], _csv(chain([columns], more.get(name, ()))))
-    definitions.append(_event_table(tables))
     views = views_of(tables, lanes)
     for engine, loading in LOADING.items():
         loads = [loading.format(table=name) for name in contents]
         for name, keys in INDEXED.items():
             if name in contents and engine != "duckdb":
                 loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
-        script = "\n".join([*definitions, *loads, "", *views])
+        events = _event_table(tables, engine)
+        script = "\n".join([*definitions, events, *loads, "", *views])
         written.append(folder / f"{engine}.sql")
         durable.replace(written[-1], [script.encode()])
     return written
@@ -353,10 +353,17 @@ def _definition(table: str, columns: Columns) -> str:
     return f"DROP TABLE IF EXISTS {table};\nCREATE TABLE {table} (\n{inner}\n);"
 
 
-def _event_table(tables: ModelTables) -> str:
-    """Return the statement that makes the table of events, if there is none."""
+def _event_table(tables: ModelTables, engine: str) -> str:
+    """Return the statement that makes the table of events, if there is none.
+
+    SQLite's text of real numbers, such as 1.0 and 1.0e-07, are no categories: it refuses them.
+    """
     columns = ["    id TEXT PRIMARY KEY", "    task TEXT"]
     for name, kind in tables.columns.items():
-        columns.append(f"    {quoted(name)} {KINDS[kind]}")
+        declared = f"{quoted(name)} {KINDS[kind]}"
+        if kind == "category" and engine == "sqlite":
+            check = f"CHECK (typeof({quoted(name)}) <> 'real')"
+            declared = f'{quoted(name)} CONSTRAINT "write real numbers as text" {check}'
+        columns.append(f"    {declared}")
     inner = ",\n".join(columns)
     return f"CREATE TABLE IF NOT EXISTS romco_event (\n{inner}\n);"

@@ -140,7 +140,10 @@ UNIT_STEPS = {
 EVENT_STEP = """
     SELECT e.id, coalesce(t.task, n.new_task) AS task
     FROM romco_event e CROSS JOIN romco_number n
-    LEFT JOIN romco_task t ON t.name = e.task AND t.part = 0 AND e.task <> ''
+    LEFT JOIN romco_task t ON t.part = 0 AND e.task <> '' AND t.name = CASE
+        WHEN lower(e.task) = 'true' THEN '1' WHEN lower(e.task) = 'false' THEN '0'
+        WHEN e.task LIKE '%.0' AND trim(e.task, '-0123456789') = '.'
+        THEN replace(e.task, '.0', '') ELSE e.task END
 """
 LABELS = f"""SELECT x.id, x.margin,
        1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability, c.label

@@ -1,6 +1,6 @@
 """A model as tables by name: what every format writes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -26,7 +26,7 @@ from romco.learners.frozen import (
 from romco.model import Columns, Model, Names
 from romco.model.engine import Engine
 from romco.model.features import Sparse
-from romco.model.names import Id
+from romco.model.names import Id, canonical_name
 from romco.typing import Floats
 
 Whole = NDArray[np.int64]
@@ -112,7 +112,7 @@ class ModelTables:
     """
 
     feature_names: list[str]  # in the order of their UTF-8 bytes, as all names are
-    task_names: list[str]
+    task_names: list[str]  # canonical ones
     classes: tuple[str, ...]  # of two, the negative one first; none where numbers are predicted
     columns: dict[str, str]  # kind of each column, see `romco.io.schema`
     is_matrix: bool  # rows are arrays: columns have no names
@@ -128,7 +128,8 @@ def read_tables(model: Model) -> ModelTables:
     given_names = [text_of("feature", features.name(column)) for column in range(d)]
     feature_names, feature_order = _sorted_names("feature", given_names)
     known = dict(engine.tasks.items())
-    task_names, places = _sorted_names("task", known)
+    task_texts = [str(canonical_name(text_of("task", task))) for task in known]
+    task_names, places = _sorted_names("task", task_texts)
     task_order = np.array(list(known.values()), dtype=np.int64)[places]
     is_matrix = isinstance(features, Columns) and features.names is None
     order = _Order(engine.learner, feature_order, task_order, is_matrix)
@@ -260,7 +261,7 @@ def check_columns(tables: ModelTables, format: str) -> None:
 def text_of(what: str, name: Id) -> str:
     """Return a name as text; ValueError for bytes and tuples.
 
-    >>> text_of("task", 7), text_of("task", 7.0), text_of("task", True)
+    >>> text_of("label", 7), text_of("label", 7.0), text_of("label", True)
     ('7', '7', 'true')
     """
     if isinstance(name, str):
@@ -272,9 +273,8 @@ def text_of(what: str, name: Id) -> str:
     raise ValueError(f"{what} {name!r} cannot be exported: names must be text or numbers")
 
 
-def _sorted_names(what: str, names: Iterable[Id]) -> tuple[list[str], Whole]:
-    """Return names in the order of their UTF-8 bytes, and the place of each in ``names``."""
-    texts = list(map(partial(text_of, what), names))
+def _sorted_names(what: str, texts: Sequence[str]) -> tuple[list[str], Whole]:
+    """Return names in the order of their UTF-8 bytes, and the place of each in ``texts``."""
     order = sorted(range(len(texts)), key=lambda k: texts[k].encode())
     found = list(map(texts.__getitem__, order))
     for name, after in pairwise(found):
