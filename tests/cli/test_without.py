@@ -11,7 +11,8 @@ from romco.cli.main import app
 from romco.io.modelfile import load_state
 
 PEOPLE = 20
-HOWS = ("", "--threads 2", "--shards 2 --engine serial", "--shards 3 --engine serial")
+SERIAL, THREADS = "--shards 2 --engine serial --hash 10", "--shards 3 --engine threads --hash 10"
+HOWS = ("", "--threads 2", SERIAL, THREADS)
 
 
 def table(seed, n=300):

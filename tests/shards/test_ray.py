@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from romco.shards import Shards
 from romco.shards.files import learn as learn_files
 from romco.shards.ray import Ray, StoreFullError, WorkersLostError
 from romco.shards.shard import Shard
+from tests.cli.test_without import PEOPLE, compare
 from tests.shards.streams import assert_same, events, learn
 from tests.shards.test_files import STREAM as FILE_STREAM
 from tests.shards.test_files import files, write
@@ -99,6 +101,17 @@ def test_ray_equals_one_process(expected, tmp_path):
             shards.coordinator.engine.call_one(0, Shard.resume, None)
         shards.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpoints", ["", "--checkpoint-every 60"])
+def test_people_have_never_been_there(checkpoints, tmp_path):
+    """Workers replay from a log of calls alone, or from checkpoints along it."""
+    random = Random(checkpoints)
+    how = f"--shards 2 --engine ray --hash 10 {checkpoints}"
+    for seed in range(2):
+        gone = [f"p{person}" for person in random.sample(range(PEOPLE), 5)]
+        compare(tmp_path, ".csv", how, gone, seed)
 
 
 FEW_MOMENTS = [("apply", 15), ("take_subspaces", 2)]
