@@ -127,9 +127,8 @@ def test_logs_can_be_json(tmp_path):
     server = Process(tmp_path / "data", "--log-json", *CLASSES)
     with server.client() as client:
         client.learn(STREAM[:3])
-    server.process.send_signal(signal.SIGTERM)
-    _, text = server.process.communicate(timeout=60.0)
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert server.end(signal.SIGTERM) == 0
+    lines = [json.loads(line) for line in server.lines if line.startswith("{")]
     assert any("checkpoint at change 3" in line["message"] for line in lines)
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
 

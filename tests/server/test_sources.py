@@ -59,7 +59,7 @@ def free_port():
 def until(what, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, f"not within {seconds:g} seconds"
         time.sleep(0.01)
 
 
