@@ -148,7 +148,7 @@ def test_bad_rows_write_nothing(tmp_path):
     assert "302" in str(failed.exception)  # its line
     assert not model.exists()
     assert (
-        "1 bad rows skipped" in run("fit", source, "--model", model, *numbers, "--skip-bad").output
+        "1 bad row skipped" in run("fit", source, "--model", model, *numbers, "--skip-bad").output
     )
     assert load(model).events == N - 1
     assert "needs a file" in str(run("fit", "-", "--model", model, *COLUMNS, fails=True).exception)

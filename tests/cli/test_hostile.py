@@ -163,7 +163,7 @@ def test_a_third_label_is_no_dead_end(folder):
 def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):
     for command in ("evaluate three.csv", "predict inf.csv"):
         assert run(f"{command} --model ok.romco --skip-bad") in (0, 2)
-        assert "1 bad rows skipped" in capsys.readouterr().err
+        assert "1 bad row skipped" in capsys.readouterr().err
 
 
 def test_the_same_options_again_are_no_contradiction(folder):

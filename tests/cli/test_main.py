@@ -115,3 +115,13 @@ def test_a_mistyped_command_is_answered_by_the_one_that_is_close(romco):
     code, _, complained = romco("xyz")
     assert code == 2
     assert "did you mean" not in complained
+
+
+def test_one_of_a_thing_is_not_several(tmp_path, romco):
+    file, model = tmp_path / "one.csv", tmp_path / "m.romco"
+    file.write_text("who,a,y\nann,1,yes\n")
+    complained = romco("learn", file, "--task", "who", "--label", "y", "--model", model)[2]
+    assert "as read from the first row:" in complained
+    assert "1 event learned, 1 task\n" in complained
+    assert "1 task: 1 event, " in romco("evaluate", file, "--model", model)[1]
+    assert "from 1 feature of 1 event of 1 task" in romco("explain", "--model", model)[1]

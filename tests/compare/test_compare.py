@@ -282,6 +282,8 @@ def test_a_label_that_nobody_knew_is_an_error_of_every_row(tmp_path):
     assert {tuple(cell.strip(" *") for cell in row[1:]) for row in rows} == {
         ("-", "100.00", "100.00")
     }
+    assert "Nothing can be compared: no label came a second time" in done.output
+    assert "log loss -" not in done.output
 
 
 def test_one_task_has_nobody_to_share_with(tmp_path, monkeypatch):
@@ -293,6 +295,8 @@ def test_one_task_has_nobody_to_share_with(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "All events are of one task: there is nothing to share" in done.output
     assert "Sharing between" not in done.output
+    (page,) = tmp_path.glob("results/compare/*/index.html")
+    assert "80 events of 1 task, " in page.read_text()
 
 
 def test_compare_reads_columns_as_asked(tmp_path, capsys):

@@ -24,7 +24,7 @@ from romco.cli.options import (
     resolve_source,
     split_list,
 )
-from romco.cli.output import inert, note, note_skipped, warn
+from romco.cli.output import inert, note, note_skipped, quantity, warn
 from romco.evaluation.arrival import Arrival
 from romco.files import load
 from romco.io import durable
@@ -117,7 +117,10 @@ def evaluate(
         print(json.dumps({**about, **summary}))
         return
     print(as_text(_table_of_tasks(scores, target.kind)))
-    print(f"all {len(scores.tasks)} tasks: {whole.events:,} events, {whole.line()}")
+    tasks = quantity(len(scores.tasks), "task")
+    if len(scores.tasks) > 1:
+        tasks = f"all {tasks}"
+    print(f"{tasks}: {quantity(whole.events, 'event')}, {whole.line()}")
     if two:
         print(
             f"positive label: {inert(str(target.positive))}, {whole.positives:.2%} of events; "

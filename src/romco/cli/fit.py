@@ -8,7 +8,7 @@ import typer
 from romco import runs
 from romco.cli.learn import new_model, show_progress
 from romco.cli.options import ModelOptions, ModelPath, Seed, Weight, check_source, expand_options
-from romco.cli.output import note, note_schema, note_skipped
+from romco.cli.output import note, note_schema, note_skipped, quantity
 from romco.model import Model
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Source
@@ -59,7 +59,9 @@ def fit(
         print(as_text(_table(held_out, fitted.engine.target.kind == "number")))
     else:
         note("too few rows to hold some out: how well it predicts is not known")
-    note(f"model: {model}, fitted to {fitted.events:,} events of {len(fitted.tasks):,} tasks")
+    events = quantity(fitted.events, "event")
+    tasks = quantity(len(fitted.tasks), "task")
+    note(f"model: {model}, fitted to {events} of {tasks}")
     note("it predicts later without answers; to go on learning, take romco learn")
 
 

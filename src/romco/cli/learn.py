@@ -31,7 +31,7 @@ from romco.cli.options import (
     resolve_source,
     resolve_target,
 )
-from romco.cli.output import console, note, note_schema, warn
+from romco.cli.output import console, note, note_schema, quantity, warn
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.files import save
 from romco.io.inference import labels_that_occur_once
@@ -313,11 +313,11 @@ def _describe_run(progress: Progress, seconds: float) -> str:
 
 def _describe_progress(progress: Progress) -> list[str]:
     """Return two lines: how much was learned and how, and how good the predictions were."""
-    counts = [f"{progress.events - progress.refused:,} events learned"]
+    counts = [f"{quantity(progress.events - progress.refused, 'event')} learned"]
     if isinstance(progress.model, Model):
         counts += _describe_tasks(progress.model)
     if progress.skipped:
-        counts.append(f"{progress.skipped:,} bad rows skipped")
+        counts.append(f"{quantity(progress.skipped, 'bad row')} skipped")
     if progress.resumed:
         counts.insert(1, f"{progress.resumed:,} of them before")
     scores = []
@@ -331,7 +331,7 @@ def _describe_progress(progress: Progress) -> list[str]:
 
 
 def _describe_tasks(model: Model) -> list[str]:
-    parts = [f"{len(model.tasks):,} tasks"]
+    parts = [quantity(len(model.tasks), "task")]
     personal = personal_tasks(model.engine.learner)
     if len(model.tasks) > 1 and personal is not None and personal.any():
         parts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
@@ -417,18 +417,18 @@ def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -
     if not progress.events:
         error = "there was nothing to learn from"
     parts = [
-        f"{progress.events:,} events learned",
+        f"{quantity(progress.events, 'event')} learned",
         error,
         f"{speed:,.0f} events/s of all shards",
         f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
         f"stale by {progress.staleness:,} events at most",
     ]
     if progress.skipped:
-        parts.append(f"{progress.skipped:,} bad rows skipped")
+        parts.append(f"{quantity(progress.skipped, 'bad row')} skipped")
     if progress.resumed:
         parts.append(f"{progress.resumed:,} rows read before")
     if progress.lost:
-        parts.append(f"{progress.lost:,} workers lost and replaced")
+        parts.append(f"{quantity(progress.lost, 'worker')} lost and replaced")
     return ", ".join(parts)
 
 
@@ -462,7 +462,7 @@ def ask(
     requests.write_requests(chosen, out)
     chance = sum(request[requests.WHY] == requests.BY_CHANCE for request in chosen)
     audited = f"{chance:,} of them at random to estimate the error"
-    note(f"{len(chosen):,} events to label, {audited}: {out}")
+    note(f"{quantity(len(chosen), 'event')} to label, {audited}: {out}")
 
 
 def _learn_answers(source: Source, path: Path, request_file: Path, id: str | None) -> None:

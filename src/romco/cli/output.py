@@ -7,6 +7,7 @@ from rich.console import Console
 
 from romco.io.schema import Schema
 from romco.presentation.screen import inert as inert
+from romco.presentation.screen import quantity as quantity
 
 MAX_WARNINGS = 30
 
@@ -36,7 +37,7 @@ def note_schema(schema: Schema) -> None:
 def note_skipped(skipped: int) -> None:
     """Print how many rows could not be read, if any."""
     if skipped:
-        note(f"{skipped:,} bad rows skipped")
+        note(f"{quantity(skipped, 'bad row')} skipped")
 
 
 @contextmanager

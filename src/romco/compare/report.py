@@ -17,6 +17,7 @@ from romco.compare.sources import stream_of
 from romco.compare.verdict import MIN_TASK_EVENTS, TaskGain, Verdict, gain, task_gains, verdict
 from romco.presentation import page
 from romco.presentation.charts import Line, line_chart
+from romco.presentation.screen import quantity
 from romco.presentation.tables import Table, as_html, mark_best, markdown
 
 MAX_TABLE_CLASSES = 12  # of a confusion table
@@ -175,7 +176,9 @@ def _cells(row: Row, columns: Sequence[Column]) -> list[Any]:
 
 def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
     events = sum(stream["events"])
-    size = f"{events:,} events of {len(stream['tasks']):,} tasks, {stream['features']:,} features"
+    tasks = quantity(len(stream["tasks"]), "task")
+    features = quantity(stream["features"], "feature")
+    size = f"{quantity(events, 'event')} of {tasks}, {features}"
     if _target(stream) == "two classes":
         share = sum(stream["positive"]) / max(events, 1)
         size += f"; {stream['labels'][1]} in {share:.1%} of events"
@@ -208,7 +211,7 @@ def _tasks(result: Verdict, stream: dict[str, Any]) -> list[str]:
         return []
     gains = task_gains(result)
     few = len(stream["tasks"]) - len(gains)
-    note = f"{few:,} tasks with fewer than {MIN_TASK_EVENTS} events are not listed"
+    note = f"tasks with fewer than {MIN_TASK_EVENTS} events are not listed: {few:,}"
     if not gains:
         return [page.paragraph(f"Nothing is said of single tasks: {note}.")]
     target = _target(stream)

@@ -20,6 +20,7 @@ NO_BATCH = (
     "The table is too large to fit scikit-learn's regressions and LightGBM again and again: "
     "these may still be better."
 )
+NO_SCORE = "Nothing can be compared: no label came a second time, so none could be predicted"
 ONE_TASK = "All events are of one task: there is nothing to share"
 
 
@@ -149,6 +150,8 @@ def verdict(table: Sequence[Row]) -> Verdict:
     measure = "log loss"
     if frequency.stream["answers"] == 0:
         measure = "RMSE"
+    if np.isinf(frequency.loss):
+        return Verdict(NO_SCORE, (), without_task, with_task, sharing)
     if len(frequency.stream["tasks"]) == 1:
         best_text = f"Best: {_figure(without_task, measure)}."
         return Verdict(ONE_TASK, (best_text,), without_task, with_task, sharing)

@@ -14,7 +14,7 @@ from romco.kernels.step import PERSONAL_CHECK_EVENTS
 from romco.learners.auto import KINDS
 from romco.presentation.charts import Line, bars, curve_chart, heat_map
 from romco.presentation.page import STYLE, document, fold, heading, items, paragraph
-from romco.presentation.screen import inert, spell_number
+from romco.presentation.screen import inert, quantity, spell_number
 from romco.presentation.tables import Table, as_html, as_text, mark_best
 
 ALIKE, DIFFERENT = KINDS
@@ -174,10 +174,10 @@ def headline(report: Explanation) -> str:
     text = f"{report.learner} predicts {label_title(report)}"
     if report.positive is not None:
         text += f" ({inert(str(report.positive))} or not)"
-    text += f" from {report.n_features:,} features"
+    text += f" from {quantity(report.n_features, 'feature')}"
     if report.events is not None:
-        text += f" of {report.events:,} events"
-    text += f" of {report.n_tasks:,} tasks"
+        text += f" of {quantity(report.events, 'event')}"
+    text += f" of {quantity(report.n_tasks, 'task')}"
     if report.data is not None:
         text += f", {inert(report.data)}"
     return f"{text}."

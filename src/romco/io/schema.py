@@ -381,7 +381,10 @@ class Schema:
         if roles:
             title += f" ({roles})"
         if self.sample:
-            title += f", as read from the first {len(self.sample):,} rows"
+            first = "first row"
+            if len(self.sample) > 1:
+                first = f"first {len(self.sample):,} rows"
+            title += f", as read from the {first}"
         if self.separator:
             title += f", separated by {self.separator!r}"
         return f"{title}:"

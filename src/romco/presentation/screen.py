@@ -16,6 +16,17 @@ def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
     return "".join(c if c.isprintable() else spell(c)[1:-1] for c in text)
 
 
+def quantity(n: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> quantity(1, "task"), quantity(2000, "event")
+    ('1 task', '2,000 events')
+    """
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {noun}s"
+
+
 def spell_number(number: float) -> str:
     """Return a number with at most four digits that matter, without an exponent if it can be.
 
