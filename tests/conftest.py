@@ -8,12 +8,29 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from romco.shards.schedule import Schedule
 from tests.server.browsers import start
 
 settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
 # A script that runs pytest in the background has it ignore Ctrl-C, and all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _early_shards():
+    """Spread tasks over shards from the first event on: tests have short streams."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Schedule, "first", 0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _first_events(request, monkeypatch):
+    """Let one shard learn as many events as a mark says."""
+    mark = request.node.get_closest_marker("first_events")
+    if mark is not None:
+        monkeypatch.setattr(Schedule, "first", mark.args[0])
 
 
 @pytest.fixture(scope="session")

@@ -269,11 +269,11 @@ def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
 
 def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
     monkeypatch.setattr("romco.shards.reader.MAX_CACHED_TASKS", 5)
-    tasks = TaskCodes(4)
+    tasks = TaskCodes()
     for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
         codes = tasks.encode(names)
         assert [tasks.names[code] for code in codes] == names
-        assert tasks.owners(codes).tolist() == [task_owner(name, 4) for name in names]
+        assert tasks.owners(codes, 4).tolist() == [task_owner(name, 4) for name in names]
     assert tasks.version > 0
 
 
@@ -419,9 +419,9 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     assert shards.coordinator.engine.local_shards[1].model.events == before
 
 
+@pytest.mark.first_events(200)
 def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path):
     x, y, task = events(500, seed=6)
-    monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 200)
 
     def choose_three(entries, **_):
         return 3 if entries > 3 else 1
@@ -466,12 +466,12 @@ def test_no_more_threads_are_chosen_than_barriers_and_tasks_allow(monkeypatch):
     assert [choose_threads(1000, 0, share, 2000) for share in shares] == [1, 1, 2, 3]
 
 
+@pytest.mark.first_events(1000)
 @pytest.mark.parametrize(("tasks", "swing", "expected"), [(20, 0.0, 4), (1, 0.0, 1), (20, 4.0, 1)])
 def test_auto_keeps_one_thread_for_one_task_and_for_a_drift_of_all(
     monkeypatch, tasks, swing, expected
 ):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4))
-    monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 1000)
     rng = np.random.default_rng(2)
     x = 0.1 * rng.normal(size=(1000, 600)) * (rng.random((1000, 600)) < 0.02)  # none has a place
     level = swing * np.sign(np.sin(np.arange(1000) / 20.0))

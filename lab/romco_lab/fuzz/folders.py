@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 from numpy.random import Generator
 
@@ -15,6 +16,7 @@ import romco
 from romco.server.protocol import LearnRequest, Settings
 from romco.server.writer import Service
 from romco.shards import Shards
+from romco.shards.schedule import Schedule
 from romco_lab.fuzz.acts import TOLD
 from romco_lab.fuzz.files import File, put_together, taken_apart
 from romco_lab.fuzz.mutations import mutated
@@ -46,9 +48,11 @@ def sound() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="romco-fuzz-"))
     for kind in ("checkpoint", "file"):
         (folder / kind).mkdir()
-    shards = Shards("romco-auto", 2, every=20, checkpoint=folder / "checkpoint", checkpoint_every=1)
-    for _ in range(30):
-        shards.learn(ROWS, LABELS, TASKS)
+    place = folder / "checkpoint"
+    with mock.patch.object(Schedule, "first", 20):
+        shards = Shards("romco-auto", 2, every=20, checkpoint=place, checkpoint_every=1)
+        for _ in range(30):
+            shards.learn(ROWS, LABELS, TASKS)
     shards.save(folder / "file" / "m.romco")
     service = Service(folder / "service", romco.Model, Settings())
     service.start()

@@ -12,11 +12,13 @@ import resource
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.random import Generator
 
 import romco
+from romco.shards.schedule import Schedule
 from romco_lab.fuzz import strangers
 from romco_lab.fuzz.acts import LIMIT, try_loading
 from romco_lab.fuzz.files import File, put_together, taken_apart
@@ -75,9 +77,10 @@ def sound() -> list[File]:
         for thing in _rivers():
             romco.save(thing, path)
             made += [taken_apart(path.read_bytes())] * 2
-        shards = romco.shards.Shards("romco-auto", 3, every=20)
-        for _ in range(9):
-            shards.learn([{"a": 1.0}, {"b": -1.0}, {"a": 2.0}], ["y", "n", "y"], ["s", "t", 3])
+        with mock.patch.object(Schedule, "first", 10):
+            shards = romco.shards.Shards("romco-auto", 3, every=20)
+            for _ in range(9):
+                shards.learn([{"a": 1.0}, {"b": -1.0}, {"a": 2.0}], ["y", "n", "y"], ["s", "t", 3])
         shards.save(path)
         made += [taken_apart(path.read_bytes())] * 2
     return made

@@ -76,9 +76,9 @@ def to_model_state(
     """Return the state of one model, with a section from which shards resume the same bits."""
     settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
     section = settings | asdict(position)
-    if schedule.n == 1:
+    if len(states) == 1:
         state = _add_front(states[0], front.state())
-        if position.notes:  # else it is a plain model's state, bit for bit
+        if schedule.n > 1 or position.notes:  # else it is a plain model's state, bit for bit
             state[SECTION] = section
         return state
     changes = [one.change for one in updates]
@@ -175,15 +175,18 @@ def schedule_of(state: State, n: int | None, growth: float | None, every: int | 
 
 
 def from_model_state(state: State, schedule: Schedule) -> ShardsState:
-    """Split the state of a model, or resume that of as many shards."""
+    """Split the state of a model, or resume that of as many shards.
+
+    One shard goes on until the schedule spreads the tasks.
+    """
     plain = _without(state, SECTION, SECTION)
     section = state.get(SECTION, {"shards": None})
-    if section["shards"] == schedule.n > 1:
+    if section["shards"] == schedule.n > 1 and "sizes" in section:
         return _resume(plain, section, state["arrays"])
     events = int(state["events"])
     place = int(section.get("place", events))
     position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
-    if schedule.n == 1:
+    if schedule.n == 1 or place < schedule.first:
         starts = [_without(plain, "history", PREFIX)]
     else:
         owners = _owners(state["tasks"], schedule.n)
@@ -330,7 +333,7 @@ def check_section(state: Mapping[str, Any]) -> None:
         raise ValueError(f"no {n} shards are at {place} after {events} events")
     if not isinstance(section["notes"], dict):
         raise ValueError("expected notes by name")
-    if n > 1:
+    if n > 1 and "sizes" in section:
         _check_sizes(section, len(state["tasks"]))
 
 

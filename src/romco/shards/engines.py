@@ -21,16 +21,16 @@ class Engine:
     lost_workers = 0
 
     def __init__(self, starts: Sequence[State]) -> None:
-        self._n = len(starts)
         self.start(starts)
 
     def start(self, starts: Sequence[State]) -> None:
-        """Start the shards anew."""
-        self.local_shards = self._shards = [Shard(self._n, start) for start in starts]
+        """Start as many shards in the place of those before."""
+        self.n = len(starts)
+        self.local_shards = self._shards = [Shard(self.n, start) for start in starts]
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call methods of every shard in order; return the answers by shard."""
-        return [self._answers(k, calls) for k in range(self._n)]
+        return [self._answers(k, calls) for k in range(self.n)]
 
     def close(self) -> None:
         """End the shards."""
@@ -42,13 +42,13 @@ class Engine:
 
     def call_all(self, method: Method, *arguments: Any) -> list[Any]:
         """Call a method of every shard with the same arguments."""
-        return self.call_each(method, [arguments] * self._n)
+        return self.call_each(method, [arguments] * self.n)
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
         """Call a method of one shard."""
         if self.local_shards is not None:
             return method(self._shards[k], *arguments)
-        every: list[tuple[Any, ...] | None] = [None] * self._n
+        every: list[tuple[Any, ...] | None] = [None] * self.n
         every[k] = arguments
         return self.call_each(method, every)[k]
 
@@ -80,15 +80,21 @@ class Threads(Engine):
     _threads: ThreadPoolExecutor | None = None
     _process = 0  # that has them: a fork has no threads
 
+    def start(self, starts: Sequence[State]) -> None:
+        super().start(starts)
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+
     @property
     def _pool(self) -> ThreadPoolExecutor:
         if self._threads is None or self._process != os.getpid():
-            self._threads = ThreadPoolExecutor(self._n, thread_name_prefix="romco-shard")
+            self._threads = ThreadPoolExecutor(self.n, thread_name_prefix="romco-shard")
             self._process = os.getpid()
         return self._threads
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        pending = [self._pool.submit(self._answers, k, calls) for k in range(self._n)]
+        pending = [self._pool.submit(self._answers, k, calls) for k in range(self.n)]
         for one in pending:
             one.exception()
         return [one.result() for one in pending]
@@ -97,7 +103,7 @@ class Threads(Engine):
         if n < MIN_PARALLEL_ROWS:
             function(0, n)
         else:
-            map_ranges(self._pool, self._n, function, n)
+            map_ranges(self._pool, self.n, function, n)
 
     def close(self) -> None:
         super().close()

@@ -90,11 +90,11 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
     learned = coordinator.events > 0
     front.with_offset = read_offset(front, offset, 1.0, learned) is not None
     progress = replace(_resume(coordinator, files), resumed=coordinator.place)
-    n = coordinator.n
-    coordinator.open_files([(files, k, progress.position) for k in range(n)])
+    coordinator.open_files(files, progress.position)
     while not progress.ended and not (stop is not None and stop.wanted):
         left = coordinator.next - coordinator.place
-        reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
+        every = [(left,)] * coordinator.n
+        reports: list[ReadReport] = coordinator.run(Shard.read, every, left)
         _check_agreement(reports)
         position = reports[0].position
         loss = progress.loss + sum(one.loss for one in reports)
@@ -107,10 +107,10 @@ def read(shards: Shards, files: EventFiles, stop: Stop | None = None) -> Iterato
             "loss": loss,
             "skipped": skipped,
         }
-        coordinator.reading = [(files, k, position) for k in range(n)]
+        coordinator.reading = files, position
         coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
         staleness = 0
-        if n > 1:
+        if coordinator.n > 1:
             staleness = coordinator.next - coordinator.place
         progress = replace(
             progress,

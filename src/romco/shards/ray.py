@@ -73,11 +73,14 @@ class Ray(Engine):
         self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
-        self._actors = [self._kind.remote() for _ in starts]
+        self._actors: list[Any] = []
         super().__init__(starts)
 
     def start(self, starts: Sequence[State]) -> None:
         """Start all shards at the same time; their states go to the object store."""
+        self._kill_actors()
+        self.n = len(starts)
+        self._actors = [self._kind.remote() for _ in starts]
         self._set_starts(starts)
         self._posted: list[list[Call]] = [[] for _ in starts]  # go with the next call
         for k, one in enumerate([self._start(k) for k in range(len(starts))]):
@@ -116,10 +119,13 @@ class Ray(Engine):
         self._logs: list[list[Call]] = [[] for _ in starts]
 
     def close(self) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor)
+        self._kill_actors()
         if self._owned:
             self._ray.shutdown()
+
+    def _kill_actors(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
 
     def _pack(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Pickle arguments once for all, or put large ones into the object store."""
@@ -203,7 +209,7 @@ class Ray(Engine):
             except errors.RayError as error:
                 self.lost_workers, loss = self.lost_workers + 1, error
         raise WorkersLostError(
-            f"the worker of shard {k} of {len(self._actors)} died {MAX_RESTARTS + 1} times in a "
+            f"the worker of shard {k} of {self.n} died {MAX_RESTARTS + 1} times in a "
             f"row, the last time with: {_first_line(loss)}; what was saved is untouched, and the "
             "same call resumes from there once the cause is mended (often memory)"
         )
@@ -221,7 +227,7 @@ class Ray(Engine):
             raise failure
 
     def _start(self, k: int) -> Any:
-        return self._actors[k].start.remote(self._n, self._starts[k])
+        return self._actors[k].start.remote(self.n, self._starts[k])
 
 
 def _pickle_small(value: Any, limit: int | None = MAX_MESSAGE_BYTES) -> bytes | None:

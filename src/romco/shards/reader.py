@@ -7,6 +7,7 @@ In CSV, JSON lines and Parquet only the task of other shards' rows is looked at.
 
 import json
 import zlib
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,12 +51,12 @@ class TaskCodes:
     After ``MAX_CACHED_TASKS`` names it starts anew with another ``version``.
     """
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self) -> None:
         self.names: list[Id] = []  # by code
         self.version = 0
         self._codes: dict[Id, int] = {}
-        self._owners = np.zeros(1024, dtype=np.uint16)  # by code; room is doubled
+        self._n = 1  # shards
+        self._owners = array("H")  # by code
 
     def encode(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """Return the code (k,) of each task; ValueError where one is no name."""
@@ -63,6 +64,7 @@ class TaskCodes:
         if len(self.names) > MAX_CACHED_TASKS:
             self.names = []
             self._codes = {}
+            self._owners = array("H")
             self.version += 1
         try:
             codes: list[int | None] = list(map(self._codes.get, names))
@@ -72,24 +74,21 @@ class TaskCodes:
             codes[at] = self._add(names[at])
         return np.array(codes, dtype=np.int64)
 
-    def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """Return the shard (k,) of each code."""
-        return self._owners[codes]
-
-    def spread(self, n: int) -> None:
-        """Change the number of shards."""
-        self.n = n
-        for code, name in enumerate(self.names):
-            self._owners[code] = task_owner(name, n)
+    def owners(self, codes: NDArray[np.int64], n: int) -> NDArray[np.uint16]:
+        """Return which of n shards (k,) has each code."""
+        if n == 1:
+            return np.zeros(len(codes), dtype=np.uint16)
+        if n != self._n:
+            self._n = n
+            self._owners = array("H")
+        self._owners.extend(task_owner(name, n) for name in self.names[len(self._owners) :])
+        return np.asarray(self._owners)[codes]
 
     def _add(self, task: Any) -> int:
         name = identity("task", task)
         code = self._codes.setdefault(name, len(self.names))
         if code == len(self.names):
             self.names.append(name)
-            if code == len(self._owners):
-                self._owners = np.concatenate([self._owners, np.zeros_like(self._owners)])
-            self._owners[code] = task_owner(name, self.n) if self.n > 1 else 0
         return code
 
 

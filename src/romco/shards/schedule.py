@@ -3,13 +3,11 @@
 import os
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 from romco.parameters import positive, whole
 
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
-SMALL_PERIOD = 16  # events between barriers: larger periods are shortened,
-FULL_GROWTH_EVENTS = 100_000  # until the stream has had so many events
 MIN_ENTRIES_PER_THREAD = 12  # of a row: with fewer, threads wait for the interpreter's lock
 MAX_AUTO_THREADS = 16
 
@@ -18,14 +16,15 @@ MAX_AUTO_THREADS = 16
 class Schedule:
     """Places of barriers: each after ``growth`` of the stream so far.
 
-    A period has 1 to ``every`` events per shard. Shards that learn early events apart lose most
-    accuracy, so periods above 16 events are shortened until the stream has 100,000 events.
+    Shards that learn early events apart lose most accuracy, so one shard learns the ``first``
+    events. Later a period has 1 to ``every`` events per shard.
 
     >>> schedule = Schedule(4)
-    >>> [schedule.after(place) - place for place in (0, 100, 1000, 10_000, 10**5, 10**6)]
-    [4, 10, 16, 100, 10000, 40000]
+    >>> [schedule.after(place) for place in (0, 19_999, 20_000, 100_000, 1_000_000)]
+    [20000, 20000, 22000, 110000, 1040000]
     """
 
+    first: ClassVar[int] = 20_000
     n: int
     growth: float = 0.1
     every: int = MAX_EVENTS_PER_SHARD
@@ -39,9 +38,10 @@ class Schedule:
         """Return the barrier that follows ``place``; one shard has nothing to merge."""
         if self.n == 1:
             return place + self.every
-        growth = self.growth * place
-        period = min(growth, max(SMALL_PERIOD, growth * place / FULL_GROWTH_EVENTS))
-        return place + min(self.n * self.every, max(self.n, int(period)))
+        if place < self.first:
+            return self.first
+        growth = int(self.growth * place)
+        return place + min(self.n * self.every, max(self.n, growth))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A model in shards: the methods of ``Model``, with tasks spread over several learners."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -50,7 +50,7 @@ from romco.shards.checkpoint import (
     to_model_state,
 )
 from romco.shards.engines import Arguments, Engine, Method, Threads
-from romco.shards.reader import TaskCodes
+from romco.shards.reader import EventFiles, FilePosition, TaskCodes
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition, choose_threads
 from romco.shards.shard import (
     HistoryState,
@@ -62,7 +62,6 @@ from romco.shards.shard import (
 )
 from romco.typing import Floats
 
-SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 2000  # per shard, learned before other threads may predict
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
@@ -79,23 +78,35 @@ class Coordinator:
         address: str | None = None,
         checkpoint: Checkpoint | None = None,
         checkpoint_every: int = 10,
+        choose: Callable[[], int] | None = None,
     ) -> None:
+        """Start the shards; ``choose`` returns the number of them after the first events."""
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
-        self.reading: Arguments | None = None  # of Shard.open, while shards read files
+        self.reading: tuple[EventFiles, FilePosition] | None = None  # while shards read files
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
         self._barriers, self._checkpoint, self._next_save = 0, checkpoint, 0.0
         self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         self.engine = _make_engine(engine, state, address)
         self._set_position(state)
+        self._choose = choose
+        self._alone_until = schedule.first  # place, where one shard has all tasks
+        if choose is not None:
+            self._alone_until += self.place
+            self.next = min(self.next, self._alone_until)
 
     @property
     def n(self) -> int:
-        """Number of shards."""
-        return self.schedule.n
+        """Number of shards at work."""
+        return self.engine.n
+
+    @property
+    def alone(self) -> bool:
+        """True while one shard learns the first events."""
+        return self.n == 1 and (self._choose is not None or self.schedule.n > 1)
 
     def run(self, method: Method, arguments: Arguments, places: int) -> list[Any]:
         """Return the answers of the shards to a call that passes ``places``.
@@ -146,17 +157,22 @@ class Coordinator:
         front.body = front.body.grown(0, 0, n)
         self.engine.post(Shard.make_classes, n)
 
-    def spread(self, n: int) -> None:
-        """Spread the tasks over another number of local shards."""
-        schedule = replace(self.schedule, n=n)
-        state, self.schedule = from_model_state(self.state(), schedule), schedule
-        self.engine.close()
-        self.engine = Threads(state.starts)
+    def _spread(self) -> None:
+        """Spread the tasks of the only shard over all."""
+        if self._choose is not None:
+            self.schedule = replace(self.schedule, n=self._choose())
+            self._choose = None
+        if self.schedule.n == 1:
+            return
+        state = from_model_state(self.state(), self.schedule)
+        self.engine.call_all(Shard.close)
+        self.engine.start(state.starts)
         front, other = self.front.engine, state.front.engine
         front.make_room(other.learner.n_features)
         front.learner.load(other.learner.arrays())
         front.adopt(other.scale, state.front.events)
-        self._set_position(state)
+        if self.reading is not None:
+            self.open_files(*self.reading)
 
     def _set_position(self, state: ShardsState) -> None:
         at = state.position
@@ -182,20 +198,25 @@ class Coordinator:
         now = time.perf_counter()
         self._next_save = now + SAVE_TIME_RATIO * (now - began)
         if self.engine.local_shards is None:  # a lost shard starts from here
-            reading = zip(self.reading or [], self._collect_history(), strict=False)
-            again = [(*given, past) for given, past in reading if given is not None]
+            again = self._openings(self._collect_history())
             self.engine.saved(from_model_state(state, self.schedule).starts, Shard.open, again)
 
-    def open_files(self, arguments: Sequence[tuple[Any, ...]]) -> None:
-        """Let the shards read files; each gets the history of its tasks."""
+    def open_files(self, files: EventFiles, position: FilePosition) -> None:
+        """Let the shards read files from a position on; each gets the history of its tasks."""
         front = self.front.engine
         parts: Sequence[HistoryState | None] = [None] * self.n
         if front.history is not None:
             front.history = front.history.with_classes(len(front.target.known))
             parts = split_history(front.history, self.n)
-        pairs = zip(arguments, parts, strict=True)
-        self.engine.call_each(Shard.open, [(*given, part) for given, part in pairs])
-        self.reading = arguments
+        self.reading = files, position
+        self.engine.call_each(Shard.open, self._openings(parts))
+
+    def _openings(self, parts: Sequence[HistoryState | None]) -> Arguments:
+        """Return the arguments of ``Shard.open``, with the history of each shard."""
+        if self.reading is None:
+            return []
+        files, position = self.reading
+        return [(files, k, position, part) for k, part in enumerate(parts)]
 
     def close_files(self) -> None:
         """Note that the shards read no more; the front keeps the history again."""
@@ -219,9 +240,11 @@ class Coordinator:
             self._checkpoint.close()
 
     def _barrier(self) -> None:
-        self.next = self.schedule.after(self.place)
-        if self.n > 1:
+        if self.alone and self.place >= self._alone_until:
+            self._spread()
+        elif self.n > 1:
             self._merge_changes()
+        self.next = self.schedule.after(self.place)
         self._barriers += 1
         due = self._checkpoint is not None and self._barriers % self._checkpoint_every == 0
         if due and time.perf_counter() >= self._next_save:
@@ -312,10 +335,11 @@ class Shards(Closable):
     """A :class:`romco.Model` whose tasks are spread over ``n`` shards that learn side by side.
 
     A task belongs to one shard, by a stable hash of its name, and its own weights are never
-    stale. The part that tasks share is merged at *barriers*: when the stream has grown by
-    ``growth`` since the last one, and after ``every`` events per shard. The same events, ``n``,
-    ``growth`` and ``every`` give the same bits, whatever the ``engine``, the timing, and the
-    number of lost workers; one shard gives those of a ``Model``.
+    stale. One shard learns the first 20,000 events; afterwards the part that tasks share is merged
+    at *barriers*: when the stream has grown by ``growth`` since the last one, and after ``every``
+    events per shard. The same events, ``n``, ``growth`` and ``every`` give the same bits, whatever
+    the ``engine``, the timing, and the number of lost workers; one shard gives those of a
+    ``Model``.
 
     >>> shards = Shards("romco-auto", 2, engine="threads", classes=("ham", "spam"))
     >>> for _ in range(20):
@@ -330,10 +354,9 @@ class Shards(Closable):
     learner:
         Name from ``romco.LEARNERS`` of a learner that can be sharded; ``parameters`` are its own.
     n:
-        Number of shards. "auto" learns the first 20,000 events on one thread, then spreads the
-        tasks over as many threads as help: at most one per core, fewer where rows have few
-        entries, merges are costly or one task has most events, one where all tasks drift. The
-        bits then depend on the machine.
+        Number of shards from event 20,000 on. "auto" then takes as many threads as help: at most
+        one per core, fewer where rows have few entries, merges are costly or one
+        task has most events, one where all tasks drift. The bits then depend on the machine.
     features, classes, positive, new_task:
         As in ``Model``. With files that the shards read themselves, features must be hashed or
         given columns: shards cannot agree on growing names.
@@ -409,20 +432,21 @@ class Shards(Closable):
                 n = int(state.get(SECTION, {}).get("shards", 1))
             schedule = schedule_of(state, n, growth, every)
             start = from_model_state(state, schedule)
-            self.coordinator = Coordinator(schedule, start, engine, address, file, checkpoint_every)
+            choose = self._choose_threads if auto and schedule.n == 1 else None
+            where = engine, address
+            self.coordinator = Coordinator(schedule, start, *where, file, checkpoint_every, choose)
             opened.pop_all()
         self._front = start.front
         self.features = self._front.features
         self.notes = self._front.notes  # anything JSON can hold, kept in the file
         self.session = self._front.session  # memory of the program that learns, kept in the file
-        self._tasks = TaskCodes(schedule.n)
+        self._tasks = TaskCodes()
         self._locks = Locks()
-        self._split_after = SPLIT_EVENTS if auto and schedule.n == 1 else 0  # events
-        self._entries = 0  # of the rows so far, until then
+        self._first_entries = self._first_events = 0  # of rows, while one shard learns
 
     @property
     def n(self) -> int:
-        """Number of shards."""
+        """Number of shards at work."""
         return self.coordinator.n
 
     @property
@@ -629,16 +653,18 @@ class Shards(Closable):
         local = self.coordinator.engine.local_shards is not None
         numbers = Rows(rows.matrix, None, rows.y, rows.weight, rows.offset)
         batch = self._share(numbers, codes)
-        owners, begin = self._tasks.owners(codes), 0
+        owners, begin = self._tasks.owners(codes, self.n), 0
         first_rows = self._first_rows(rows)
         while begin < len(codes):
             if begin in first_rows:
                 self.coordinator.make_classes(int(rows.y[begin]) + 1)
             left = self.coordinator.next - self.coordinator.place
-            left = min(left, self._split_after or left)
             end = min(len(codes), begin + left, begin + CHUNK_EVENTS * self.n)
             end = min([end, *(row for row in first_rows if row > begin)])
             indices = _indices_by_shard(owners, begin, end, self.n)
+            if self.coordinator.alone:
+                self._first_entries += count_entries(rows.matrix, begin, end)
+                self._first_events += end - begin
             with self._locks.step:
                 if local:
                     arguments = [(batch, own) if len(own) else None for own in indices]
@@ -649,9 +675,8 @@ class Shards(Closable):
                 if self._front.engine.history is not None:
                     self._front.engine.history.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
-                entries = count_entries(rows.matrix, begin, end)
-                if self._split_after and self._split(entries, end - begin):
-                    owners = self._tasks.owners(codes)
+                if len(indices) != self.n:
+                    owners = self._tasks.owners(codes, self.n)
             begin = end
         return Predictions(batch.margins, batch.probabilities)
 
@@ -661,16 +686,6 @@ class Shards(Closable):
         if self.target.kind != "classes":
             return []
         return sorted(row for label, row in rows.since.items() if rows.labels[label] >= known)
-
-    def _split(self, entries: int, events: int) -> bool:
-        """Count events of "auto"; True where the tasks were spread over threads after them."""
-        self._entries += entries
-        self._split_after -= events
-        n = 1 if self._split_after else self._choose_threads()
-        if n > 1:
-            self.coordinator.spread(n)
-            self._tasks.spread(n)
-        return n > 1
 
     def _choose_threads(self) -> int:
         """Return the number of threads that help with such events; 1 while all tasks drift."""
@@ -683,7 +698,7 @@ class Shards(Closable):
         coordinator = self.coordinator
         barrier = replace(coordinator.schedule, n=2).after(coordinator.place)
         return choose_threads(
-            entries=self._entries / SPLIT_EVENTS,
+            entries=self._first_entries / self._first_events,
             places=places / max(1, engine.learner.answers - 1),  # members that learn an event
             largest=float(engine.counts.seen.max() / engine.events),
             period=barrier - coordinator.place,
@@ -699,7 +714,7 @@ class Shards(Closable):
                 if front.history is not None:
                     front.history.commit(len(read.ids))
             codes = self._tasks.encode(read.ids)
-            indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
+            indices = _indices_by_shard(self._tasks.owners(codes, self.n), 0, len(codes), self.n)
             batch = self._share(Rows(read.matrix, None, offset=read.offset), codes)
             arguments = [(batch.copy(own),) if len(own) else None for own in indices]
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
@@ -718,7 +733,7 @@ class Shards(Closable):
         return Predictions(margins, self.target.probabilities(margins, self._front.engine.scale))
 
     def _owner(self, task: Any) -> int:
-        (owner,) = self._tasks.owners(self._tasks.encode([task]))
+        (owner,) = self._tasks.owners(self._tasks.encode([task]), self.n)
         return int(owner)
 
 
