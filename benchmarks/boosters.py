@@ -71,9 +71,9 @@ Predictor = Callable[[pd.DataFrame, Any, Any, pd.DataFrame, Any, bool], Floats]
 Parts = tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]  # features, labels and tasks
 
 
-def read(table: Table, folder: Path) -> Parts:
-    """Return features, labels and tasks of a file."""
-    frame = pd.read_csv(folder / table.path, nrows=ROWS)
+def read(table: Table, folder: Path, rows: int = ROWS) -> Parts:
+    """Return features, labels and tasks of a file, of so many rows at most."""
+    frame = pd.read_csv(folder / table.path, nrows=rows)
     if "scheduled_departure" in frame:
         when = pd.to_datetime(frame.pop("scheduled_departure"))
         frame = frame.assign(hour=when.dt.hour, weekday=when.dt.day_name())

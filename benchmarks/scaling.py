@@ -1,10 +1,9 @@
 """Quality and speed of shards: ``python -m benchmarks.scaling PART...``.
 
-Parts are quality, drift, learners; lock, speed, memory, reading, actors, recovery. Each stores its
-figures in docs/scaling/results.json as it goes; ``quality=wages,sales`` measures some of its
-tables. ``tables`` writes the stored figures into
-docs/scaling.md. ``demo`` kills workers on a local Ray and compares the models with those of one
-process.
+Parts are quality, drift; lock, speed, memory, reading, actors, recovery. Each stores its figures in
+docs/scaling/results.json as it goes; ``quality=accidents,calories`` measures some of its tables.
+``tables`` writes the stored figures into docs/scaling.md. ``demo`` kills workers on a local Ray and
+compares the models with those of one process.
 """
 
 from __future__ import annotations
@@ -23,17 +22,16 @@ import romco
 from benchmarks import boosters, scaling_speed
 from romco.model.rows import Rows
 from romco.shards import Shards
-from romco.streams import datasets, interleaved
 from romco.streams.stream import Stream
 
 RESULTS = Path("docs/scaling/results.json")
 PAGE = Path("docs/scaling.md")
 DRAWN = (9301, 9302)  # seeds that were not used in development
-NEVER = {"growth": 1e12, "every": 10**12}
 CAPS = (100, 1000, 10_000)  # events per shard between barriers, where the world drifts
 EARLY = 500  # events that are not scored: shards that know little yet cost most
 SHARDS = (4, 16)
-LEARNERS = ("romco-auto", "arow-shared", "pa-shared", "arow-global", "pa-global")
+ROWS = 60_000  # of a table, at most
+LONG_TABLES = ("accidents", "departures", "activity", "dear houses", "house prices", "calories")
 
 
 def made(n_tasks=2000, n_events=12_000, d=300, nonzeros=20, seed=1, arriving=False, turning=0.0):
@@ -73,10 +71,10 @@ def macro_error(rounds, margins, n_tasks):
     return float(100 * (bad[events > 0] / events[events > 0]).mean())
 
 
-def error_of(stream, rounds, n, learner="romco-auto", **schedule):
+def error_of(stream, rounds, n, **schedule):
     """Macro error of shards in one process."""
-    features = romco.Columns(stream.n_features)
-    with Shards(learner, n, features, classes=(-1.0, 1.0), engine="serial", **schedule) as shards:
+    given = {"features": romco.Columns(stream.n_features), "classes": (-1.0, 1.0)}
+    with Shards("romco-auto", n, engine="serial", **given, **schedule) as shards:
         margins = shards.learn(rounds.x, rounds.y, [stream.tasks[t] for t in rounds.task])
     return macro_error(rounds, margins, stream.n_tasks)
 
@@ -93,12 +91,13 @@ def loss_of(x, y, task, number, n):
 
 
 def quality(*wanted):
-    """Loss on tables, all of them by default, of one process and of shards."""
-    for name in wanted or boosters.TABLES:
+    """Loss on tables of more than 20,000 rows, of one process and of shards."""
+    for name in wanted or LONG_TABLES:
         table = boosters.TABLES[name]
-        x, y, task = boosters.read(table, Path(os.environ["ROMCO_DATA"]))
+        x, y, task = boosters.read(table, Path(os.environ["ROMCO_DATA"]), ROWS)
         number = table.positive is None
-        yield name, {str(n): loss_of(x, y, task, number, n) for n in (1, *SHARDS)}
+        losses = {str(n): loss_of(x, y, task, number, n) for n in (1, *SHARDS)}
+        yield name, {"rows": len(y), **losses}
 
 
 def drift(*_):
@@ -114,27 +113,11 @@ def drift(*_):
         yield f"{n} shards", table
 
 
-def learners(*_):
-    """Macro error of learners on two streams: of one process, of shards, of shards never merged."""
-    for name, n in (("emails", 8), ("movies", 8)):
-        stream = datasets.DATASETS[name].load(None)
-        for learner in LEARNERS:
-            losses = []
-            for seed in DRAWN:
-                rounds = interleaved(stream, seed)
-                alone = error_of(stream, rounds, 1, learner)
-                merged = error_of(stream, rounds, n, learner)
-                apart = error_of(stream, rounds, n, learner, **NEVER)
-                losses.append([alone, merged - alone, apart - alone])
-            yield f"{learner}, {name}, {n} shards", np.mean(losses, axis=0).tolist()
-
-
 PARTS = {
     part.__name__: part
     for part in (
         quality,
         drift,
-        learners,
         scaling_speed.lock,
         scaling_speed.speed,
         scaling_speed.memory,
@@ -179,15 +162,15 @@ def write_tables(kept, page):
 
 
 def quality_table(figures):
-    yield "| table | one process | " + " | ".join(f"{n} shards" for n in SHARDS) + " |"
-    yield "|---|--:|" + "--:|" * len(SHARDS)
+    yield "| table | rows | one process | " + " | ".join(f"{n} shards" for n in SHARDS) + " |"
+    yield "|---|--:|--:|" + "--:|" * len(SHARDS)
     rows = {}
     for name, losses in figures.items():
         rows[name] = [100.0 * (losses[str(n)] / losses["1"] - 1.0) for n in SHARDS]
         cells = [f"{change:+.1f}%" for change in rows[name]]
-        yield f"| {name} | {losses['1']:.4g} | " + " | ".join(cells) + " |"
+        yield f"| {name} | {losses['rows']:,} | {losses['1']:.4g} | " + " | ".join(cells) + " |"
     means = [f"{mean:+.2f}%" for mean in np.mean(list(rows.values()), axis=0)]
-    yield "| mean | | " + " | ".join(means) + " |"
+    yield "| mean | | | " + " | ".join(means) + " |"
 
 
 def drift_table(figures):
@@ -197,13 +180,6 @@ def drift_table(figures):
     for stream, table in figures.items():
         cells = [f"{np.mean(table[cap]):+.2f}" for cap in caps]
         yield f"| {stream} | {np.mean(table['one process']):.2f} | " + " | ".join(cells) + " |"
-
-
-def learners_table(figures):
-    yield "| learner, stream | one process | merged | never merged |"
-    yield "|---|--:|--:|--:|"
-    for name, (alone, merged, apart) in figures.items():
-        yield f"| {name} | {alone:.2f} | {merged:+.2f} | {apart:+.2f} |"
 
 
 def speed_table(figures):
@@ -275,7 +251,6 @@ def recovery_table(figures):
 TABLES = {
     "quality": quality_table,
     "drift": drift_table,
-    "learners": learners_table,
     "lock": lock_table,
     "speed": speed_table,
     "memory": memory_table,

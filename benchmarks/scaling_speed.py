@@ -27,14 +27,14 @@ from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_file
 from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
-ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
+ROWS = (200_000, 1_000_000)  # read by workers on Ray
 BARRIER_CALLS = (
     "choose_after_merge",
     "gather_directions",
     "put_directions",
     "orthogonalise_directions",
 )
-LENGTHS = (40_000, 160_000)  # events: merges become rarer as streams get longer
+LENGTHS = (40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
 THREADS = (1, 2, "auto")
 
 
@@ -217,7 +217,7 @@ def actors(*_):
 
 
 def watched(files, path, workers):
-    """One run: seconds by the clock, at barriers, of the CPU of workers and driver.
+    """One run after the first period: seconds by the clock, at barriers, of workers and driver.
 
     ``driver`` is all of the driver's process, with Ray's own threads, ``leading`` the thread that
     leads the shards, ``merges`` what of it is merging.
@@ -234,15 +234,18 @@ def watched(files, path, workers):
         mock.patch.object(shards_module, "merge", counted),
         start(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
     ):
+        steps = read(shards, files)
+        first = next(steps)  # after it the shards have other workers
+        merging.clear()
         pids = worker_pids(shards)
         before, wall = sum(map(ticks, pids)), time.perf_counter()
         cpu, own = time.process_time(), time.thread_time()
-        *_, last = read(shards, files)
+        *_, last = steps
         wall, driver = time.perf_counter() - wall, time.process_time() - cpu
         return {
-            "events": last.events,
+            "events": last.events - first.events,
             "wall": wall,
-            "waiting": last.merging,
+            "waiting": last.merging - first.merging,
             "workers": sum(map(ticks, pids)) - before,
             "driver": driver,
             "leading": time.thread_time() - own,
@@ -251,7 +254,7 @@ def watched(files, path, workers):
         }
 
 
-def recovery(*_, n_tasks=6000):
+def recovery(*_, n_tasks=20_000):
     """On a local Ray, two workers that read files: start, periods, barriers, a lost worker."""
     with tempfile.TemporaryDirectory() as name:
         room = Path(name)
@@ -337,7 +340,8 @@ def _run(files, path, n, engine, kills):
     with start(files, path, n=n, engine=engine, checkpoint_every=25) as shards:
         for last in read(shards, files):
             if kills and last.rows >= kills[0]:
-                os.kill(worker_pids(shards)[len(kills) % n], signal.SIGKILL)
+                workers = worker_pids(shards)
+                os.kill(workers[len(kills) % len(workers)], signal.SIGKILL)
                 kills = kills[1:]
         shards.save(path)
     return last

@@ -209,7 +209,7 @@ def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
 @SLOW
 def test_the_measurement_of_workers_tells_whose_time_it_was(tmp_path):
     run = watched(wide_files(tmp_path / "in", 300, width=5), tmp_path / "m.romco", 2)
-    assert run["events"] == 300
+    assert 290 < run["events"] < 300  # those after the first period
     assert run["barriers"] > 5
     assert 0.0 < run["merges"] < run["driver"]
     assert run["workers"] > 0.0
