@@ -209,6 +209,19 @@ def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
         assert found[r, 0] == plain.latest([(value[0], often) for value, often in entries])
 
 
+def test_what_cannot_be_added_may_be_that_of_the_shard_that_counted_most():
+    """A shard may touch a feature often, and never in the events that a part of it learned."""
+    rng = np.random.default_rng(7)
+    rows, seen, blocks = rows_of_shards(rng, width=2)
+
+    def rules(c):
+        return [LatestRule(c(0), 1, c(1)), SumRule(c(1), 1)]
+
+    found = merged(np.zeros((7, 2)), rows, seen, blocks, rules)
+    for r, entries in enumerate(by_row(rows, blocks, seen)):
+        assert found[r, 0] == plain.latest([tuple(value) for value, _ in entries])
+
+
 def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():
     rows, seen = [np.arange(2, dtype=np.int32)] * 2, [np.ones(2, dtype=np.int32)] * 2
 

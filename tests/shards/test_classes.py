@@ -8,6 +8,7 @@ import pytest
 import romco
 from romco.__main__ import main
 from romco.kernels.auto.discriminant import COLUMN_FIELDS
+from romco.learners.classes import auto_members
 from romco.model import Hashed
 from romco.shards import Shards
 from romco.shards.files import learn as learn_files
@@ -129,6 +130,18 @@ def test_a_number_becomes_a_score_in_all_shards():
     assert scores == ["f0"]
     of_tasks = arrays["softmax_groups"].sum(axis=0)[:, : len(lines)]
     np.testing.assert_allclose(of_tasks, arrays["softmax_sums"][:, lines], rtol=0.0, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [2, 16])
+def test_a_feature_keeps_its_unit_where_a_shard_had_no_event_of_a_pair_of_classes(n):
+    """Such a shard may have had the feature more often than the others, in other classes."""
+    x, y, task = classes(300, 5, sparse=False)
+    shards = Shards("romco-auto", n, romco.Columns(9), target="classes", engine="serial")
+    shards.learn(x, y, task)
+    units = [member.arrays()["units"] for member in auto_members(shards.model().engine.learner)]
+    for counts, *_, size in (one[:, :5].T for one in units):
+        assert (size[counts > 0.0] > 0.0).all()
+    assert len(units) > 5
 
 
 def test_a_model_is_spread_over_shards_and_learns_on_as_well():

@@ -137,7 +137,7 @@ NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_nois
 NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
 UNITS: tuple[Line, ...] = (  # of features
-    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
+    PerFeature("units", Latest((3, 4, 5, 6, 7), count=0), Sum((0, 1, 2))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
 )
 FUNCTIONS: tuple[Line, ...] = (  # of columns

@@ -218,7 +218,8 @@ def _rules(
         elif isinstance(part, Sum):
             rules += [kernel.SumRule(*span) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
-            rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
+            count = None if part.count is None else columns[part.count]
+            rules += [kernel.LatestRule(*span, count) for span in _spans(columns, part.columns)]
         elif isinstance(part, Steps):
             rules += [kernel.StepRule(columns[column]) for column in part.columns]
     return rules

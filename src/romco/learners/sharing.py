@@ -58,10 +58,12 @@ class Steps:
 class Latest:
     """Columns that cannot be added, as they are found from others: taken from one shard.
 
-    From the one that touched the row most, of a small array the one that learned most events.
+    From the one that touched the row most, of a small array the one that learned most events. With
+    ``count``, from the one in which that column has grown most; its sum comes after this part.
     """
 
     columns: tuple[int, ...] = (0,)
+    count: int | None = None
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,9 @@ cdef class Scales:
         self.counted = self.typical[EVENTS]
 
     cdef inline void meet(self, int j) noexcept nogil:
-        """List a feature that had no size."""
+        """List a feature that had no size; list all anew if that cannot be."""
+        if self.n_met == self.columns.shape[0]:
+            self.n_met = -1
         if self.n_met >= 0:
             self.met[self.n_met] = j
             self.n_met += 1

@@ -525,15 +525,29 @@ cdef class StepRule(Rule):
 
 
 cdef class LatestRule(SpanRule):
-    """Values that cannot be added: of the shard that touched the row most, of equals the first."""
+    """Values that cannot be added: of the shard that touched the row most, of equals the first.
+
+    With ``count``, of the shard in which that column has grown most.
+    """
+
+    cdef Column count
+
+    def __init__(self, Column head not None, Py_ssize_t width, Column count=None):
+        super().__init__(head, width)
+        self.count = count
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int e, most = 0
         for e in range(1, entries.n):
-            if entries.often[e] > entries.often[most]:
+            if self.events(entries, e) > self.events(entries, most):
                 most = e
         if entries.n > 1:
             self.head.take(entries, most, self.width)
+
+    cdef double events(self, Entries entries, int e) noexcept nogil:
+        if self.count is None:
+            return entries.often[e]
+        return self.count.of(entries, e)
 
 
 cdef class RowMerge:
