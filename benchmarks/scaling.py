@@ -22,13 +22,13 @@ import romco
 from benchmarks import boosters, scaling_speed
 from romco.model.rows import Rows
 from romco.shards import Shards
+from romco.shards.schedule import Schedule
 from romco.streams.stream import Stream
 
 RESULTS = Path("docs/scaling/results.json")
 PAGE = Path("docs/scaling.md")
 DRAWN = (9301, 9302)  # seeds that were not used in development
 CAPS = (100, 1000, 10_000)  # events per shard between barriers, where the world drifts
-EARLY = 500  # events that are not scored: shards that know little yet cost most
 SHARDS = (4, 16)
 ROWS = 60_000  # of a table, at most
 LONG_TABLES = ("accidents", "departures", "activity", "dear houses", "house prices", "calories")
@@ -80,14 +80,17 @@ def error_of(stream, rounds, n, **schedule):
 
 
 def loss_of(x, y, task, number, n):
-    """Log loss of classes 0 and 1, or root mean squared error of numbers, of n shards."""
+    """Log loss of classes 0 and 1, or root mean squared error of numbers, of n shards.
+
+    The first events, which one shard learns, are not scored.
+    """
     given = {"target": "number"} if number else {"classes": (0, 1)}
     with Shards("romco-auto", n, engine="serial", **given) as shards:
         predictions = shards.predict_and_learn(Rows(x, task.tolist(), y.tolist()))
     if number:
-        return float(np.sqrt(np.mean((predictions.margins - y)[EARLY:] ** 2)))
+        return float(np.sqrt(np.mean((predictions.margins - y)[Schedule.first :] ** 2)))
     chance = np.where(y > 0, predictions.probabilities, 1.0 - predictions.probabilities)
-    return float(-np.log(np.maximum(chance[EARLY:], 1e-12)).mean())
+    return float(-np.log(np.maximum(chance[Schedule.first :], 1e-12)).mean())
 
 
 def quality(*wanted):
