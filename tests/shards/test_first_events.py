@@ -132,3 +132,13 @@ def test_a_class_may_be_new_before_and_after_the_tasks_are_spread():
         shards.learn(x, y, task)
         assert set(shards.classes) == set(y)
         assert shards.n == 3
+
+
+def test_names_of_features_may_come_after_the_tasks_are_spread():
+    x, y, task = events(160, seed=7)
+    for row in x[:130]:
+        row.pop("f8", None)
+    with Shards(n=3, **SETTINGS) as shards, Shards(n=3, **SETTINGS) as other:
+        margins = shards.learn(x, y, task)
+        np.testing.assert_array_equal(margins, learn_pieces(other, (x, y, task)))
+        assert_same(shards.state(), other.state())
