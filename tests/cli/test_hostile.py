@@ -177,6 +177,8 @@ def signalled(number, save):
 import os
 from romco.cli.main import main
 from romco.io import durable
+from romco.shards.schedule import Schedule
+Schedule.first = 0
 saves, replace = [], durable.replace
 def replace_and_signal(*given, **options):
     replace(*given, **options)

@@ -17,11 +17,11 @@ class Schedule:
     """Places of barriers: each after ``growth`` of the stream so far.
 
     Shards that learn early events apart lose most accuracy, so one shard learns the ``first``
-    events. Later a period has 1 to ``every`` events per shard.
+    events. A period has 1 to ``every`` events per shard.
 
     >>> schedule = Schedule(4)
-    >>> [schedule.after(place) for place in (0, 19_999, 20_000, 100_000, 1_000_000)]
-    [20000, 20000, 22000, 110000, 1040000]
+    >>> [schedule.after(place) for place in (0, 1000, 19_999, 20_000, 100_000, 1_000_000)]
+    [4, 1100, 20000, 22000, 110000, 1040000]
     """
 
     first: ClassVar[int] = 20_000
@@ -35,13 +35,12 @@ class Schedule:
         whole("every", self.every)
 
     def after(self, place: int) -> int:
-        """Return the barrier that follows ``place``; one shard has nothing to merge."""
-        if self.n == 1:
-            return place + self.every
-        if place < self.first:
-            return self.first
+        """Return the barrier that follows ``place``."""
         growth = int(self.growth * place)
-        return place + min(self.n * self.every, max(self.n, growth))
+        following = place + min(self.n * self.every, max(self.n, growth))
+        if place < self.first:
+            return min(following, self.first)
+        return following
 
 
 @dataclass(frozen=True)
