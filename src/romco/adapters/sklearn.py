@@ -287,7 +287,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         if name is not None:
             margin = self.model_.engine.margin_of_event(X, name)
             if margin is not NotImplemented:
-                return np.array([margin])
+                return np.asarray(margin)[None]
         return self.fitted_model().margins(*self._read_rows(X, task), offset=offset)
 
     def _one_task(self, X: Any, task: Any) -> Any:

@@ -230,11 +230,13 @@ cdef class Step:
             step.release()
 
     cdef predict(self, x, task, offset, Part part):
-        found = self.margin(x, task, offset, part == LABEL)
+        found = self.margin(x, task, offset)
         if found is NotImplemented or part == MARGIN:
             return found
+        if self.answers != 1 and part == ALL:
+            return NotImplemented
         if self.answers == 0:
-            return found if part == LABEL else NotImplemented
+            return found
         self.put_in_order()
         if self.answers > 1:
             return self.labels[largest(found)]
@@ -323,8 +325,8 @@ cdef class Step:
         margins[0] = <double*> cnp.PyArray_DATA(scores)
         return scores
 
-    cdef margin(self, x, task, offset, bint many=False):
-        """Return the margin of one event, or where ``many`` may be told apart, scores (K,)."""
+    cdef margin(self, x, task, offset):
+        """Return the margin of one event, or scores (K,)."""
         cdef Py_ssize_t number
         cdef double margin = 0.0
         cdef double* margins = &margin
@@ -339,7 +341,7 @@ cdef class Step:
             return NotImplemented
         kernel = self.learner.kernel
         scores = self.make_scores(kernel, &margins)
-        if scores is NotImplemented or (self.answers > 1 and not many):
+        if scores is NotImplemented:
             return NotImplemented
         self.task = number
         self.start_prediction(kernel)

@@ -217,12 +217,12 @@ class Engine(Step):
         """Return the probabilities that margins of this model stand for."""
         return self.target.probabilities(margins, self.scale)
 
-    def margin_one(self, x: Any, task: Any, offset: float | None = None) -> float:
-        """Return the margin of one event of two classes, or the predicted number."""
+    def margin_one(self, x: Any, task: Any, offset: float | None = None) -> Any:
+        """Return the margin of one event, of many classes all, or the predicted number."""
         margin = self.margin_of_event(x, task, offset)
         if margin is not NotImplemented:
-            return float(margin)
-        return float(self.margins(Rows.of_one(x, task, offset=offset))[0])
+            return margin
+        return self.margins(Rows.of_one(x, task, offset=offset))[0]
 
     def probability_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""

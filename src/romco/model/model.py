@@ -221,10 +221,8 @@ class Model:
             raise ValueError("a number has no probability: use intervals")
         if id is not None:
             margin = self._predict_one_pending(x, task, id, offset)
-        elif two:
-            margin = engine.margin_one(x, task, offset)
         else:
-            margin = engine.margins(Rows.of_one(x, task, offset=offset))[0]
+            margin = engine.margin_one(x, task, offset)
         if not two:
             probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
