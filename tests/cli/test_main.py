@@ -124,4 +124,4 @@ def test_one_of_a_thing_is_not_several(tmp_path, romco):
     assert "as read from the first row:" in complained
     assert "1 event learned, 1 task\n" in complained
     assert "1 task: 1 event, " in romco("evaluate", file, "--model", model)[1]
-    assert "from 1 feature of 1 event of 1 task" in romco("explain", "--model", model)[1]
+    assert "from 1 feature of 1 event of 1 task" in romco("explain", model)[1]
