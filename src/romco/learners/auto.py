@@ -200,7 +200,7 @@ class SubspaceRows(NamedTuple):
 
     rows: NDArray[np.int32]  # (t,)
     values: Numbers  # (t, k)
-    pairs: int = 0  # of task and feature that they are computed from
+    pairs: int = 0  # of task and feature, not zero, that they are computed from
 
 
 def moments(arrays: Mapping[str, Any]) -> tuple[Numbers, Numbers]:
@@ -745,9 +745,7 @@ class BaseAuto(PairLearner):
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        store = self.pair_store
-        pairs = store.n_tasks * store.n_features if store.dense else store.used
-        return SubspaceRows(rows, self.kernel.gather_directions(rows), pairs)
+        return SubspaceRows(rows, *self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
         """Return B from the statistics of all shards, for :meth:`set_subspace` of each.

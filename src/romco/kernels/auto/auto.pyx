@@ -1590,7 +1590,7 @@ cdef class AutoKernel(Kernel):
         self.subspace.restart()
 
     def gather_directions(self, const int[::1] rows not None):
-        """Rows (t, 4) of W W'B, of these tasks; releases the GIL."""
+        """Rows (t, 4) of W W'B, of these tasks, and the number of pairs; releases the GIL."""
         self.check_idle()
         self.busy = True
         try:

@@ -40,7 +40,7 @@ cdef class Subspace:
     cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil
     cdef Py_ssize_t pass_rows(self, int phase, int side, Py_ssize_t budget) noexcept nogil
     cdef bint all_known(self) noexcept nogil
-    cdef void run(self, int phase, int side) noexcept nogil
+    cdef Py_ssize_t run(self, int phase, int side) noexcept nogil
     cdef void restart(self) noexcept nogil
     cdef gather(self, const int[::1] rows)
     cdef put(self, const int[::1] rows, const double[:, ::1] values)

@@ -201,11 +201,13 @@ cdef class Subspace:
                 self.progress.known[c] = T[c][c] != 0.0
         return budget - done if j == n else -1
 
-    cdef void run(self, int phase, int side) noexcept nogil:
-        """Run a whole phase."""
+    cdef Py_ssize_t run(self, int phase, int side) noexcept nogil:
+        """Run a whole phase; return the number of pairs or rows that are not zero."""
+        cdef Py_ssize_t rest
         self.progress.at = self.progress.feature = 0.0
-        self.work(phase, side, UNLIMITED)
+        rest = self.work(phase, side, UNLIMITED)
         self.progress.at = self.progress.feature = 0.0
+        return UNLIMITED - rest
 
     cdef void restart(self) noexcept nogil:
         """Abandon a recomputation under way; the next one begins with clear arrays."""
@@ -216,20 +218,20 @@ cdef class Subspace:
     # With the tasks of other shards all is done at once.
 
     cdef gather(self, const int[::1] rows):
-        """Rows of W W'B; columns of B that are zero begin with fixed signs."""
+        """Rows of W W'B, and the number of pairs; columns of B that are zero begin with fixed signs."""
         cdef int c, side = 1 - self.side()
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, pairs
         cdef double[:, ::1] values = np.zeros((rows.shape[0], RANK))
         self.check(rows, values)
         with nogil:
             self.restart()
             self.run(START, side)
-            self.run(GATHER, side)
+            pairs = self.run(GATHER, side)
             for i in range(rows.shape[0]):
                 for c in range(RANK):
                     values[i, c] = self.row(rows[i], side)[c]
             self.run(CLEAR, side)
-        return np.asarray(values)
+        return np.asarray(values), pairs
 
     cdef put(self, const int[::1] rows, const double[:, ::1] values):
         """Replace B by these rows, and F by W'B."""
