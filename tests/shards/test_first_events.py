@@ -69,6 +69,7 @@ def test_shards_resume_before_and_after_the_tasks_are_spread(tmp_path, saved_at)
         stopped.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == saved_at
     with Shards.load(tmp_path / "m.romco") as resumed:
+        assert resumed.coordinator.next == stopped.coordinator.next
         after = resumed.learn(x[saved_at:], y[saved_at:], task[saved_at:])
         np.testing.assert_array_equal(np.concatenate([before, after]), expected)
         assert_same(resumed.state(), state)

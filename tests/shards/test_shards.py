@@ -57,6 +57,34 @@ def test_how_a_stream_is_cut_into_calls_does_not_matter(sizes):
     assert_same(whole.state(), parts.state())
 
 
+def test_room_for_tasks_that_are_only_predicted_does_not_matter():
+    x, _, task = events(300, n_tasks=200, seed=4)
+    y = [("no", "yes", "perhaps")[(len(row) + k) % 3] for k, row in enumerate(x)]
+    weight = np.random.default_rng(4).choice([0.0, 0.5, 1.0, 2.0], size=300)
+    found = []
+    for ends in ([300], [114, 300]):
+        shards = Shards(
+            n=5, every=5, growth=0.02, target="classes", classes=("no", "yes", "perhaps")
+        )
+        begin = 0
+        for end in ends:
+            part = slice(begin, end)
+            shards.learn(x[part], y[part], task[part], weight=weight[part])
+            begin = end
+        found.append(shards.state())
+        shards.close()
+    assert_same(*found)
+
+
+def test_names_of_features_may_be_new_in_a_period_that_is_not_over():
+    rows = [{f"f{j}": 1.0} for j in range(1, 300)]
+    labels = [("no", "yes")[j % 2] for j in range(1, 300)]
+    with Shards(n=2, every=1000, growth=2.0, classes=("no", "yes")) as shards:
+        for j, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            shards.learn([row], [label], [f"user {j % 7}"])
+            assert shards.model().features.width == j + 1
+
+
 def test_rows_may_be_dense():
     shards, columns = Shards("romco-auto", 3, romco.Columns(9)), romco.Columns(9)
     threaded = Shards("romco-auto", 3, columns, engine="threads")

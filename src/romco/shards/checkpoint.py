@@ -185,7 +185,10 @@ def from_model_state(state: State, schedule: Schedule) -> ShardsState:
         return _resume(plain, section, state["arrays"])
     events = int(state["events"])
     place = int(section.get("place", events))
-    position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
+    following = schedule.after(place)
+    if section["shards"] == schedule.n:
+        following = int(section["next"])
+    position = StreamPosition(events, place, following, section.get("notes", {}))
     if schedule.n == 1 or place < schedule.first:
         starts = [_without(plain, "history", PREFIX)]
     else:

@@ -184,8 +184,9 @@ class Coordinator:
         """Return the state of one model of all tasks, from which shards can resume, too."""
         empty = [()] * self.n
         self._collect_history()
-        if self.n == 1:  # the front may know names of later rows
-            self.engine.call_all(Shard.widen, self.front.features.width)
+        width = self.front.features.width  # perhaps with names of later rows
+        self.front.engine.make_room(width)
+        self.engine.call_all(Shard.widen, width)
         answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
         states, updates = zip(*answers, strict=True)
         position = StreamPosition(self.events, self.place, self.next, self.notes)
