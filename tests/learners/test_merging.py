@@ -290,18 +290,18 @@ def test_independent_data_give_the_belief_that_one_learner_of_all_would_have():
     np.testing.assert_allclose(found, posterior(observations), rtol=1e-14)
 
 
-def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
+def test_rows_of_zeros_are_touched_but_not_counted_and_forgotten_when_cleared():
     touched = FeatureCounts(4)
     touched.add(events_of(csr_array((np.array([2.0, 0.0, 1.0]), [1, 2, 3], [0, 3]), shape=(1, 4))))
     touched.grow(9)
     touched.add(events_of(np.array([[0.0, 5.0, 0.0], [0.0, 1.0, 0.0]])))
     rows, seen = touched.rows()
-    np.testing.assert_array_equal(rows, [1, 3])
-    np.testing.assert_array_equal(seen, [3, 1])
+    np.testing.assert_array_equal(rows, [0, 1, 2, 3])
+    np.testing.assert_array_equal(seen, [0, 3, 0, 1])
     touched.clear()
     assert touched.rows()[0].size == 0
     touched.add_earlier(np.array([7]))
-    np.testing.assert_array_equal(touched.earlier(), [1, 3, 7])
+    np.testing.assert_array_equal(touched.earlier(), [0, 1, 2, 3, 7])
     touched.load(rows, seen)
     np.testing.assert_array_equal(touched.rows()[1], seen)
 
@@ -476,7 +476,7 @@ def test_covariances_of_shards_are_merged_as_full_gaussians():
             own, touched = slice(begin + k, begin + 39, 3), FeatureCounts(6)
             rows = x[own] if begin < 80 else x[own] * (np.arange(6) < 5)
             shard.replay([romco.Round(np.zeros(13, int), rows, y[own])])
-            touched.add(events_of(np.ascontiguousarray(rows)))
+            touched.add(events_of(csr_array(rows)))
             changes.append(collect_change(shard, touched, 13))
             periods.append(Period(13, *touched.rows()))
             blocks.append(shard.kernel.global_block.read_block())

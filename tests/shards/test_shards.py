@@ -85,6 +85,23 @@ def test_names_of_features_may_be_new_in_a_period_that_is_not_over():
             assert shards.model().features.width == j + 1
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_shards_go_on_after_events_whose_zeros_are_values(stored):
+    rng = np.random.default_rng(9)
+    x = np.column_stack([rng.random(200) < 0.8, rng.normal(size=(200, 2))])
+    y = np.where(x[:, 0] + x[:, 1] + 0.3 * rng.normal(size=200) > 0.8, "yes", "no").tolist()
+    task, kind = [f"user {t}" for t in rng.integers(20, size=200)], romco.Columns(3)
+    if stored:
+        x, kind = [dict(zip("abc", row, strict=True)) for row in x.tolist()], None
+    for cut in (119, 136, 170, 186):
+        with Shards("romco-auto", 3, kind, growth=0.05, classes=("no", "yes")) as shards:
+            shards.learn(x[:cut], y[:cut], task[:cut])
+            with Shards.of(shards.state()) as resumed:
+                resumed.learn(x[cut:], y[cut:], task[cut:])
+                shards.learn(x[cut:], y[cut:], task[cut:])
+                assert_same(resumed.state(), shards.state())
+
+
 def test_rows_may_be_dense():
     shards, columns = Shards("romco-auto", 3, romco.Columns(9)), romco.Columns(9)
     threaded = Shards("romco-auto", 3, columns, engine="threads")

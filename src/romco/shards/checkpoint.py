@@ -305,7 +305,7 @@ def _update(learner: Learner, arrays: Values, section: State, k: int) -> ShardUp
     rows = arrays[f"{SECTION}.{k}.rows"]
     seen = arrays[f"{SECTION}.{k}.seen"]
     expected = shared_values(learner, rows)
-    if _forms(values) != _forms(expected) or seen.min(initial=1) < 1:
+    if _forms(values) != _forms(expected) or seen.min(initial=0) < 0:
         raise ValueError(f"the changes of shard {k} do not fit the learner")
     change = Change(whole("counts", section["counts"][k], least=0), rows, seen, values)
     scale = Scale.from_json(section["scales"][k])

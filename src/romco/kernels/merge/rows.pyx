@@ -18,6 +18,7 @@ cdef class FeatureCounts:
     """Number of non-zero entries of each feature since the last barrier.
 
     A set of bits lists the features that occurred in order, and clears them, without a scan of all.
+    A stored zero may be a value, and so may any zero of a dense row: it occurs, but is not counted.
     """
 
     cdef object counts, bits, known         # the arrays behind the pointers
@@ -58,17 +59,11 @@ cdef class FeatureCounts:
                         self.count[k] += x.value[k] != 0.0
                     continue
                 for k in range(x.n):
-                    if x.value[k] != 0.0:
-                        self.touch(x.index[k])
-            if events.index == NULL:
-                for k in range(events.n_features):
-                    if self.count[k] > 0:
-                        mark(self.word, k)
-
-    cdef inline void touch(self, int j) noexcept nogil:
-        if self.count[j] == 0:
-            mark(self.word, j)
-        self.count[j] += 1
+                    mark(self.word, x.index[k])
+                    self.count[x.index[k]] += x.value[k] != 0.0
+            if events.n and x.index == NULL:
+                for k in range(x.n):
+                    mark(self.word, k)
 
     def rows(self):
         """Return the features that occurred, sorted, and the count of each; releases the GIL."""
