@@ -92,6 +92,25 @@ def test_a_missing_number_is_taken_as_the_median():
     assert means.max() < 0.8  # 1 / (1 + 2 exp(-2)) = 0.79 at the median
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_number_that_becomes_rarer_than_nearly_always(seed):
+    """A row without it is then another one for learning than for the prediction just before."""
+    rng = np.random.default_rng(seed)
+    present = 60
+    n = present + 40
+    x = rng.normal(size=(n, 2)) + 3.0
+    y = rng.integers(3, size=n)
+    x[present:, 0] = 0.0
+    rows = csr_array(x)
+    rows.eliminate_zeros()
+    rounds = romco.Rounds(np.zeros(n, int), rows, y.astype(float), np.arange(n + 1))
+    learner = AutoSoftmax(2, 1, n_classes=3)
+    learner.replay(rounds)
+    shared = learner.arrays()["shared"].reshape(-1, 4, 3)
+    spent = shared[:, 1::2]  # of a prior variance of 1
+    assert spent.max() <= 1.0
+
+
 def test_growing_beyond_what_a_discriminant_may_cost(monkeypatch):
     rounds = stream(n=200)
     learner = AutoSoftmax(D, M, n_classes=K)

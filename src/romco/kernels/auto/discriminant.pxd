@@ -61,6 +61,7 @@ cdef class Discriminant:
     cdef double* off               # (C,) and room
     cdef double* matrix            # (2 C, C) room
     cdef Py_ssize_t n_features, n_columns, n_lines
+    cdef Py_ssize_t n_zeros        # lines of the row that was last composed that are absent, and 0
 
     cdef inline ColumnState* column_of(self, Py_ssize_t c) noexcept nogil:
         return <ColumnState*> &self.columns[c, 0]

@@ -192,6 +192,7 @@ cdef class Discriminant:
         cdef const ColumnState* state
         for c in range(self.n_columns):
             self.u[c], self.ranks[c] = 0.0, -1.0
+        self.n_zeros = 0
         if self.n_columns == 0:
             return
         for k in range(row.n):
@@ -211,6 +212,7 @@ cdef class Discriminant:
                     self.u[c] = M_SQRT2 * cos(M_PI * state.order * self.ranks[p - 1]) / state.order
             elif self.ranks[c] < 0.0 and scales.count_of(k) < NEARLY_ALWAYS * scales.events():
                 self.set_rank(c, 0.0)
+                self.n_zeros += 1
 
     cdef inline void set_rank(self, Py_ssize_t c, double value) noexcept nogil:
         """Set the rank of a line that is a number, and its normal score where it is one."""

@@ -225,6 +225,7 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit, usual, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Py_ssize_t n = self.scales.n_entries(x) + self.discriminant.n_columns
+        cdef Py_ssize_t zeros = self.discriminant.n_zeros  # of the prediction, if it is noted
         cdef Scaled row
         self.shared.reserve(0, n)  # before anything changes: there may be no room
         self.personal.reserve(task, n)
@@ -234,7 +235,9 @@ cdef class SoftmaxKernel(Kernel):
         if first:  # the first event defines the unit
             count_size(&self.clock[0], row.x2, h)
         unit = unit_of(&self.clock[0])
-        if not noted or first or self.scales.common() != common:  # else no unit has changed since
+        if self.scales.common() != common or self.discriminant.n_zeros != zeros:
+            noted = False  # units, or what is missing, have changed since
+        if not noted or first:
             self.read(row, task, unit)
         self.stacking.score(self.z, self.width, self.scores, self.offset)
         self.stacking.learn(self.z, self.width, self.scores, label, h)
