@@ -154,10 +154,31 @@ def test_text_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_column_called_task_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["task", "label", "probabilities", ""])
+def test_a_column_called_as_an_input_or_output_is_refused(name, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = romco.Model()
-        model.learn([{"task": 1.0}, {"b": 1.0}], ["yes", "no"], ["ann"] * 2)
-    with pytest.raises(ValueError, match="a column is called 'task'"):
+        model.learn([{name: 1.0}, {"b": 1.0}], ["yes", "no"], ["ann"] * 2)
+    with pytest.raises(ValueError, match=f"a column is called '{name}'"):
         romco.export(model, "onnx", tmp_path)
+
+
+def test_columns_called_as_nodes(tmp_path):
+    model = romco.Model()
+    rows = [{"constant_0": 1.0, "max_1": 2.0}, {"constant_0_": 3.0, "unsqueeze_0": 1.0}]
+    model.learn(rows * 4, ["yes", "no"] * 4, ["ann", "bob"] * 4)
+    romco.export(model, "onnx", tmp_path)
+    session = session_of(tmp_path)
+    margin, *_ = session.run(None, feeds(session, rows, ["ann", "bob"]))
+    assert_close(margin, model.margins(rows, ["ann", "bob"]), 1e-12)
+
+
+def test_forgotten_features_are_no_inputs(tmp_path):
+    model = romco.Model()
+    rows = [{"age": 7.0, "town": "Rome"}, {"age": 3.0, "town": "Oslo", "hat": 5.0}]
+    model.learn(rows * 4, ["yes", "no"] * 4, ["ann", "bob"] * 4)
+    model.forget("bob")
+    romco.export(model, "onnx", tmp_path)
+    inputs = [column.name for column in session_of(tmp_path).get_inputs()]
+    assert inputs == ["task", "age", "town"]

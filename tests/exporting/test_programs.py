@@ -246,6 +246,8 @@ def test_javascript_reads_text_and_dates(tmp_path):
         row |= {"any": ["7", "red", {"x": 2.5}, None, True][k % 5], "zip": 10115 + k % 3}
         rows.append(row)
     rows[5] |= {"says": "", "at": "no date", "on": "2024-02-30"}
+    rows[205] |= {"at": "0000-02-03"}
+    rows[206] |= {"on": "0001-12-03"}
     labels = ["yes" if "buy" in row["says"] else "no" for row in rows]
     model.learn(rows[:200], labels[:200], ["ann", "bob"] * 100)
     romco.export(model, "js", tmp_path)

@@ -50,6 +50,21 @@ def test_columns_that_sql_does_not_have(row, reason, tmp_path):
     refused(model, reason, tmp_path, "sql")
 
 
+@pytest.mark.parametrize("to", ["sql", "onnx"])
+def test_columns_of_one_feature(to, tmp_path):
+    model = romco.Model()
+    model.learn([{"a": "b", "a=b": 2.0}, {"a": "c"}], ["yes", "no"], ["ann"] * 2)
+    refused(model, "column 'a=b' cannot be told from a category of another column", tmp_path, to)
+
+
+@pytest.mark.parametrize("to", ["sql", "onnx"])
+def test_columns_that_are_forgotten(to, tmp_path):
+    model = romco.Model()
+    model.learn([{"a": 1.0, "b": "x"}, {"b": "y"}], ["yes", "no"], ["ann"] * 2)
+    model.forget("ann")
+    refused(model, "the model knows no column any more", tmp_path, to)
+
+
 def test_a_model_without_features(tmp_path):
     model = romco.Model()
     model.learn([{}, {}], ["yes", "no"], ["ann"] * 2)

@@ -254,7 +254,8 @@ def test_hostile_names_are_data(tmp_path):
 def test_hostile_tasks_and_categories_are_data(engine, tmp_path, request):
     """A zero does not end a name: a\\0b is not a."""
     names = ["o'neil", 'a,"b', "\\.", "\\N", "NULL", "x\ny", "', (SELECT 1)) --", "a", "%s"]
-    names += ["z" * 5000, "{}", "0", "007", "v.0", "1e-07", "1" + 22 * "0"]
+    names += ["z" * 5000, "{}", "0", "007", "v.0", "1e-07", "1" + 22 * "0", ".0", "-.0", "1-2.0"]
+    names.append("".join(map(chr, range(0x4E00, 0x4E00 + 5000))))  # too long for a sorted index
     model = romco.Model()
     rows = [{"town": name, "age": float(k)} for k, name in enumerate(names)]
     model.learn(rows * 4, ["yes", "no", "no", "no"] * len(names), names * 4)
@@ -269,10 +270,21 @@ def test_whole_numbers_and_truth_values_are_one_task(engine, tmp_path, request):
     rows = [{"a": float(k)} for k in range(5)]
     model = romco.Model(schema=romco.Schema({"a": "number"}))
     model.learn(rows * 4, ["yes", "no", "no", "yes", "yes"] * 4, tasks * 4)
-    names = [*tasks, "7", "7.0", 8, "1", "1.0", "TRUE", "-2", "1.50", "7.5", "False"]
+    names = [*tasks, "7", "7.0", 8, "1", "1.0", "TRUE", "-2", "1.50", "7.5", "False", "007.0"]
+    model.learn(rows[:2] * 2, ["yes", "no"] * 2, ["007", "1-2"] * 2)
+    names += ["007", "1-2", "1-2.0", "--2.0"]
     rows = [{"a": float(k % 5)} for k in range(len(names))]
     columns = export_with_events(model, tmp_path, rows, names)
     check(model, predict_in(engine, tmp_path, columns, request), rows, names)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tiny_numbers_do_not_underflow(engine, tmp_path, request):
+    model = romco.Model("ogd-global", schema=romco.Schema({"a": "number", "b": "number"}))
+    rows = [{"a": 5e-324 * (k % 5 - 2), "b": 1e5 * (k % 3 - 1)} for k in range(60)]
+    model.learn(rows, ["yes", "no", "no"] * 20, ["ann"] * 60)
+    columns = export_with_events(model, tmp_path, rows[:7], ["ann"] * 7)
+    check(model, predict_in(engine, tmp_path, columns, request), rows[:7], ["ann"] * 7)
 
 
 def test_sqlite_refuses_real_numbers_as_categories(tmp_path):

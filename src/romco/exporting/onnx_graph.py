@@ -6,7 +6,7 @@ Numbers are double; NaN is a missing number and "" a missing category. Weights a
 the graph, which is written a chunk at a time. Needs the package ``onnx``; onnxruntime runs it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from math import pi, sqrt
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 GRAPH_FILE, DATA_FILE = "model.onnx", "model.onnx.data"
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8
 TASK, MATRIX = "task", "x"  # inputs
+NO_COLUMNS = ("", TASK, "margin", "probability", "label", "prediction", "probabilities")
 MIN_EXTERNAL_BYTES = 1024  # of an array that is stored beside the graph
 
 # Limits of `romco.learners.frozen`
@@ -54,7 +55,12 @@ def write_onnx(tables: ModelTables, folder: Path) -> list[Path]:
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'romco[export]'") from None
     check_columns(tables, "ONNX")
-    graph = _Graph()
+    for name in NO_COLUMNS:
+        if name in tables.columns:
+            raise ValueError(
+                f"a column is called {name!r}, as no input of the graph can be: rename it"
+            )
+    graph = _Graph(tables.columns)
     _add_prediction(graph, tables)
     operators = onnx.helper.make_opsetid("", OPSET)
     more_operators = onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET)
@@ -131,12 +137,12 @@ class _Value:
 
 
 class _Graph:
-    """Nodes and constants in the order they are added."""
+    """Nodes and constants in the order they are added; their names are none of ``given``."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Container[str]) -> None:
         from onnx import TensorProto, helper
 
-        self._proto, self._helper = TensorProto, helper
+        self._given, self._proto, self._helper = given, TensorProto, helper
         self._nodes: list[NodeProto] = []
         self._constants: list[Any] = []
         self._inputs: list[ValueInfoProto] = []
@@ -158,7 +164,7 @@ class _Graph:
 
     def __call__(self, operator: str, *inputs: Any, domain: str = "", **options: Any) -> _Value:
         """Add a node of values, numbers and arrays; return its value."""
-        name = f"{operator.lower()}_{len(self._nodes)}"
+        name = self._new_name(operator.lower(), len(self._nodes))
         given = [self.constant(one).name for one in inputs]
         node = self._helper.make_node(operator, given, [name], name, domain=domain, **options)
         self._nodes.append(node)
@@ -173,7 +179,7 @@ class _Graph:
             array = array.astype(object)
         elif array.nbytes >= MIN_EXTERNAL_BYTES:
             return self.stream(array.dtype, array.shape, [np.ascontiguousarray(array)])
-        name = f"constant_{len(self._constants)}"
+        name = self._new_name("constant", len(self._constants))
         tensor = self._helper.make_tensor(
             name, self.kind_of(array.dtype), array.shape, array.ravel().tolist()
         )
@@ -183,7 +189,7 @@ class _Graph:
     def stream(self, dtype: Any, shape: tuple[int, ...], chunks: Iterable[NDArray[Any]]) -> _Value:
         """Add an array that comes in chunks, which are stored beside the graph."""
         tensor = self._proto(
-            name=f"constant_{len(self._constants)}",
+            name=self._new_name("constant", len(self._constants)),
             data_type=self.kind_of(dtype),
             dims=shape,
             data_location=self._proto.EXTERNAL,
@@ -199,6 +205,12 @@ class _Graph:
         self._bytes += size + padding
         self._constants.append(tensor)
         return _Value(self, tensor.name)
+
+    def _new_name(self, kind: str, number: int) -> str:
+        name = f"{kind}_{number}"
+        while name in self._given:
+            name += "_"
+        return name
 
     def kind_of(self, dtype: Any) -> int:
         """Return the number that ONNX has for a type."""
@@ -424,8 +436,6 @@ def _features(graph: _Graph, tables: ModelTables) -> tuple[_Value, _Value]:
             categories.append(name)
         elif name in place:
             numbers.append(name)
-    if TASK in tables.columns:
-        raise ValueError("a column is called 'task', as the input of tasks: rename it")
     features: list[_Value] = []
     values: list[_Value] = []
     if numbers:

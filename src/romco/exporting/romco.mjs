@@ -317,22 +317,18 @@ function date(name, value, found, hours = true) {
   const [whole, year, month, day, hour, minute, second] = DATE.exec(iso) ?? [];
   const at = new Date(Date.UTC(year, month - 1, day));
   at.setUTCFullYear(year);
-  if (!whole || at.getUTCMonth() !== month - 1 || hour > 23 || minute > 59 || second > 60)
+  if (!whole || year < 1 || at.getUTCMonth() !== month - 1 || hour > 23 || minute > 59 || second > 60)
     return category(name, value, found);
   put(found, `${name}.month=${month}`, 1);
   put(found, `${name}.weekday=${WEEKDAYS[at.getUTCDay()]}`, 1);
   if (hours && hour !== undefined) put(found, `${name}.hour=${hour}`, 1);
 }
 
-function counts(name, value, found) {
-  if (isMissing(value)) return;
-  for (const word of String(value).toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [])
-    put(found, `${name}:${word}`, 1);
-}
-
 function text(name, value, found) {
+  if (isMissing(value)) return;
   const words = new Map();
-  counts(name, value, words);
+  for (const word of String(value).toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [])
+    put(words, `${name}:${word}`, 1);
   let squares = 0;
   for (const count of words.values()) squares += Math.log1p(count) ** 2;
   for (const [word, count] of words) put(found, word, Math.log1p(count) / Math.sqrt(squares));
@@ -348,4 +344,4 @@ function free(name, value, found) {
   else number(name, value, found);
 }
 
-const ENCODERS = { number, category, text, counts, date, free, day: (n, v, f) => date(n, v, f, false) };
+const ENCODERS = { number, category, text, date, free, day: (n, v, f) => date(n, v, f, false) };

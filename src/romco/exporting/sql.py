@@ -9,14 +9,16 @@ All tables have the number of a *part*: two classes and numbers have one part, m
 each pair of classes and one of the softmax, see `romco.learners.frozen`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from romco.exporting.sql_views import VIEWS, Lanes, names_of, quoted, views_of
+from romco.exporting.sql_views import TINY, VIEWS, Lanes, names_of, quoted, views_of
 from romco.exporting.tables import ManyTables, ModelTables, PartTables, check_columns
 from romco.io import durable
 from romco.learners.frozen import (
@@ -38,16 +40,17 @@ LOADING = {  # of a table by engine, where scripts run in the folder
 }
 INDEXED = {  # columns by which rows are found, if an engine does not hash them
     "romco_feature": "name",
-    "romco_task": "name",
+    "romco_task": "task, part",
+    "romco_task_name": "name",
     "romco_pair": "task, part, feature",
     "romco_covariance": "part, first",
-    "romco_stacking": "part, first",
     "romco_group": "task, class",
     "romco_mean": "task, class",
 }
+WHOLE = re.compile("0|-?[1-9][0-9]*")  # numbers, as tasks are named by them
 MAX_COLUMNS = 1500  # PostgreSQL has room for 1,600
 MAX_CLASSES = 256  # with four columns each
-TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "U": "TEXT"}  # of NumPy's kinds
+TYPES = {"i": "BIGINT NOT NULL", "f": "DOUBLE PRECISION NOT NULL", "O": "TEXT"}  # of NumPy's kinds
 
 
 def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
@@ -73,7 +76,9 @@ def write_sql(tables: ModelTables, folder: Path) -> list[Path]:
         loads = [loading.format(table=name) for name in contents]
         for name, keys in INDEXED.items():
             if name in contents and engine != "duckdb":
-                loads.append(f"CREATE INDEX {name}_index ON {name} ({keys});")
+                # Names may be longer than what PostgreSQL sorts.
+                method = "USING hash " if engine == "postgresql" and keys == "name" else ""
+                loads.append(f"CREATE INDEX {name}_index ON {name} {method}({keys});")
         events = _event_table(tables, engine)
         script = "\n".join([*definitions, events, *loads, "", *views])
         written.append(folder / f"{engine}.sql")
@@ -115,9 +120,10 @@ def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
             "new_task": [len(tables.task_names)],
             "constant": [len(tables.feature_names)],
         },
+        "romco_task_name": _task_names(tables.task_names),
         "romco_class": {
             "class": np.arange(len(tables.classes)),
-            "label": np.array(_texts(tables.classes), dtype=str),
+            "label": _texts(tables.classes),
         },
         "romco_quantile": {
             "step": np.arange(SCORE_STEPS),
@@ -128,7 +134,25 @@ def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
     by_part = [_tables_of_part(tables, part, lanes) for part in tables.parts]
     for name in by_part[0]:
         found[name] = _joined([own[name] for own in by_part])
-    return found
+    stacked = [part for part in tables.parts if len(part.predictor.covariance)]  # no softmax
+    stacking: Columns = {"part": np.arange(len(stacked))}
+    for k in range(lanes.n_stacked):
+        stacking[f"weight_{k}"] = np.array([part.weights[k] for part in stacked])
+    for k, j in lanes.stacked_pairs:
+        both = [part.predictor.covariance[k, j] for part in stacked]
+        stacking[f"covariance_{k}_{j}"] = np.array(both) * (1.0 if k == j else 2.0)
+    return found | {"romco_stacking": stacking}
+
+
+def _task_names(names: Sequence[str]) -> Columns:
+    """Return the names of tasks; a whole number is found as engines write a real one, too: 7.0."""
+    tasks: dict[str, int] = {}
+    for task, name in enumerate(names):
+        if "\0" not in name:  # which would end it here
+            tasks[name] = task
+        if WHOLE.fullmatch(name):
+            tasks[f"{name}.0"] = task
+    return {"name": _texts(tasks), "task": np.array(list(tasks.values()), dtype=np.int64)}
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
@@ -136,53 +160,33 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     sizes = [len(next(iter(own.values()))) for own in parts]
     columns: Columns = {"part": np.repeat(np.arange(len(parts)), sizes)}
     for name in parts[0]:
-        values = [own[name] for own in parts]
-        columns[name] = _texts(chain(*values)) if name == "name" else np.concatenate(values)
+        columns[name] = np.concatenate([own[name] for own in parts])
     return columns
 
 
-def _texts(names: Iterable[str]) -> list[str]:
-    """Return names as text; none where one holds a zero, which would end it here."""
-    return ["" if "\0" in name else name for name in names]
+def _texts(names: Iterable[str]) -> NDArray[Any]:
+    """Return names as a column; empty where one holds a zero, which would end it here."""
+    return np.array(["" if "\0" in name else name for name in names], dtype=object)
 
 
 def _tables_of_part(tables: ModelTables, part: PartTables, lanes: Lanes) -> dict[str, Columns]:
     """Return the columns of a part's tables."""
-    predictor, n_inputs = part.predictor, len(part.weights)
     d, n, m = len(tables.feature_names), len(part.features), len(tables.task_names)
     units = np.pad(part.units, ((0, n - d), (0, 0)))
-    of_class = np.full(n_inputs, -1)
-    if not len(predictor.covariance):  # a softmax: two inputs for each class
-        of_class = np.arange(n_inputs) % len(tables.classes)
-    stacking = np.triu(predictor.covariance) + np.triu(predictor.covariance, 1)
-    listed = (stacking != 0.0) | np.eye(len(stacking), dtype=bool)
-    first, second = np.nonzero(listed)
     return {
         "romco_part": {"calibration": [part.calibration]},
         "romco_feature": {
             "feature": np.arange(n),
-            "name": [*tables.feature_names, *[""] * (n - d)],
+            "name": _texts([*tables.feature_names, *[""] * (n - d)]),
             **dict(zip(UNIT_FIELDS, units.T, strict=True)),
             **_columns(part.lanes, part.features, lanes.features),
         },
         **_function_tables(part),
         "romco_task": {
             "task": np.arange(m + 1),
-            "name": [*tables.task_names, ""],
-            **_columns(predictor.tasks.lanes, part.tasks, lanes.tasks),
+            **_columns(part.predictor.tasks.lanes, part.tasks, lanes.tasks),
         },
         "romco_covariance": _covariances(part, lanes),
-        "romco_input": {
-            "input": np.arange(n_inputs),
-            "class": of_class,
-            "name": predictor.inputs,
-            "weight": part.weights,
-        },
-        "romco_stacking": {
-            "first": first,
-            "second": second,
-            "value": stacking[first, second],
-        },
     }
 
 
@@ -231,7 +235,7 @@ def _covariances(part: PartTables, lanes: Lanes) -> Columns:
     values = np.zeros((len(pairs), lanes.n_inputs))
     values[row.ravel(), entries[:, 0].astype(np.int64)] = entries[:, 3]
     columns: Columns = {"first": pairs[:, 0], "second": pairs[:, 1]}
-    for k in lanes.covariances:
+    for k in lanes.covariance_inputs:
         columns[f"variance_{k}"] = values[:, k]
     return columns
 
@@ -239,6 +243,7 @@ def _covariances(part: PartTables, lanes: Lanes) -> Columns:
 def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
     """Return the columns of the tables of more than two classes."""
     K = len(tables.classes)
+    weights = tables.parts[-1].weights  # of the softmax, two inputs for each class
     shared = many.classes
     n_pairs = len(shared.pairs)
     high, low = np.tril_indices(K, -1)  # parts are in this order
@@ -254,6 +259,12 @@ def _class_tables(tables: ModelTables, many: ManyTables) -> dict[str, Columns]:
         "romco_coupling": {
             "weight_of_pairs": shared.weights[:1],
             "weight_of_softmax": shared.weights[1:],
+        },
+        "romco_input": {
+            "part": np.full(2 * K, n_pairs),
+            "input": np.arange(2 * K),
+            "class": np.arange(2 * K) % K,
+            "weight": weights,
         },
     }
     return found | _discriminant_tables(tables, many)
@@ -306,6 +317,7 @@ def _discriminant_tables(tables: ModelTables, many: ManyTables) -> dict[str, Col
 
 def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
     """Return the columns of all ``names``; a lane that a part does not have adds nothing."""
+    values = np.where(np.abs(values) < TINY, 0.0, values)
     own = dict(zip(names_of([lanes]), values.T, strict=True))
     nothing = np.zeros(len(values))
     found = {}

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import pi, sqrt
 
+import numpy as np
+
 from romco.exporting.tables import ModelTables, PartTables
 from romco.learners.frozen import (
     KNOTS,
@@ -21,6 +23,7 @@ from romco.learners.frozen import (
 VIEWS = ("romco_prediction", "romco_probability", "romco_value")  # each reads those after it
 MAX_UNION = 250  # queries that SQLite surely joins
 LARGEST_LOG_ODDS = 700  # of which engines can take the exponential
+TINY = 1e-100  # below which a number is 0: where a product underflows, PostgreSQL gives up
 
 
 class Lanes:
@@ -31,9 +34,15 @@ class Lanes:
         self.features = names_of(part.lanes for part in parts)
         self.tasks = names_of(one.tasks.lanes for one in predictors)
         self.pairs = names_of(one.pairs.lanes for one in predictors)
+        self.of_entries = list(dict.fromkeys((*self.features, *self.pairs)))
         self.n_inputs = max(len(one.inputs) for one in predictors)
         covariances = chain.from_iterable(part.covariances for part in parts)
-        self.covariances = sorted({one.input for one in covariances})
+        self.covariance_inputs = sorted({one.input for one in covariances})
+        self.covariances = [f"variance_{k}" for k in self.covariance_inputs]
+        stacked = [one.covariance for one in predictors if len(one.covariance)]  # no softmax
+        self.n_stacked = max(map(len, stacked), default=0)
+        used = {pair for one in stacked for pair in zip(*np.nonzero(np.triu(one)), strict=True)}
+        self.stacked_pairs = sorted(used)
 
 
 def names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
@@ -47,6 +56,7 @@ def views_of(tables: ModelTables, lanes: Lanes) -> list[str]:
     values = _values_view(tables)
     steps = _steps_to_margins(lanes)
     if tables.many is not None:
+        steps["softmax_input"] = _softmax_inputs_step(lanes)
         steps |= COUPLING_STEPS | SOFTMAX_STEPS
         return [values, _view("romco_probability", steps, PROBABILITIES), MOST_PROBABLE]
     result = "SELECT id, margin AS prediction FROM margins"
@@ -109,8 +119,9 @@ def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
         "event": EVENT_STEP,
         "sums": _sums_step(lanes),
         "covariances": _covariances_step(lanes),
+        "totals": _totals_step(lanes),
         "z": _inputs_step(lanes),
-        **STACKING_STEPS,
+        "margins": _margins_step(lanes),
     }
 
 
@@ -133,17 +144,15 @@ UNIT_STEPS = {
         ELSE f.factor * (v.x - f.centre) END AS u
     FROM romco_value v JOIN romco_feature f ON f.name = v.name
 """,
-    "unit": """
-    SELECT id, part, feature, x, CASE WHEN abs(u) < 1e-150 THEN 0.0 ELSE u END AS u FROM scaled
+    "unit": f"""
+    SELECT id, part, feature, x, CASE WHEN abs(u) < {TINY} THEN 0.0 ELSE u END AS u FROM scaled
 """,
 }
 EVENT_STEP = """
     SELECT e.id, coalesce(t.task, n.new_task) AS task
     FROM romco_event e CROSS JOIN romco_number n
-    LEFT JOIN romco_task t ON t.part = 0 AND e.task <> '' AND t.name = CASE
-        WHEN lower(e.task) = 'true' THEN '1' WHEN lower(e.task) = 'false' THEN '0'
-        WHEN e.task LIKE '%.0' AND trim(e.task, '-0123456789') = '.'
-        THEN replace(e.task, '.0', '') ELSE e.task END
+    LEFT JOIN romco_task_name t
+    ON t.name = CASE lower(e.task) WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE e.task END
 """
 LABELS = f"""SELECT x.id, x.margin,
        1.0 / (1.0 + exp(-({_clipped("x.z", f"{LARGEST_LOG_ODDS}.0")}))) AS probability, c.label
@@ -214,8 +223,8 @@ FUNCTION_STEPS = {
 
 def _sums_step(lanes: Lanes) -> str:
     """Return the step that adds up weights and variances of features and pairs, by lane."""
-    columns = ["u.id", "u.part"]
-    for lane in dict.fromkeys((*lanes.features, *lanes.pairs)):
+    columns = ["u.id", "u.part", "e.task"]
+    for lane in lanes.of_entries:
         terms = [f"f.{lane}"] * (lane in lanes.features)
         terms += [f"coalesce(p.{lane}, 0.0)"] * (lane in lanes.pairs)
         power = "u.u" if lane.startswith("weight") else "u.u * u.u"
@@ -225,15 +234,15 @@ def _sums_step(lanes: Lanes) -> str:
     FROM entry u JOIN event e ON e.id = u.id
     JOIN romco_feature f ON f.part = u.part AND f.feature = u.feature
     LEFT JOIN romco_pair p ON p.task = e.task AND p.part = u.part AND p.feature = u.feature
-    GROUP BY u.id, u.part
+    GROUP BY u.id, u.part, e.task
 """
 
 
 def _covariances_step(lanes: Lanes) -> str:
     """Return the step that adds up what covariances of features add to variances."""
     columns = ["a.id", "a.part"]
-    for k in lanes.covariances:
-        columns.append(f"sum(v.variance_{k} * a.u * b.u) AS variance_{k}")
+    for lane in lanes.covariances:
+        columns.append(f"sum(v.{lane} * a.u * b.u) AS {lane}")
     return f"""
     SELECT {_listed(columns)}
     FROM entry a CROSS JOIN romco_covariance v CROSS JOIN entry b
@@ -243,26 +252,49 @@ def _covariances_step(lanes: Lanes) -> str:
 """
 
 
+def _totals_step(lanes: Lanes) -> str:
+    """Return the step that adds up sums and covariances.
+
+    They are not joined: PostgreSQL takes steps for short ones, and would compare all of their rows.
+    """
+    own, others, totals = [], [], ["id", "part", "max(task) AS task"]
+    for lane in dict.fromkeys((*lanes.of_entries, *lanes.covariances)):
+        own.append(lane if lane in lanes.of_entries else "0.0")
+        others.append(lane if lane in lanes.covariances else "0.0")
+        totals.append(f"sum({lane}) AS {lane}")
+    return f"""
+    SELECT {_listed(totals)} FROM (
+        SELECT {_listed(["id", "part", "task", *own])} FROM sums
+        UNION ALL SELECT {_listed(["id", "part", "-1", *others])} FROM covariances
+    ) x GROUP BY id, part
+"""
+
+
 def _inputs_step(lanes: Lanes) -> str:
-    """Return the step that computes the inputs of the stacking models."""
-    summed = {*lanes.features, *lanes.pairs}
-    cases = []
+    """Return the step that computes the inputs of the stacking models, a column each."""
+    summed = {*lanes.of_entries, *lanes.covariances}
+    columns = ["s.id", "s.part"]
     for k in range(lanes.n_inputs):
         terms = {}
         for lane in (f"weight_{k}", f"variance_{k}"):
             found = [f"t.{lane}"] * (lane in lanes.tasks) + [f"s.{lane}"] * (lane in summed)
-            terms[lane] = found or ["0.0"]
-        if k in lanes.covariances:
-            terms[f"variance_{k}"].append(f"coalesce(c.variance_{k}, 0.0)")
+            terms[lane] = " + ".join(found or ["0.0"])
         factor = f"t.factor_{k} * " if f"factor_{k}" in lanes.tasks else ""
-        mean = " + ".join(terms[f"weight_{k}"])
-        moderated = _moderated(f"({mean})", " + ".join(terms[f"variance_{k}"]))
-        cases.append(f"\n        WHEN {k} THEN {factor}{moderated}")
+        moderated = _moderated(f"({terms[f'weight_{k}']})", terms[f"variance_{k}"])
+        columns.append(f"{factor}{moderated} AS z_{k}")
     return f"""
-    SELECT e.id, i.part, i.input, i.class, i.weight, CASE i.input{"".join(cases)} END AS z
-    FROM event e JOIN romco_task t ON t.task = e.task JOIN romco_input i ON i.part = t.part
-    JOIN sums s ON s.id = e.id AND s.part = i.part
-    LEFT JOIN covariances c ON c.id = e.id AND c.part = i.part
+    SELECT {_listed(columns)}
+    FROM totals s CROSS JOIN romco_task t WHERE t.task = s.task AND t.part = s.part
+"""
+
+
+def _margins_step(lanes: Lanes) -> str:
+    """Return the step that computes the margins of stacking models with covariances."""
+    mean = [f"s.weight_{k} * z.z_{k}" for k in range(lanes.n_stacked)]
+    variance = [f"s.covariance_{k}_{j} * z.z_{k} * z.z_{j}" for k, j in lanes.stacked_pairs]
+    margin = _moderated(f"({' + '.join(mean or ['0.0'])})", " + ".join(variance or ["0.0"]))
+    return f"""
+    SELECT z.id, z.part, {margin} AS margin FROM z JOIN romco_stacking s ON s.part = z.part
 """
 
 
@@ -272,24 +304,20 @@ def _moderated(mean: str, variance: str) -> str:
     return f"{mean} / sqrt(CASE WHEN {shrunk} > 1.0 THEN {shrunk} ELSE 1.0 END)"
 
 
-STACKING_STEPS = {
-    "stack": """
-    SELECT a.id, a.part, sum(s.value * a.z * b.z) AS variance,
-           sum(CASE WHEN s.second = s.first THEN a.weight * a.z ELSE 0.0 END) AS mean
-    FROM z a CROSS JOIN romco_stacking s CROSS JOIN z b
-    WHERE s.part = a.part AND s.first = a.input
-    AND b.id = a.id AND b.part = a.part AND b.input = s.second
-    GROUP BY a.id, a.part
-""",
-    "margins": f"SELECT id, part, {_moderated('mean', 'variance')} AS margin FROM stack",
-}
-
-
 def _listed(columns: list[str]) -> str:
     return ",\n           ".join(columns)
 
 
 # More than two classes
+
+
+def _softmax_inputs_step(lanes: Lanes) -> str:
+    """Return the step with a row for each input of the softmax."""
+    cases = [f"WHEN {k} THEN z.z_{k}" for k in range(lanes.n_inputs)]
+    return f"""
+    SELECT z.id, i.class, i.weight, CASE i.input {" ".join(cases)} END AS z
+    FROM z CROSS JOIN romco_input i WHERE i.part = z.part
+"""
 
 
 def _normalised(table: str, name: str) -> dict[str, str]:
@@ -378,7 +406,7 @@ SOFTMAX_STEPS = {
     FROM densities
 """,
     "terms": f"""
-    SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM z WHERE class >= 0
+    SELECT id, class, weight * ({_clipped("z", "50.0")}) AS term FROM softmax_input
     UNION ALL
     SELECT h.id, h.class, g.level
     FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class

@@ -26,7 +26,7 @@ from romco.learners.frozen import (
 from romco.model import Columns, Model, Names
 from romco.model.engine import Engine
 from romco.model.features import Sparse
-from romco.model.names import Id, canonical_name
+from romco.model.names import Id, canonical_name, is_forgotten
 from romco.typing import Floats
 
 Whole = NDArray[np.int64]
@@ -249,8 +249,16 @@ def _check(model: Model) -> None:
 
 
 def check_columns(tables: ModelTables, format: str) -> None:
-    """Raise ValueError for a column that cannot be read by a format of plain cells."""
+    """Raise ValueError for columns that cannot be read by a format of plain cells."""
+    if not tables.columns:
+        raise ValueError("the model knows no column any more: learn events with features first")
+    marked = tuple(f"{name}=" for name, kind in tables.columns.items() if kind == "category")
     for name, kind in tables.columns.items():
+        if name.startswith(marked):
+            raise ValueError(
+                f"column {name!r} cannot be told from a category of another column in {format}: "
+                "rename it, or export to JavaScript"
+            )
         if kind not in ("number", "category"):
             raise ValueError(
                 f"column {name!r} of kind {kind!r} cannot be exported to {format}, which reads "
@@ -303,7 +311,7 @@ def _weights_of_new_task(engine: Engine, d: int) -> Floats:
 
 
 def _columns(model: Model, feature_names: list[str]) -> dict[str, str]:
-    """Return the kind of each column that gives features."""
+    """Return the kind of each column that gives features; forgotten features have none."""
     schema = model.schema if isinstance(model.features, Names) else None
     if schema is None:
         return dict.fromkeys(feature_names, "number")
@@ -314,7 +322,7 @@ def _columns(model: Model, feature_names: list[str]) -> dict[str, str]:
         if name not in schema.roles and kind != "ignored":
             kinds[name] = kind
     marked = tuple(f"{name}{mark}" for name in kinds for mark in "=:.")
-    for name in feature_names:
-        if not name.startswith(marked):
+    for number, name in enumerate(feature_names):
+        if not name.startswith(marked) and not is_forgotten(name, number):
             kinds.setdefault(name, "number")
     return kinds

@@ -123,6 +123,15 @@ def forgotten_name(number: int, names: Container[Id]) -> str:
     return name
 
 
+def is_forgotten(name: Id, number: int) -> bool:
+    """Return whether :func:`forgotten_name` made the name of a feature or class.
+
+    >>> is_forgotten("((forgotten 7))", 7), is_forgotten("age", 7)
+    (True, False)
+    """
+    return isinstance(name, str) and name.strip("()") == f"forgotten {number}"
+
+
 def to_json(value: Id) -> Any:
     """An identity as JSON: text and numbers as they are, tuples and bytes with a tag.
 
