@@ -134,14 +134,7 @@ def _small_tables(tables: ModelTables, lanes: Lanes) -> dict[str, Columns]:
     by_part = [_tables_of_part(tables, part, lanes) for part in tables.parts]
     for name in by_part[0]:
         found[name] = _joined([own[name] for own in by_part])
-    stacked = [part for part in tables.parts if len(part.predictor.covariance)]  # no softmax
-    stacking: Columns = {"part": np.arange(len(stacked))}
-    for k in range(lanes.n_stacked):
-        stacking[f"weight_{k}"] = np.array([part.weights[k] for part in stacked])
-    for k, j in lanes.stacked_pairs:
-        both = [part.predictor.covariance[k, j] for part in stacked]
-        stacking[f"covariance_{k}_{j}"] = np.array(both) * (1.0 if k == j else 2.0)
-    return found | {"romco_stacking": stacking}
+    return found | {"romco_stacking": _stacking(tables.parts, lanes)}
 
 
 def _task_names(names: Sequence[str]) -> Columns:
@@ -153,6 +146,22 @@ def _task_names(names: Sequence[str]) -> Columns:
         if WHOLE.fullmatch(name):
             tasks[f"{name}.0"] = task
     return {"name": _texts(tasks), "task": np.array(list(tasks.values()), dtype=np.int64)}
+
+
+def _stacking(parts: Sequence[PartTables], lanes: Lanes) -> Columns:
+    """Return weights of the stacking models and their covariances, each once of both."""
+    n = lanes.n_stacked
+    weights, covariances = [], []
+    for part in parts:
+        if len(part.predictor.covariance):
+            weights.append(part.weights)
+            covariances.append(part.predictor.covariance * (2.0 - np.eye(n)))
+    columns: Columns = {"part": np.arange(len(weights))}
+    for k in range(n):
+        columns[f"weight_{k}"] = np.array(weights)[:, k]
+    for k, j in lanes.stacked_pairs:
+        columns[f"covariance_{k}_{j}"] = np.array(covariances)[:, k, j]
+    return columns
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:

@@ -38,11 +38,14 @@ class Lanes:
         self.n_inputs = max(len(one.inputs) for one in predictors)
         covariances = chain.from_iterable(part.covariances for part in parts)
         self.covariance_inputs = sorted({one.input for one in covariances})
-        self.covariances = [f"variance_{k}" for k in self.covariance_inputs]
-        stacked = [one.covariance for one in predictors if len(one.covariance)]  # no softmax
-        self.n_stacked = max(map(len, stacked), default=0)
-        used = {pair for one in stacked for pair in zip(*np.nonzero(np.triu(one)), strict=True)}
-        self.stacked_pairs = sorted(used)
+        self.covariances = list(map("variance_{}".format, self.covariance_inputs))
+        self.n_stacked = 0
+        stacked_pairs = set[tuple[int, int]]()
+        for one in predictors:  # that of a softmax has no covariance
+            self.n_stacked = max(self.n_stacked, len(one.covariance))
+            for k, j in np.argwhere(np.triu(one.covariance)).tolist():
+                stacked_pairs.add((k, j))
+        self.stacked_pairs = sorted(stacked_pairs)
 
 
 def names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
@@ -290,9 +293,12 @@ def _inputs_step(lanes: Lanes) -> str:
 
 def _margins_step(lanes: Lanes) -> str:
     """Return the step that computes the margins of stacking models with covariances."""
-    mean = [f"s.weight_{k} * z.z_{k}" for k in range(lanes.n_stacked)]
-    variance = [f"s.covariance_{k}_{j} * z.z_{k} * z.z_{j}" for k, j in lanes.stacked_pairs]
-    margin = _moderated(f"({' + '.join(mean or ['0.0'])})", " + ".join(variance or ["0.0"]))
+    mean, variance = ["0.0"], ["0.0"]
+    for k in range(lanes.n_stacked):
+        mean.append(f"s.weight_{k} * z.z_{k}")
+    for k, j in lanes.stacked_pairs:
+        variance.append(f"s.covariance_{k}_{j} * z.z_{k} * z.z_{j}")
+    margin = _moderated(f"({' + '.join(mean)})", " + ".join(variance))
     return f"""
     SELECT z.id, z.part, {margin} AS margin FROM z JOIN romco_stacking s ON s.part = z.part
 """
@@ -313,7 +319,7 @@ def _listed(columns: list[str]) -> str:
 
 def _softmax_inputs_step(lanes: Lanes) -> str:
     """Return the step with a row for each input of the softmax."""
-    cases = [f"WHEN {k} THEN z.z_{k}" for k in range(lanes.n_inputs)]
+    cases = map("WHEN {0} THEN z.z_{0}".format, range(lanes.n_inputs))
     return f"""
     SELECT z.id, i.class, i.weight, CASE i.input {" ".join(cases)} END AS z
     FROM z CROSS JOIN romco_input i WHERE i.part = z.part
