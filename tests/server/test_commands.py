@@ -183,6 +183,9 @@ def test_forget_exactly_and_verify(command, tmp_path):
         json.dumps({"status": "forgotten", "certificate": certificate})
     )
     assert command(*given, "user3")[0] == 0, "the service's answer holds the certificate"
+    for name, other in (("base_events", 1), ("model", certificate["log"])):
+        (tmp_path / "other.json").write_text(json.dumps(certificate | {name: other}))
+        assert command("verify", "other.json", *given[2:], "user3")[0] == 1
     with opened(tmp_path / "copy", settings=settings) as service:
         assert_same_bits(service.served.model, learned(left))
         service.learn([Lesson(y="no", task="later", x={"f1": 1.0})]).result(60.0)
@@ -197,6 +200,16 @@ def test_forget_exactly_and_verify(command, tmp_path):
     assert code == 1
     assert "the log is the same: NO" in printed.err
     assert "the model follows from the log: NO" in printed.err
+    with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
+        database.execute("UPDATE change SET body = 'no change' WHERE sequence = ?", [first])
+    database.close()
+    code, printed = command(*given, "user3")
+    assert code == 1
+    assert "the folder can be read: NO, JSON is malformed" in " ".join(printed.err.split())
+    (tmp_path / "c.json").write_text("[" * 100_000)
+    code, printed = command(*given, "user3")
+    assert code == 2
+    assert "c.json is no certificate" in printed.err
 
 
 def test_forget_the_personal_part(command, tmp_path):
