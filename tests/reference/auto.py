@@ -294,6 +294,28 @@ class Auto:
         )
         return np.log(yes / no)
 
+    def stacked(self, i, x, frozen):
+        """Mean and variance of a stacking model."""
+        return (self.frozen if frozen else self.live).look(self.inputs(i, x))
+
+    def unseen(self, x):
+        """Variance of *mixed* by features that no event had: of the prior, and as expected."""
+        square = np.where(self.counts() == 0, x**2, 0.0)
+        prior, slopes = 1.0 if self.closed else self.prior, self.slope_priors() @ square
+        known = [j for j in self.joint if j < self.d]
+        sizes = self.mixed.w[known] ** 2 / self.variance() + np.diag(self.mixed.S)[known]
+        size = (prior + sizes.sum()) / (1 + len(known))
+        return prior * square.sum() + slopes, size * square.sum() + slopes
+
+    def deviation(self, i, x, frozen=False):
+        """Standard deviation of the log-odds or number."""
+        V, x = self.variance(), self.measure(x)
+        mean, variance = self.stacked(i, x, frozen)
+        mixed, doubt = self.learners(i, x)[1]
+        by_prior, unseen = self.unseen(x)
+        doubt -= by_prior
+        return np.sqrt(V * (variance + min((mean - mixed) ** 2 / V, doubt) + doubt + unseen))
+
     def predict_frozen(self, i, x, offset=0.0):
         return moderate(*self.frozen.look(self.inputs(i, self.measure(x, frozen=True)))) + offset
 
@@ -340,8 +362,7 @@ class Auto:
 
     def choose(self, there):
         """Covariances are kept of the features that are frequent, unless these are too many."""
-        scales = self.scales.measured.scales if hasattr(self.scales, "measured") else self.scales
-        count, events = scales.c, int(scales.events)
+        count, events = self.counts(), int(self.counter().events)
         if events & (events - 1) == 0:
             self.leave(j for j in self.joint[:0:-1] if j < self.d and count[j] < 0.05 * events)
         for j in np.flatnonzero(there).tolist():
@@ -351,6 +372,13 @@ class Auto:
                 self.give_place(j)
         if events >= 256 and events & (events - 1) == 0 and self.is_full() and not self.closed:
             self.share_places(count, events)
+
+    def counter(self):
+        return self.scales.measured.scales if hasattr(self.scales, "measured") else self.scales
+
+    def counts(self):
+        """Events that had each feature."""
+        return self.counter().c
 
     def is_full(self):
         return sum(k < self.d for k in self.joint) == min(self.d, FREQUENT)
@@ -678,6 +706,9 @@ class AutoNumber(Auto):
         mean, variance = self.live.look(z)
         return mixed + mean, variance / self.variance(), z
 
+    def stacked(self, i, x, frozen):
+        return self.settled_frozen(i, x) if frozen else self.settled(i, x)[:2]
+
     def settled_frozen(self, i, x):
         mixed, z = self.inputs(i, x)
         z[9:] = 0.0
@@ -715,7 +746,9 @@ class AutoNumber(Auto):
         x = self.measure(x)
         name, settled = ("frozen", self.settled_frozen) if frozen else ("live", self.settled)
         mean, variance, *_ = settled(i, x)
-        return self.expected_error(name, i, mean, variance + self.mixed_variance(i, x))
+        by_prior, unseen = self.unseen(x)
+        variance += self.mixed_variance(i, x) - by_prior + unseen
+        return self.expected_error(name, i, mean, variance)
 
     def mixed_variance(self, i, x):
         return self.learners(i, x)[1][1]

@@ -70,11 +70,13 @@ class CellEncoder:
         names: Container[Any],
         learning: bool,
         sample: int | None = SAMPLE_ROWS,
+        unseen: bool = False,
     ) -> Encoded:
         """Return rows encoded.
 
         A number whose name is among ``names`` is a feature, whatever the schema. Kinds of new
-        columns are inferred from the first ``sample`` rows, None: from all.
+        columns are inferred from the first ``sample`` rows, None: from all. Where rows are not
+        learned, columns that are not known are left out, unless ``unseen`` ones are asked for.
         """
         listed = isinstance(rows, list | tuple)
         kinds = category_columns(rows)
@@ -91,7 +93,7 @@ class CellEncoder:
         if learning and not plain:
             schema = self._extended(schema, rows, names, kinds, sample)
         numbers = None
-        if schema.complete and not learning:
+        if schema.complete and not learning and not unseen:
             numbers = names
         encoder = Encoder(encode_cell, self._lexicon, schema.columns, numbers)
         encoded = encode_rows(rows, schema, encoder)

@@ -424,7 +424,7 @@ class BaseAuto(PairLearner):
     def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
         events = self.events_of(round)
         mean = self.kernel.predict(events, frozen=frozen)
-        return mean, self.kernel.spreads(events, frozen, False)
+        return mean, self.kernel.spreads(events, frozen, False)[1]
 
     def trust(self) -> dict[str, float]:
         """Return the live stacking model's weight of each input."""
@@ -874,9 +874,12 @@ class Auto(BaseAuto):
     start = constants.LEVEL_START
 
     def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
-        margin, deviation = super().posterior(round, frozen)
+        events = self.events_of(round)
+        margin = self.kernel.predict(events, frozen=frozen)
+        without_unseen, deviation = self.kernel.spreads(events, frozen, False)
         known = 0.0 if round.offset is None else round.offset
-        return known + (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * deviation**2), deviation
+        mean = (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * without_unseen**2)
+        return known + mean, deviation
 
     def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
         _, global_variance, mixed_variance, variance, _, _, agreement = levels.T

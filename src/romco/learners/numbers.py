@@ -85,7 +85,7 @@ class AutoNumber(BaseAuto):
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
         middle = self.kernel.predict(events, frozen=frozen)
-        reach = self._reach(level, frozen) * self.kernel.spreads(events, frozen, True)
+        reach = self._reach(level, frozen) * self.kernel.spreads(events, frozen, True)[1]
         return np.column_stack([middle - reach, middle + reach])
 
     def _reach(self, level: float, frozen: bool = False) -> float:

@@ -31,6 +31,7 @@ from romco.model.features import (
     count_rows,
     features_from_json,
     needed_widths,
+    row_widths,
 )
 from romco.model.history import TaskHistory
 from romco.model.lock import Hold, Locks
@@ -61,6 +62,7 @@ from romco.rounds import Round
 from romco.typing import Floats
 
 MAX_EVENTS = 2**60  # larger counts might overflow
+MAX_UNSEEN = 1000  # features of a call that no event had and that make predictions less sure
 FEATURE_OWNERS, CLASS_OWNERS = "features.owners", "classes.owners"  # arrays of a state
 LEARNER_PREFIX = "learner."  # before the names of the learner's arrays in a state
 
@@ -191,7 +193,7 @@ class Engine(Step):
         with Hold(self.locks.step):
             if not isinstance(self.learner, GivesIntervals):
                 raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
-            round = self._round_with_room(read_unlabelled(self, rows))
+            round = self._round_with_room(read_unlabelled(self, rows, unseen=True))
             learner = self.learner  # perhaps a larger one
             assert isinstance(learner, GivesIntervals)
             return learner.intervals(round, level, frozen=not self.live)
@@ -199,8 +201,8 @@ class Engine(Step):
     def posterior(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return means and standard deviations of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            round = self._round_with_room(read_unlabelled(self, rows))
-            learner = self.learner
+            round = self._round_with_room(read_unlabelled(self, rows, unseen=True))
+            learner = self.learner  # perhaps a larger one
             if not isinstance(learner, GivesPosteriors):
                 raise ValueError(
                     f"{learner.name} has no standard deviations: romco-auto has them, of two "
@@ -292,8 +294,13 @@ class Engine(Step):
         return self.history.context(batch.ids, self.features.encode(x, False), context)
 
     def _round_with_room(self, batch: UnlabelledBatch) -> Round:
-        """Return rows as a round in which task -1 is the next task, for which there is room."""
+        """Return rows as a round in which task -1 is the next task.
+
+        There is room for it, and for some features that no event had.
+        """
         task = self.tasks.numbers(batch.ids)
+        width = int(row_widths(batch.matrix).max(initial=0))
+        self.make_room(min(width, self.features.width + MAX_UNSEEN))
         if (task < 0).any():
             self.make_room(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)

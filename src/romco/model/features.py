@@ -187,11 +187,18 @@ class NamedFeatures(Features):
                 return name
         return self.name(column)
 
-    def encode(self, rows: Any, learning: bool, sample: int | None = SAMPLE_ROWS) -> Encoded:
-        """Return rows by name, as :meth:`read` takes them; ``sample`` as of ``cells.prepare``."""
+    def encode(
+        self,
+        rows: Any,
+        learning: bool,
+        sample: int | None = SAMPLE_ROWS,
+        unseen: bool = False,
+    ) -> Encoded:
+        """Return rows by name, as :meth:`read` takes them; others as of ``cells.prepare``."""
         if isinstance(rows, Encoded):
             return rows
-        encoded = self.cells.prepare(_check_named(rows), self._column, learning, sample)
+        named = _check_named(rows)
+        encoded = self.cells.prepare(named, self._column, learning, sample, unseen)
         _check_numbers(encoded, encoded.lexicon.names.__getitem__)
         return encoded
 

@@ -117,17 +117,19 @@ def read_unlabelled(
     together: bool = False,
     observing: bool = False,
     learned: bool | None = None,
+    unseen: bool = False,
 ) -> UnlabelledBatch:
     """Return rows to be predicted; parameters as in :func:`read_labelled`.
 
-    Labels that the target does not know yet are not observed.
+    Labels that the target does not know yet are not observed. Features that no event had are
+    dropped, unless ``unseen`` ones are asked for.
     """
     labels, ids = None, list(check_sequence(rows.task))
     if observing and engine.history is not None:
         engine.history = engine.history.with_classes(len(engine.target.known))
         labels = engine.target.read_known(rows.y)
         ids = identities("task", ids)
-    matrix = read_matrix(engine, rows.x, ids, None, labels, together=together)
+    matrix = read_matrix(engine, rows.x, ids, None, labels, together=together, unseen=unseen)
     offset = read_offset(engine, rows.offset, engine.target.sign, learned)
     check_lengths(matrix, task=ids, offset=offset)
     return UnlabelledBatch(matrix, ids, offset)
@@ -193,18 +195,23 @@ def read_matrix(
     y: Floats | None = None,
     given: Floats | None = None,
     together: bool = False,
+    unseen: bool = False,
 ) -> Matrix:
     """Return rows of numbers, with history features where there is a history.
 
-    Names not seen before are added to ``new``, unless it is None. Labels y are observed but not
-    yet committed. They are as the learner sees them, NaN where one is not known. ``given`` are
+    Names not seen before are added to ``new``. Where it is None they are dropped, or, if
+    ``unseen``, have columns beyond those that are known. Labels y are observed but not yet
+    committed. They are as the learner sees them, NaN where one is not known. ``given`` are
     history features of rows that were predicted earlier.
     """
     history, features = engine.history, engine.features
+    learned = new is not None
+    if unseen and isinstance(features, NamedFeatures):
+        x = features.encode(x, False, unseen=True)
+        new = {}
     if history is None:
         return features.read(x, new)
     assert isinstance(features, NamedFeatures)
-    learned = new is not None
     if y is not None and isinstance(engine.target, TwoClasses):
         y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
     encoded = features.encode(x, learned)

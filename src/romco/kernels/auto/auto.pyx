@@ -1409,27 +1409,61 @@ cdef class AutoKernel(Kernel):
         else:
             s.rise_below -= step * standing
 
+    cdef double read_unseen(self, Outputs* o) noexcept nogil:
+        """Take features that no event had out of the variance of *mixed*; return theirs.
+
+        Their weights are expected to be as large as those of frequent features, and one by the prior.
+        """
+        cdef Py_ssize_t k, j, n = 1
+        cdef double mean, value, prior = self.c.global_prior
+        cdef double total = prior, squares = 0.0, slopes = 0.0
+        for k in range(self.scales.n_seen):
+            j = self.scales.index[k]
+            if self.scales.count_of(j) == 0.0:
+                value = self.scales.value[k] * o.unit
+                squares += value * value
+                slopes += self.slope_variance(j) * value * value
+        if squares == 0.0:
+            return 0.0
+        for k in range(1, self.mixed_block.count):
+            if self.mixed_block.has_column(k):
+                mean = self.mixed_block.mean_of(k)[0]
+                total += mean * mean / o.V + prior - self.mixed_block.spent[k, k]
+                n += 1
+        squares *= self.mixed_block.scale
+        o.mixed_variance = max(0.0, o.mixed_variance - prior * squares - slopes)
+        return total / n * squares + slopes
+
     def spreads(self, Events events not None, bint frozen, bint with_noise):
-        """Standard deviation (n,) of each margin; ``with_noise`` expected size of its error."""
+        """Standard deviations (2, n) of each margin; ``with_noise`` expected sizes of its error.
+
+        The first are without features that no event had. Without noise it is the error of the
+        stacked mean by the posterior of *mixed*, which has another mean; where that is far off,
+        as if classes are separable, it counts at most as much as the variance.
+        """
         self.check_idle()
         self.drop_notes()
         cdef Outputs* o = &self.outputs
         cdef Py_ssize_t e
-        cdef double margin, variance, noise
-        cdef double[::1] spread = np.zeros(events.n)
+        cdef double margin, mean, variance, noise, unseen
+        cdef double[:, ::1] spread = np.zeros((2, events.n))
         for e in range(events.n):
-            self.read_event(events, e, o, False)  # a new feature makes it wider
+            self.read_event(events, e, o, False)
             if o.V == 0.0:
                 continue
+            unseen = self.read_unseen(o)
             if frozen:
                 margin, noise = self.frozen_margin(o.base, o.z, o), self.stream.frozen_noise
-                variance = o.frozen.variance / o.V
+                mean, variance = o.frozen.mean, o.frozen.variance / o.V
             else:
                 self.stack(events.tasks[e], o)
                 margin, noise, variance = o.settled, self.stream.live_noise, o.variance
-            spread[e] = self.spread(
-                events.tasks[e], margin, variance, noise if with_noise else 0.0, o
-            )
+                mean = o.live.mean
+            if not with_noise:
+                variance += min((mean - o.slopes - o.level) ** 2 / o.V, o.mixed_variance)
+            noise = noise if with_noise else 0.0
+            spread[0, e] = self.spread(events.tasks[e], margin, variance, noise, o)
+            spread[1, e] = self.spread(events.tasks[e], margin, variance + unseen, noise, o)
         return np.asarray(spread)
 
     # --- answers that come late ---------------------------------------------------------------
