@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logit, softmax
 
 import romco
 from tests.reference.auto import Auto, AutoNumber
@@ -44,6 +45,71 @@ def test_true_scores_lie_within_two_standard_deviations(kind):
     group = GROUPS[round.task]
     shares = {name: np.mean(np.array(within)[:, group == name]) for name in set(GROUPS)}
     assert all(0.93 < share < 0.97 for share in shares.values()), shares
+
+
+def classes_world(n_classes, seed):
+    """A world of several classes; differences of their scores are as in ``world``."""
+    rng = np.random.default_rng(seed)
+    shape = n_classes, TASKS, D
+    weights = rng.normal(size=(n_classes, 1, D)) + rng.uniform(0.0, 0.8) * rng.normal(size=shape)
+    levels = rng.normal(0.0, 0.7, (n_classes, TASKS))
+    five = np.repeat(OFTEN + np.arange(SELDOM), 5)
+    task = np.concatenate([rng.integers(0, OFTEN, EVENTS - len(five)), five])
+    rng.shuffle(task)
+
+    def scores(x, task):
+        found = np.einsum("nd,knd->nk", x, weights[:, task]) + levels[:, task].T
+        return found / np.sqrt(2.0)
+
+    x = rng.normal(size=(EVENTS, D))
+    score = scores(x, task)
+    y = np.argmax(score + rng.gumbel(size=score.shape), axis=1).astype(float)
+    asked, rows = np.repeat(np.arange(TASKS), 20), rng.normal(size=(20 * TASKS, D))
+    truth = logit(softmax(scores(rows, asked), axis=1))
+    stream = romco.rounds.Rounds(task, x, y, np.arange(EVENTS + 1))
+    return stream, romco.Round(asked, rows, np.empty(0)), truth
+
+
+def test_true_log_odds_of_classes_lie_within_two_standard_deviations():
+    within = []
+    for seed in range(WORLDS):
+        n_classes = 3 + seed % 3
+        stream, round, truth = classes_world(n_classes, 2000 + seed)
+        learner = romco.learner("classes", D, TASKS, inner="romco-auto", n_classes=n_classes)
+        learner.replay(stream)
+        mean, deviation = learner.posterior(round, frozen=True)
+        within.append(np.mean(np.abs(mean - truth) < 2.0 * deviation, axis=1))
+    group = GROUPS[round.task]
+    shares = {name: np.mean(np.array(within)[:, group == name]) for name in set(GROUPS)}
+    assert all(0.93 < share < 0.97 for share in shares.values()), shares
+
+
+def test_two_classes_have_the_deviation_of_their_one_learner():
+    stream, round, _ = world("two classes", 0)
+    learner = romco.learner("classes", D, TASKS)
+    learner.replay(romco.rounds.Rounds(stream.task, stream.x, stream.y > 0.0, stream.starts))
+    mean, deviations = learner.posterior(round)
+    _, deviation = learner.members()[0].posterior(round)
+    np.testing.assert_allclose(deviations, np.column_stack([deviation] * 2))
+    np.testing.assert_allclose(mean[:, 0], -mean[:, 1])
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_a_model_of_classes_knows_less_of_what_it_has_not_seen(offset):
+    rng = np.random.default_rng(0)
+    x = [{"a": a, "b": b} for a, b in rng.normal(size=(600, 2)).tolist()]
+    y = ["xyz"[int(row["a"] > 0) + int(row["b"] > rng.normal())] for row in x]
+    known = np.tile([0.0, 1.0, 2.0], (600, 1)) if offset else None
+    model = romco.Model(target="classes", classes=list("xyz"))
+    model.fit(x, y, [f"person {k % 6}" for k in range(600)], offset=known)
+    rows, people = [x[0], x[0], x[0] | {"c": 1.0}], ["person 0", "new", "person 0"]
+    asked = {"x": rows, "task": people, "offset": known[:3] if offset else None}
+    mean, deviation = model.margins(**asked, return_std=True)
+    assert mean.shape == deviation.shape == (3, 3)
+    assert (deviation[0] < deviation[1:]).all()
+    np.testing.assert_allclose(mean[0], mean[2], rtol=0.01)
+    margins = model.margins(**asked)
+    assert (mean.argmax(axis=1) == margins.argmax(axis=1)).all()
 
 
 @pytest.mark.parametrize(
@@ -134,9 +200,13 @@ def test_regressors_return_deviations_as_those_of_scikit_learn_do():
     assert ((deviation > 0.0) & (deviation < high - low)).all()
 
 
-@pytest.mark.parametrize(("learner", "labels"), [("romco-auto", "xyz"), ("pa-unique", "xyx")])
-def test_other_learners_have_none(learner, labels):
-    target = "classes" if learner == "romco-auto" else "two classes"
-    model = romco.Model(learner, target=target).fit([{"a": 1.0}] * 3, list(labels), ["ann"] * 3)
+NONE = [("pa-unique", "xyx", "two classes"), ("pa-unique", "xyz", "classes")]
+NONE.append(("romco-auto", "abcdefghijk", "classes"))
+
+
+@pytest.mark.parametrize(("learner", "labels", "target"), NONE)
+def test_other_learners_have_none(learner, labels, target):
+    n = len(labels)
+    model = romco.Model(learner, target=target).fit([{"a": 1.0}] * n, list(labels), ["ann"] * n)
     with pytest.raises(ValueError, match="standard deviations"):
         model.margins([{"a": 1.0}], ["ann"], return_std=True)

@@ -298,22 +298,22 @@ class Auto:
         """Mean and variance of a stacking model."""
         return (self.frozen if frozen else self.live).look(self.inputs(i, x))
 
-    def unseen(self, x):
-        """Variance of *mixed* by features that no event had: of the prior, and as expected."""
+    def without_unseen(self, given):
+        """The row without features that no event had, and the variance of what these add."""
+        x = self.measure(given)
         square = np.where(self.counts() == 0, x**2, 0.0)
         prior, slopes = 1.0 if self.closed else self.prior, self.slope_priors() @ square
         known = [j for j in self.joint if j < self.d]
         sizes = self.mixed.w[known] ** 2 / self.variance() + np.diag(self.mixed.S)[known]
         size = (prior + sizes.sum()) / (1 + len(known))
-        return prior * square.sum() + slopes, size * square.sum() + slopes
+        x = self.measure(given, frozen=True) if square.any() else x
+        return x, size * square.sum() + slopes
 
     def deviation(self, i, x, frozen=False):
         """Standard deviation of the log-odds or number."""
-        V, x = self.variance(), self.measure(x)
+        V, (x, unseen) = self.variance(), self.without_unseen(x)
         mean, variance = self.stacked(i, x, frozen)
         mixed, doubt = self.learners(i, x)[1]
-        by_prior, unseen = self.unseen(x)
-        doubt -= by_prior
         return np.sqrt(V * (variance + min((mean - mixed) ** 2 / V, doubt) + doubt + unseen))
 
     def predict_frozen(self, i, x, offset=0.0):
@@ -743,12 +743,10 @@ class AutoNumber(Auto):
         """The size of the error to be expected."""
         if self.variance() == 0:
             return 0.0
-        x = self.measure(x)
+        x, unseen = self.without_unseen(x)
         name, settled = ("frozen", self.settled_frozen) if frozen else ("live", self.settled)
         mean, variance, *_ = settled(i, x)
-        by_prior, unseen = self.unseen(x)
-        variance += self.mixed_variance(i, x) - by_prior + unseen
-        return self.expected_error(name, i, mean, variance)
+        return self.expected_error(name, i, mean, variance + self.mixed_variance(i, x) + unseen)
 
     def mixed_variance(self, i, x):
         return self.learners(i, x)[1][1]

@@ -252,5 +252,6 @@ class GivesPosteriors(Protocol):
     def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
         """Means and standard deviations (n,) of log-odds or numbers, without the answers' noise.
 
+        Of many classes those of each class against the rest (n, K).
         ``frozen``: of predictions after which no answers come.
         """

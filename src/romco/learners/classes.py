@@ -41,6 +41,7 @@ STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the learners of two and of the
 STACKING_VARIANCES = (0.3, 0.3)  # and their variances,
 STACKING_RENEWAL = 1e-3  # to which each event adds this
 MAX_CLASSES = 1000  # classes that are told apart otherwise
+Numbers = NDArray[np.float64]
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
 AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
@@ -157,7 +158,7 @@ class Classes(CompiledLearner):
         new.make_classes(n)
         return new
 
-    def _class_events(self, n: int) -> NDArray[np.float64]:
+    def _class_events(self, n: int) -> Numbers:
         """Return about how many events each of n classes had, by what its pairs learned."""
         events = np.zeros(n)
         for pair, member in zip(self.pairs(), self._members, strict=True):
@@ -222,7 +223,7 @@ class Classes(CompiledLearner):
 
     # What every learner says
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Numbers:
         """W (d, m, K): what speaks for a class, on average over the pairs it is in."""
         at_once = self.at_once()
         if at_once is not None:
@@ -285,6 +286,30 @@ class Classes(CompiledLearner):
             forget(member, task)
         if self._many is not None:
             self._many.forget_task(task)
+
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+        """Return means and standard deviations (n, K) of each class's log-odds against the rest.
+
+        A variance is the mean of those of the class against each other one, by probability.
+        """
+        members = [member for member in self._members if isinstance(member, Auto)]
+        if self.form != "pairs" or len(members) < len(self._members):
+            raise ValueError(
+                f"{self._inner} has no standard deviations of {self.answers} classes: romco-auto "
+                f"has them, of at most {MAX_IN_PAIRS}"
+            )
+        scores = self.kernel.predict(self.events_of(round), frozen=frozen)
+        unlabelled = Round(round.task, round.x, np.empty(0))
+        pairs = np.zeros((2, len(scores), self.answers, self.answers))
+        for (low, high), member in zip(self.pairs(), members, strict=True):
+            found = member.kernel.spreads(member.events_of(unlabelled), frozen, False) ** 2
+            pairs[..., low, high] = pairs[..., high, low] = found
+        weights = np.exp(scores)[:, None, :] * (1.0 - np.eye(self.answers))
+        weights /= weights.sum(axis=2, keepdims=True)
+        without_unseen, variance = (weights * pairs).sum(axis=3)
+        start = _log_odds(np.zeros_like(scores) if round.offset is None else round.offset)
+        moderation = np.sqrt(1.0 + np.pi / 8.0 * without_unseen)
+        return start + (_log_odds(scores) - start) * moderation, np.sqrt(variance)
 
     # In shards
 
@@ -360,7 +385,7 @@ class Classes(CompiledLearner):
             arrays[0][...] = mean_of(arrays, shares)
         self._link()
 
-    def _calibration(self) -> list[NDArray[np.float64]]:
+    def _calibration(self) -> list[Numbers]:
         """Return what turns margins of the inner learners into probabilities."""
         return [*self._scales, *self._stacking.values()]
 
@@ -446,7 +471,7 @@ class Classes(CompiledLearner):
         kernel = RestKernel if self.form == "rest" else PairsKernel
         self.kernel = kernel(handles, self.answers, stacking, softmax)
 
-    def _stacking_variances(self) -> NDArray[np.float64]:
+    def _stacking_variances(self) -> Numbers:
         """Return the prior variance of each stacking weight."""
         return np.array(STACKING_VARIANCES[: len(self._stacking["stacking_weight"])])
 
@@ -457,9 +482,16 @@ class _Newcomer(NamedTuple):
     kernel: ClassesKernel
     members: list[Newcomer]
 
-    def margins(self, round: Round) -> NDArray[np.float64]:
+    def margins(self, round: Round) -> Numbers:
         """Scores (n, K) of rows."""
         return self.kernel.scores_of(np.array([one.margins(round) for one in self.members]))
+
+
+def _log_odds(scores: Numbers) -> Numbers:
+    """Return log-odds (n, K) of each class against the rest, from scores up to a constant."""
+    n = scores.shape[1]
+    others = np.where(np.eye(n, dtype=bool), -np.inf, scores[:, None, :])
+    return np.asarray(scores - np.logaddexp.reduce(others, axis=2))
 
 
 def auto_members(learner: Learner) -> list[BaseAuto]:

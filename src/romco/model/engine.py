@@ -205,8 +205,8 @@ class Engine(Step):
             learner = self.learner  # perhaps a larger one
             if not isinstance(learner, GivesPosteriors):
                 raise ValueError(
-                    f"{learner.name} has no standard deviations: romco-auto has them, of two "
-                    "classes and of numbers"
+                    f"{learner.name} has no standard deviations: romco-auto has them, of numbers "
+                    "and of at most ten classes"
                 )
             mean, deviation = learner.posterior(round, frozen=not self.live)
             return self.target.sign * mean, deviation

@@ -292,9 +292,9 @@ class Model:
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
         many classes; predicted numbers (n,). With ``return_std`` means and standard deviations
-        (n,) of the posterior of these log-odds or numbers; a margin is nearer to 0 than the mean,
-        the less is known. Raises ValueError where a row cannot be read, or the learner has no
-        posterior.
+        of the posterior of log-odds or numbers (n,), of many classes those of each class against
+        the rest (n, K); a margin is nearer to 0 than the mean, the less is known. Raises
+        ValueError where a row cannot be read, or the learner has no posterior.
 
         >>> model = Model()
         >>> for k in range(200):

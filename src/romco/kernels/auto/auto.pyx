@@ -1409,30 +1409,30 @@ cdef class AutoKernel(Kernel):
         else:
             s.rise_below -= step * standing
 
-    cdef double read_unseen(self, Outputs* o) noexcept nogil:
-        """Take features that no event had out of the variance of *mixed*; return theirs.
+    cdef double read_without_unseen(self, Events events, Py_ssize_t e, Outputs* o) noexcept nogil:
+        """Read an event without the features that none had; return the variance of what they add.
 
         Their weights are expected to be as large as those of frequent features, and one by the prior.
         """
         cdef Py_ssize_t k, j, n = 1
         cdef double mean, value, prior = self.c.global_prior
         cdef double total = prior, squares = 0.0, slopes = 0.0
+        self.read_event(events, e, o, False)
         for k in range(self.scales.n_seen):
             j = self.scales.index[k]
             if self.scales.count_of(j) == 0.0:
                 value = self.scales.value[k] * o.unit
                 squares += value * value
                 slopes += self.slope_variance(j) * value * value
-        if squares == 0.0:
+        if squares == 0.0 or o.V == 0.0:
             return 0.0
         for k in range(1, self.mixed_block.count):
             if self.mixed_block.has_column(k):
                 mean = self.mixed_block.mean_of(k)[0]
                 total += mean * mean / o.V + prior - self.mixed_block.spent[k, k]
                 n += 1
-        squares *= self.mixed_block.scale
-        o.mixed_variance = max(0.0, o.mixed_variance - prior * squares - slopes)
-        return total / n * squares + slopes
+        self.read_event(events, e, o, True)
+        return total / n * squares * self.mixed_block.scale + slopes
 
     def spreads(self, Events events not None, bint frozen, bint with_noise):
         """Standard deviations (2, n) of each margin; ``with_noise`` expected sizes of its error.
@@ -1448,10 +1448,9 @@ cdef class AutoKernel(Kernel):
         cdef double margin, mean, variance, noise, unseen
         cdef double[:, ::1] spread = np.zeros((2, events.n))
         for e in range(events.n):
-            self.read_event(events, e, o, False)
+            unseen = self.read_without_unseen(events, e, o)
             if o.V == 0.0:
                 continue
-            unseen = self.read_unseen(o)
             if frozen:
                 margin, noise = self.frozen_margin(o.base, o.z, o), self.stream.frozen_noise
                 mean, variance = o.frozen.mean, o.frozen.variance / o.V
