@@ -17,7 +17,7 @@ settings.load_profile("romco")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _early_shards():
     """Spread tasks over shards from the first event on: tests have short streams."""
     with pytest.MonkeyPatch.context() as patch:

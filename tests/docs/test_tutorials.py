@@ -24,6 +24,7 @@ PAGES = sorted(
 )
 
 
+@pytest.mark.first_events(20_000)
 @pytest.mark.parametrize("page", PAGES)
 def test_python_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -54,7 +54,7 @@ def test_what_shards_wrote_is_taken(state, tmp_path):
         lambda s: rows_of(s).__setitem__(-1, 2**30),
         lambda s: rows_of(s).__setitem__(0, rows_of(s)[1]),
         lambda s: rows_of(s, "rows").__setitem__(-1, s["learner"]["n_features"]),
-        lambda s: rows_of(s, "1.seen").__setitem__(0, 0),
+        lambda s: rows_of(s, "1.seen").__setitem__(0, -1),
         lambda s: s["arrays"].update({"cluster.0.seen": rows_of(s, "0.seen")[1:]}),
         lambda s: s["arrays"].update({"cluster.0.rows": rows_of(s).astype(np.int64)}),
         lambda s: s["arrays"].pop("cluster.1.rows"),
