@@ -11,19 +11,23 @@ N, PERSONS, ACTIONS = 150, 4, 3
 
 @pytest.mark.parametrize("kind", ["yes/no", "number"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_probabilities_agree(kind, sparse):
+@pytest.mark.parametrize("n_features", [2, 0])
+def test_probabilities_agree(kind, sparse, n_features):
     rng = np.random.default_rng(1)
     numeric = kind == "number"
     chooser = romco.Chooser(kind, floor=0.1)
-    reference = ReferenceChooser(numeric, 3, 2, PERSONS, ACTIONS, floor=0.1)
+    reference = ReferenceChooser(numeric, 3, n_features, PERSONS, ACTIONS, floor=0.1)
     waiting = []
     for i in range(N):
         row = rng.normal([0.0, 50.0, -3.0], [1.0, 5.0, 0.01])
-        features = rng.normal(2.0, 1.0, (ACTIONS, 2))
+        features = rng.normal(2.0, 1.0, (ACTIONS, n_features))
         if sparse and i:  # every name is known after the first
             row *= rng.random(3) < 0.3
         task = int(rng.integers(PERSONS))
-        actions = [{"name": f"a{k}", "f": f, "g": g} for k, (f, g) in enumerate(features.tolist())]
+        actions = [f"a{k}" for k in range(ACTIONS)]
+        if n_features:
+            named = zip(actions, features.tolist(), strict=True)
+            actions = [{"name": name, "f": f, "g": g} for name, (f, g) in named]
         x = dict(zip("abc", row.tolist(), strict=True))
         choice = chooser.choose(x, task=task, actions=actions, id=i)
         expected = reference.choose(row, task, features)
@@ -34,7 +38,11 @@ def test_probabilities_agree(kind, sparse):
         for _ in range(int(rng.integers(3))):  # late, and in any order
             if waiting:
                 id, *event, features = waiting.pop(int(rng.integers(len(waiting))))
-                reward = float(rng.random() < 0.5) if not numeric else float(rng.normal(5.0, 2.0))
+                reward = (
+                    float(rng.random() < 0.5)
+                    if not numeric
+                    else float(rng.normal(5.0 + 4.0 * row[0], 2.0))
+                )
                 chooser.reward(id, reward)
                 reference.learn(*event, features[event[2]], reward)
     assert len(reference.rewards) == chooser.rewards > 100

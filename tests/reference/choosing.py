@@ -104,7 +104,7 @@ class ReferenceChooser:
     def __init__(self, numeric, d, e, m, K, floor=0.0):
         self.numeric, self.floor = numeric, floor
         self.context, self.features = Statistics(d), Statistics(e)
-        self.pairs = [(j, k) for j in range(e + 1) for k in range(d + 1)]
+        self.pairs = [(j, k) for j in range(e + 1) for k in range(d + 1)] if e else []
         self.shared = np.arange(len(self.pairs))
         self.own = len(self.pairs) + np.arange(K * (d + 1)).reshape(K, d + 1)
         self.weights = Gaussian(len(self.pairs) + K * (d + 1))  # shared, then each action's own
@@ -198,7 +198,9 @@ class ReferenceChooser:
         learned = self.own[self.rewarded.any(axis=0)]
         parts = learned[:, 0], learned[:, 1:].ravel(), self.shared
         everywhere = self.own[:, 0], self.own[:, 1:].ravel(), self.shared
-        if not len(learned):
+        if not self.pairs:  # other variances are fixed
+            parts, everywhere = parts[:1], everywhere[:1]
+        elif not len(learned):
             parts = (*parts[:2], np.arange(0))
         first = [self.weights.variance[part[0]] for part in everywhere]
         for _ in range(5 if sigma2 > 0 else 0):
@@ -214,7 +216,11 @@ class ReferenceChooser:
     def renew(self, reward):
         centre = 0.0
         if self.numeric:
-            centre = np.mean(self.rewards) if self.rewards else reward
+            means, learned = self.weights.mean, self.own[self.rewarded.any(axis=0)]
+            shared = means[0] if self.pairs else 0.0
+            centre = (
+                self.centre + shared + np.mean(means[learned[:, 0]]) if self.rewards else reward
+            )
         sigma2 = self.noise / len(self.rewards) if self.numeric and self.rewards else 1.0
         self.estimate_trust()
         trusted = self.rewarded & (self.trust + self.evidence >= 0.0)[:, None]
@@ -225,12 +231,16 @@ class ReferenceChooser:
             self.level_variance = min(max(variance, 0.03), 3.0)
         x_factor, x_shift = self.context.renew()
         z_factor, z_shift = self.features.renew()
-        variance = 10.0 / (1.0 + self.context.norm)
+        score = 10.0
+        if not self.pairs and sigma2 > 0 and self.rewards and self.numeric:
+            score = np.clip(2.0 * np.var(self.rewards) / sigma2, 10.0, 1000.0)
+        variance = score / (1.0 + self.context.norm)
         self.weights.variance[:] = variance
         self.weights.variance[self.shared] = variance / (1.0 + self.features.norm)
         x_change, z_change = np.diag(x_factor), np.diag(z_factor)
         x_change[1:, 0], z_change[1:, 0] = x_shift[1:], z_shift[1:]
-        change = block_diag(np.kron(z_change, x_change), *[x_change] * len(self.own))
+        shared = [np.kron(z_change, x_change)] if self.pairs else []
+        change = block_diag(*shared, *[x_change] * len(self.own))
         self.weights.restate(change, self.own[:, 0], centre - self.centre)
         self.estimate_variances(sigma2)
         self.centre = centre

@@ -49,7 +49,7 @@ class ActionReasons:
     In log-odds of a reward for "yes/no", in the unit of the rewards for "number".
     """
 
-    shared: float  # through the features of actions, and the mean of numeric rewards
+    shared: float  # through the features of actions, and the mean level of numeric rewards
     own: float  # through the action's own weights
     personal: float  # the person's level for this action
     curiosity: float  # what is added because little is known

@@ -15,7 +15,9 @@ from scipy.special import expit, logit
 from romco.kernels.choosing import FIRST_TRUST, ChooserKernel, FeatureTable, Person, Posterior
 
 Numbers = NDArray[np.float64]
-SCORE_VARIANCE = 10.0  # of an action's score before anything is learned
+SCORE_VARIANCE = 10.0  # of an action's score before anything is learned, by that of the noise,
+SIGNAL_VARIANCES = 2.0  # and at least so many times that of numeric rewards,
+MAX_SCORE_VARIANCE = 1000.0  # up to this, where actions have no features
 LEVEL_VARIANCE = 0.3  # of a person's level for an action, before anything is learned
 LEVEL_VARIANCES = 0.03, 3.0  # range of its estimates
 PRIOR_RANGE = 0.03, 1.0  # of the estimated variances of actions' weights, times the first
@@ -75,10 +77,13 @@ def recentre(kernel: ChooserKernel, reward: float, people: Collection[Person]) -
     """Express all posteriors in the units of what was seen so far; ``reward`` comes next."""
     centre = kernel.centre
     if kernel.numeric:
-        centre = kernel.reward_mean if kernel.rewards else reward
+        centre = centre + _mean_level(kernel) if kernel.rewards else reward
     context = _units(kernel.context)
     features = _units(kernel.features)
-    weights = SCORE_VARIANCE / (1.0 + context.squared_norm)
+    score = SCORE_VARIANCE
+    if not kernel.shared.width:
+        score = min(max(score, SIGNAL_VARIANCES * kernel.signal), MAX_SCORE_VARIANCE)
+    weights = score / (1.0 + context.squared_norm)
     first = Priors(weights, weights, weights / (1.0 + features.squared_norm))
     noise = kernel.deviation**2
     kernel.trust = _estimate_trust(people)
@@ -96,6 +101,18 @@ def recentre(kernel: ChooserKernel, reward: float, people: Collection[Person]) -
         (*priors, levels),
         centre,
     )
+
+
+def _mean_level(kernel: ChooserKernel) -> float:
+    """Return the mean of the intercepts of all actions that had rewards.
+
+    That of all rewards would be higher: good actions have most of them.
+    """
+    shared = kernel.shared.mean
+    intercepts = [
+        one.mean[0] - one.slopes[0] @ shared[: one.pairs] for one in kernel.own if one is not None
+    ]
+    return float(np.mean(intercepts) + shared[:1].sum())
 
 
 def _estimate_trust(people: Collection[Person]) -> float:

@@ -21,7 +21,7 @@ from romco.model.names import Id, from_json, to_json
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 PRIORS = "own_level", "own_weights", "shared_weights", "levels"
-NUMBERS = "rewards", "centre", "reward_mean", "noise", "trust", *PRIORS
+NUMBERS = "rewards", "centre", "reward_mean", "reward_squares", "noise", "trust", *PRIORS
 LEVEL_FIELDS = "information", "precision"
 CELL = np.dtype([("column", np.int32), ("value", np.float64)], align=True)  # of a row
 NOT_LEARNED = Posterior(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
@@ -85,7 +85,7 @@ def restore_kernel(kernel: ChooserKernel, state: Mapping[str, Any]) -> dict[Id, 
     arrays: Arrays = state["arrays"]
     for name in NUMBERS:
         setattr(kernel, name, state["numbers"][name])
-    if kernel.rewards < 0 or min(kernel.noise, kernel.levels) < 0.0:
+    if kernel.rewards < 0 or min(kernel.reward_squares, kernel.noise, kernel.levels) < 0.0:
         raise ValueError("counts and variances cannot be negative")
     names = state["session"]["actions"]
     actions = dict(zip(map(from_json, names), range(len(names)), strict=True))

@@ -64,6 +64,7 @@ class ChooserKernel:
     rewards: int
     centre: float
     reward_mean: float
+    reward_squares: float
     noise: float
     own_level: float
     own_weights: float
@@ -71,6 +72,8 @@ class ChooserKernel:
     levels: float
     trust: float
     def __init__(self, numeric: bool, identity: Callable[[str, Any], Any]) -> None: ...
+    @property
+    def signal(self) -> float: ...
     @property
     def deviation(self) -> float: ...
     @property

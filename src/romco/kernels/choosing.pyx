@@ -347,7 +347,8 @@ cdef class ChooserKernel:
     cdef public Posterior shared
     cdef public long long rewards  # learned
     cdef public double centre  # of numeric rewards, taken off before they are learned
-    cdef public double reward_mean, noise  # mean of numeric rewards; sum of squared errors
+    cdef public double reward_mean, reward_squares  # mean of numeric ones; their squares about it
+    cdef public double noise  # sum of squared errors
     # Prior variances.
     cdef public double own_level, own_weights, shared_weights, levels
     cdef public double trust  # log-odds that a person of whom nothing is known reports no opposites
@@ -515,6 +516,13 @@ cdef class ChooserKernel:
         return depends or row is not None
 
     @property
+    def signal(self):
+        """Variance of numeric rewards over that of their noise; 0 where there is none."""
+        if self.noise == 0.0:
+            return 0.0
+        return self.reward_squares / self.noise
+
+    @property
     def deviation(self):
         """Standard deviation of the noise, 1 for yes and no."""
         if not self.numeric or self.rewards == 0:
@@ -629,7 +637,7 @@ cdef class ChooserKernel:
         """
         cdef double mean, variance, step, shrinkage, error, evidence = 0.0, expected = 0.0
         cdef double level_mean = 0.0, level = 0.0, level_step, level_shrinkage
-        cdef double shared_mean = 0.0, shared_variance = 0.0, rest, honest = 1.0
+        cdef double shared_mean = 0.0, shared_variance = 0.0, rest, honest = 1.0, change
         cdef double[3] sums
         cdef bint is_shared
         cdef Py_ssize_t pairs = 0 if action is None else self.n_pairs
@@ -656,7 +664,9 @@ cdef class ChooserKernel:
             error = reward - self.centre - mean
             step = error / (1.0 + variance)
             shrinkage = 1.0 / (1.0 + variance)
-            self.reward_mean += (reward - self.reward_mean) / (self.rewards + 1)
+            change = reward - self.reward_mean
+            self.reward_mean += change / (self.rewards + 1)
+            self.reward_squares += change * (reward - self.reward_mean)
             self.noise += error * step
             level_step = step
             level_shrinkage = shrinkage
