@@ -65,6 +65,15 @@ def test_classes_are_the_same(classes, tmp_path):
     assert label.tolist() == model.predict(rows, tasks).astype(str).tolist()
 
 
+def test_sizes_that_are_new_to_the_runtime_are_few(tmp_path):
+    """It compares each with all others: 10 classes took 20 seconds to load."""
+    model = learned(n=2000, target="classes", classes=10)
+    romco.export(model, "onnx", tmp_path)
+    nodes = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph.node
+    assert len(nodes) > 5000
+    assert sum(node.op_type == "Expand" for node in nodes) <= 5
+
+
 def test_weights_that_are_nearly_one(tmp_path):
     """onnxruntime leaves out a product with a single number that is 1 in single precision."""
     model = romco.Model(target="classes")

@@ -222,6 +222,14 @@ class _Graph:
         parts = self._nodes, "romco", self._inputs, self._outputs, self._constants
         return self._helper.make_graph(*parts)
 
+    def repeat(self, row: NDArray[Any], u: _Value) -> _Value:
+        """Return a row (1, k) for each row of finite numbers u (n, c).
+
+        It is no Expand, whose output's size gets a new name: to load a graph, onnxruntime compares
+        each of them with all others.
+        """
+        return 0.0 * u.take([0], axis=1) + row
+
     def log1p(self, x: _Value) -> _Value:
         """Return log(1 + x), exact for small x too (Kahan)."""
         more = 1.0 + x
@@ -266,7 +274,7 @@ def _inputs(
         functions, turned = _functions(graph, part.functions, d, feature, x, u)
         weights = part.features[d + 1 :]
         totals.add(part.lanes, turned @ weights, (turned * turned) @ weights)
-        places = graph("Expand", d + 1 + np.arange(g)[None], graph("Shape", turned))
+        places = graph.repeat(d + 1.0 + np.arange(g)[None], turned).as_type(np.int64)
         feature = graph("Concat", feature, places, axis=1)
         known = graph("Concat", known, places, axis=1)
         u = graph("Concat", u, turned, axis=1)
@@ -469,10 +477,9 @@ def _scaled(graph: _Graph, part: PartTables, feature: _Value, x: _Value) -> _Val
 def _find(graph: _Graph, rows: TaskRows, row: _Value, key: _Value) -> tuple[_Value, _Value]:
     """Return whether a task has a row of a key (n, c), and its place (n, c)."""
     starts = rows.starts()
-    shape = graph("Shape", key)
     start = graph.constant(starts)
-    low = graph("Expand", start.take(row).add_axis(1), shape)
-    end = graph("Expand", start.take(row + 1).add_axis(1), shape)
+    low = start.take(row).add_axis(1)  # (n, 1), and (n, c) after the first step
+    end = start.take(row + 1).add_axis(1)
     keys = graph.constant(rows.keys)
     last = graph.constant(len(rows) - 1)
     high = end
@@ -493,12 +500,11 @@ def _functions(
     c = len(functions.features)  # and one more, of all others
     place = np.full(d + 1, c)  # the last is that of feature -1
     place[functions.features] = np.arange(c)
-    shape = graph("Concat", graph("Shape", x, start=0, end=1), [c + 1], axis=0)
     at = graph.constant(place).take(feature)
 
     def of_features(given: _Value, missing: float) -> _Value:
         """Return values (n, c) of the features with waves."""
-        empty = graph("Expand", np.full((1, 1), missing), shape)
+        empty = graph.repeat(np.full((1, c + 1), missing), u)
         return graph("ScatterElements", empty, at, given, axis=1).take(np.arange(c), axis=1)
 
     value = of_features(x, np.nan)
@@ -562,8 +568,7 @@ def _quadratic(
     padded[:n, :n] = covariance.values
     constant = np.zeros((1, n + 1))
     constant[0, :n] = features == d
-    shape = graph("Concat", graph("Shape", u, start=0, end=1), [n + 1], axis=0)
-    empty = graph("Expand", constant, shape)
+    empty = graph.repeat(constant, u)
     at = graph.constant(place).take(known)
     x = graph("ScatterElements", empty, at, u, axis=1, reduction="add")
     chosen = np.zeros((1, len(part.weights)))
