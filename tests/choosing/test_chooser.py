@@ -317,6 +317,8 @@ def test_more_names_than_columns_share_columns(tmp_path):
 
 BAD_CHOICES = {
     "no actions": ({}, [], "at least one"),
+    "actions that are text": ({}, "ab", "a list"),
+    "an action alone": ({}, {"name": "a"}, "a list"),
     "an action twice": ({}, ["a", "b", {"name": "a"}], "offered twice"),
     "a million actions": ({}, (f"n{i}" for i in range(10**6)), f"at most {MAX_ACTIONS:,}"),
     "NaN": ({"size": float("nan")}, ACTIONS, "finite number"),

@@ -408,6 +408,8 @@ cdef class ChooserKernel:
     def read(self, x, actions):
         """Return the offer of these actions in a context; names not known get the next numbers."""
         cdef Offer offer = Offer.__new__(Offer)
+        if isinstance(actions, (str, bytes, Mapping)):
+            raise ValueError(f"actions are a list; got {actions!r:.60}")
         offer.new_actions = {}
         offer.new_context = {}
         offer.new_features = {}
