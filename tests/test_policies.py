@@ -174,7 +174,7 @@ def test_a_csv_file_is_read(tmp_path):
 
 def test_a_log_without_probabilities_is_refused(tmp_path):
     (tmp_path / "log.csv").write_text("action,reward\na,1\nb,0\n")
-    with pytest.raises(ValueError, match="probability"):
+    with pytest.raises(ValueError, match=r"'probability' is empty or not there.* nobody can know"):
         read_log(tmp_path / "log.csv")
     (tmp_path / "log.csv").write_text("action,reward,probability\na,1,\nb,0,0.5\n")
     with pytest.raises(ValueError, match=r"line 2.*probability"):

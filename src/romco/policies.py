@@ -26,6 +26,9 @@ MIN_SAMPLE_SIZE = 50.0  # expected effective size below which intervals mean lit
 UPPER_TAIL = 0.975  # end of 95 % intervals
 TOTAL_TOLERANCE = 1e-4  # other programs log in single precision
 MIN_EVENTS = 10
+NEEDS_PROBABILITY = (
+    "without it nobody can know whether an action did well, or was shown to those who like it"
+)
 OPEN_BANDIT = {"action": "item_id", "reward": "click", "probability": "propensity_score"}
 
 
@@ -243,8 +246,7 @@ def _checked_actions(events: Sequence[LoggedChoice]) -> list[list[Id]]:
 def _check(event: LoggedChoice, t: int) -> None:
     if event.probability is None or not isfinite(event.probability):
         raise ValueError(
-            f"choice {t} of the log has no probability: without it nobody can know whether an "
-            "action did well, or was shown to those who like it; log choice.probability"
+            f"choice {t} of the log has no probability: {NEEDS_PROBABILITY}; log choice.probability"
         )
     if not 0.0 < event.probability <= 1.0:
         raise ValueError(f"choice {t}: a probability is above 0, up to 1; got {event.probability}")
@@ -356,9 +358,10 @@ def read_log(
         ignore = [*ignore, "", "timestamp"]
         format = None
     wanted = [column for column in (action, reward, probability, task) if column is not None]
+    needed = [column for column in wanted if column != probability]
     log: list[LoggedChoice] = []
     with OpenFile(path, format) as file:
-        for row in file.format.read(file.stream, file.name, wanted):
+        for row in file.format.read(file.stream, file.name, needed):
             if isinstance(row, BadRow):
                 raise row
             if row is not None:
@@ -376,7 +379,7 @@ def _logged(
         if cells.get(column) in (None, ""):
             raise ValueError(
                 f"{where}: column {column!r} is empty or not there; a log needs the action, its "
-                "reward and the probability with which it was drawn"
+                f"reward and the probability with which it was drawn: {NEEDS_PROBABILITY}"
             )
     chosen = cells.pop(action)
     earned = _number(cells.pop(reward), where, reward)
