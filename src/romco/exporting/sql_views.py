@@ -105,7 +105,8 @@ def _view(name: str, steps: Mapping[str, str], result: str) -> str:
     """Return a view of steps.
 
     All are materialized: engines that inline them repeat each step wherever it is used. SQLite
-    keeps the order of tables where they are crossed.
+    keeps the order of tables where they are crossed. PostgreSQL takes steps for short ones, and may
+    compare all rows of two that are joined: where it can be, they are united and added up instead.
     """
     defined = []
     for step, query in steps.items():
@@ -202,12 +203,21 @@ FUNCTION_STEPS = {
     FROM ranks JOIN romco_quantile q
     ON q.step = CASE WHEN r < 1.0 THEN floor({SCORE_STEPS}.0 * r) ELSE {SCORE_STEPS - 1} END
 """,
-    "product": f"""
-    SELECT a.id, f.part, f.feature, f.scale * {_wave("a", "f.first_order")} * CASE
-        WHEN f.second < 0 THEN 1.0 WHEN b.id IS NULL THEN 0.0
-        ELSE {_wave("b", "f.second_order")} END AS u
-    FROM waves a JOIN romco_function f ON f.part = a.part AND f.first = a.place
-    LEFT JOIN waves b ON b.id = a.id AND b.part = a.part AND b.place = f.second
+    "factor": f"""
+    SELECT w.id, f.part, f.feature, {_wave("w", "f.first_order")} AS first_wave,
+           CASE WHEN f.second < 0 THEN 1.0 END AS second_wave
+    FROM waves w JOIN romco_function f ON f.part = w.part AND f.first = w.place
+    UNION ALL
+    SELECT w.id, f.part, f.feature, NULL, {_wave("w", "f.second_order")}
+    FROM waves w JOIN romco_function f ON f.part = w.part AND f.second = w.place
+""",
+    "product": """
+    SELECT w.id, w.part, w.feature, f.scale * w.first_wave * w.second_wave AS u
+    FROM (
+        SELECT id, part, feature, max(first_wave) AS first_wave, max(second_wave) AS second_wave
+        FROM factor GROUP BY id, part, feature
+    ) w JOIN romco_function f ON f.part = w.part AND f.feature = w.feature
+    WHERE w.first_wave IS NOT NULL AND w.second_wave IS NOT NULL
 """,
     "entry": """
     SELECT id, part, feature, u FROM unit
@@ -215,11 +225,12 @@ FUNCTION_STEPS = {
     SELECT e.id, p.part, n.constant, 1.0
     FROM romco_event e CROSS JOIN romco_number n CROSS JOIN romco_part p
     UNION ALL
-    SELECT e.id, f.part, f.feature, f.shift + sum(r.value * coalesce(p.u, 0.0))
-    FROM romco_event e CROSS JOIN romco_function f
-    JOIN romco_rotation r ON r.part = f.part AND r.feature = f.feature
-    LEFT JOIN product p ON p.id = e.id AND p.part = r.part AND p.feature = r.source
-    GROUP BY e.id, f.part, f.feature, f.shift
+    SELECT id, part, feature, sum(u) FROM (
+        SELECT p.id, p.part, r.feature, r.value * p.u AS u
+        FROM product p JOIN romco_rotation r ON r.part = p.part AND r.source = p.feature
+        UNION ALL
+        SELECT e.id, f.part, f.feature, f.shift FROM romco_event e CROSS JOIN romco_function f
+    ) x GROUP BY id, part, feature
 """,
 }
 
@@ -256,10 +267,7 @@ def _covariances_step(lanes: Lanes) -> str:
 
 
 def _totals_step(lanes: Lanes) -> str:
-    """Return the step that adds up sums and covariances.
-
-    They are not joined: PostgreSQL takes steps for short ones, and would compare all of their rows.
-    """
+    """Return the step that adds up sums and covariances."""
     own, others, totals = [], [], ["id", "part", "max(task) AS task"]
     for lane in dict.fromkeys((*lanes.of_entries, *lanes.covariances)):
         own.append(lane if lane in lanes.of_entries else "0.0")
@@ -379,26 +387,29 @@ SOFTMAX_STEPS = {
     LEFT JOIN romco_group g ON g.task = e.task AND g.class = c.class
 """,
     "distance": """
-    SELECT h.id, h.class, m.line, coalesce(p.u, 0.0) - m.mean AS off
+    SELECT h.id, h.class, h.task, m.line, coalesce(p.u, 0.0) - m.mean AS off
     FROM own_group h JOIN romco_mean m ON m.task = h.task AND m.class = h.class
     JOIN romco_line l ON l.line = m.line
     LEFT JOIN product p ON p.id = h.id AND p.part = l.part AND p.feature = l.feature
 """,
     "turned": """
-    SELECT a.id, a.class, d.discriminant, d.dimension, sum(d.value * a.off) AS off
+    SELECT a.id, a.class, a.task, d.discriminant, d.dimension, sum(d.value * a.off) AS off
     FROM distance a JOIN romco_matrix d ON d.class = a.class AND d.line = a.line
-    GROUP BY a.id, a.class, d.discriminant, d.dimension
+    GROUP BY a.id, a.class, a.task, d.discriminant, d.dimension
 """,
     "squared": """
-    SELECT id, class, discriminant, sum(off * off) AS far FROM turned
-    GROUP BY id, class, discriminant
+    SELECT id, class, task, discriminant, sum(square) AS far FROM (
+        SELECT id, class, task, discriminant, off * off AS square FROM turned
+        UNION ALL
+        SELECT h.id, h.class, h.task, d.discriminant, 0.0
+        FROM own_group h JOIN romco_discriminant d ON d.class = h.class
+    ) x GROUP BY id, class, task, discriminant
 """,
     "tails": """
-    SELECT h.id, h.class, d.discriminant, d.weight, d.events, d.size, d.constant_term, g.spread,
-           coalesce(s.far, 0.0) / g.spread / d.events AS x
-    FROM own_group h JOIN romco_group g ON g.task = h.task AND g.class = h.class
-    JOIN romco_discriminant d ON d.class = h.class
-    LEFT JOIN squared s ON s.id = h.id AND s.class = h.class AND s.discriminant = d.discriminant
+    SELECT s.id, s.class, d.discriminant, d.weight, d.events, d.size, d.constant_term, g.spread,
+           s.far / g.spread / d.events AS x
+    FROM squared s JOIN romco_group g ON g.task = s.task AND g.class = s.class
+    JOIN romco_discriminant d ON d.class = s.class AND d.discriminant = s.discriminant
 """,
     "densities": """
     SELECT id, class, discriminant, weight, -0.5 * size * ln(spread) - constant_term
