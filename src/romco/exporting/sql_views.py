@@ -107,6 +107,7 @@ def _view(name: str, steps: Mapping[str, str], result: str) -> str:
     All are materialized: engines that inline them repeat each step wherever it is used. SQLite
     keeps the order of tables where they are crossed. PostgreSQL takes steps for short ones, and may
     compare all rows of two that are joined: where it can be, they are united and added up instead.
+    DuckDB gives the columns of a step that unites two queries the types of the first.
     """
     defined = []
     for step, query in steps.items():
@@ -205,7 +206,7 @@ FUNCTION_STEPS = {
 """,
     "factor": f"""
     SELECT w.id, f.part, f.feature, {_wave("w", "f.first_order")} AS first_wave,
-           CASE WHEN f.second < 0 THEN 1.0 END AS second_wave
+           CASE WHEN f.second < 0 THEN CAST(1.0 AS DOUBLE PRECISION) END AS second_wave
     FROM waves w JOIN romco_function f ON f.part = w.part AND f.first = w.place
     UNION ALL
     SELECT w.id, f.part, f.feature, NULL, {_wave("w", "f.second_order")}
