@@ -182,6 +182,9 @@ def test_a_column_that_was_never_seen_makes_predictions_less_sure(schema, learn)
     mean, deviation = model.margins(rows, ["ann"] * len(rows), return_std=True)
     widths = np.diff(model.intervals(rows, ["ann"] * len(rows)), axis=1)[:, 0]
     assert (deviation[1:] > 2.0 * deviation[0]).all()
+    many = [row | {f"new {k}": 1.0} for k in range(3000)]
+    _, each = model.margins(many, ["ann"] * len(many), return_std=True)
+    np.testing.assert_allclose(each, deviation[1])
     assert (widths[1:] > 1.2 * widths[0]).all()
     np.testing.assert_allclose(mean[1:3], mean[0], rtol=1e-6)
     after = model.engine.state()

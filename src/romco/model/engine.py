@@ -62,7 +62,7 @@ from romco.rounds import Round
 from romco.typing import Floats
 
 MAX_EVENTS = 2**60  # larger counts might overflow
-MAX_UNSEEN = 1000  # features of a call that no event had and that make predictions less sure
+MAX_UNSEEN = 64  # features of a row that no event had and that make predictions less sure
 FEATURE_OWNERS, CLASS_OWNERS = "features.owners", "classes.owners"  # arrays of a state
 LEARNER_PREFIX = "learner."  # before the names of the learner's arrays in a state
 

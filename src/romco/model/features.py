@@ -346,6 +346,22 @@ def row_widths(rows: Matrix) -> NDArray[np.int64]:
     return top
 
 
+def share_unseen(rows: Matrix, width: int) -> Matrix:
+    """Return rows whose columns from ``width`` on are numbered anew in each row.
+
+    Nothing is known of these, so that they may be columns of several names.
+    """
+    if not isinstance(rows, Sparse):
+        return rows
+    n = count_rows(rows)
+    row = np.repeat(np.arange(n), np.diff(rows.starts))
+    known = rows.columns < width
+    first = rows.starts[:-1] + np.bincount(row[known], minlength=n)
+    place = width + np.arange(len(row)) - first[row]  # sorted: columns that are known come first
+    columns = np.where(known, rows.columns, place).astype(np.int32)
+    return rows._replace(columns=columns)
+
+
 def cut(rows: Matrix, begin: int, end: int) -> Matrix:
     """Return rows begin to end."""
     if not isinstance(rows, Sparse):

@@ -22,6 +22,7 @@ from romco.model.features import (
     count_rows,
     needed_widths,
     select_rows,
+    share_unseen,
 )
 from romco.model.lock import Hold
 from romco.model.names import Id, identities
@@ -122,7 +123,7 @@ def read_unlabelled(
     """Return rows to be predicted; parameters as in :func:`read_labelled`.
 
     Labels that the target does not know yet are not observed. Features that no event had are
-    dropped, unless ``unseen`` ones are asked for.
+    dropped; if ``unseen`` they have columns from the width on, shared by the rows.
     """
     labels, ids = None, list(check_sequence(rows.task))
     if observing and engine.history is not None:
@@ -130,6 +131,8 @@ def read_unlabelled(
         labels = engine.target.read_known(rows.y)
         ids = identities("task", ids)
     matrix = read_matrix(engine, rows.x, ids, None, labels, together=together, unseen=unseen)
+    if unseen:
+        matrix = share_unseen(matrix, engine.features.width)
     offset = read_offset(engine, rows.offset, engine.target.sign, learned)
     check_lengths(matrix, task=ids, offset=offset)
     return UnlabelledBatch(matrix, ids, offset)
