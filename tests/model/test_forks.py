@@ -72,7 +72,7 @@ def test_children_of_a_process_with_a_choosing_thread_choose():
     thread.start()
     begun.wait(60.0)
     try:
-        assert forked(lambda: chooser.choose({}, actions="ab", id=2)) == 0
+        assert forked(lambda: chooser.choose({}, actions=["a", "b"], id=2)) == 0
     finally:
         ended.set()
         thread.join()
