@@ -202,6 +202,20 @@ def test_classes_of_arrays(n, classes, program, tmp_path):
 
 
 @needs_c
+def test_values_near_the_mean_of_large_ones(program, tmp_path):
+    """A row whose columns are all but 0 is predicted as those beside it."""
+    rng = np.random.default_rng(4)
+    day = rng.integers(1000, size=60)
+    days = 20240101.0 + day
+    model = romco.Model(target="classes", features=romco.Columns(1))
+    model.learn(days[:, None], day // 200, ["ann"] * 60)
+    rows = days.mean() + np.arange(-50.0, 50.0)[:, None]
+    romco.export(model, "c", tmp_path)
+    found = predict_in_c(program, tmp_path, [{"0": day} for (day,) in rows.tolist()], ["ann"] * 100)
+    assert_close(found, model.predict_proba(rows, ["ann"] * 100), 1e-12)
+
+
+@needs_c
 def test_classes_of_which_two_are_known(program, tmp_path):
     model = learned(target="classes", classes=2)
     rows, tasks = events(300)

@@ -72,7 +72,7 @@ cdef class Discriminant:
 
     cdef double mean_prior(self) noexcept nogil
     cdef void find_columns(self) noexcept nogil
-    cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil
+    cdef Scaled compose(self, Row x, Scaled row, Scales scales, bint frozen) noexcept nogil
     cdef void read_columns(self, Row x, Scaled row, Scales scales) noexcept nogil
     cdef void set_rank(self, Py_ssize_t c, double value) noexcept nogil
     cdef void score(

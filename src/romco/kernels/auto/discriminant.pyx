@@ -168,8 +168,11 @@ cdef class Discriminant:
 
     # --- rows --------------------------------------------------------------------------------
 
-    cdef Scaled compose(self, Row x, Scaled row, Scales scales) noexcept nogil:
-        """Return a row of decorrelated columns, and of other features numbered from COLUMNS on."""
+    cdef Scaled compose(self, Row x, Scaled row, Scales scales, bint frozen) noexcept nogil:
+        """Return a row of decorrelated columns, and of other features numbered from COLUMNS on.
+
+        One that says nothing becomes empty, unless it is ``frozen``, as `Scales.look` has it.
+        """
         cdef Py_ssize_t c, k, n = self.n_columns
         cdef double x2
         self.read_columns(x, row, scales)
@@ -180,8 +183,11 @@ cdef class Discriminant:
             if not self.place[row.index[k]]:
                 self.index[n], self.value[n] = <int> (COLUMNS + row.index[k]), row.value[k]
                 n += 1
-        x2 = dot_product(n, self.value, self.value)
-        return found(n, self.index, self.value, x2 if isfinite(row.x2) else INFINITY)
+        x2 = dot_product(n, self.value, self.value) if isfinite(row.x2) else INFINITY
+        row = found(n, self.index, self.value, x2)
+        if frozen:
+            row.n, row.x2 = n, x2
+        return row
 
     cdef void read_columns(self, Row x, Scaled row, Scales scales) noexcept nogil:
         """Values u of the columns of a row.

@@ -152,7 +152,7 @@ cdef class SoftmaxKernel(Kernel):
 
     cdef Scaled look(self, Row x, bint frozen) noexcept nogil:
         """A row of columns and features; see `Scales.look`."""
-        return self.discriminant.compose(x, self.scales.look(x, frozen), self.scales)
+        return self.discriminant.compose(x, self.scales.look(x, frozen), self.scales, frozen)
 
     cdef void begin(self, long long task, double x2, double own_x2) noexcept nogil:
         """Start with means and variances of the intercepts, and the prior variance of the features."""
@@ -231,7 +231,7 @@ cdef class SoftmaxKernel(Kernel):
         self.personal.reserve(task, n)
         self.discriminant.groups.reserve(task, 1)
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
-        row = self.discriminant.compose(x, row, self.scales)
+        row = self.discriminant.compose(x, row, self.scales, False)
         if first:  # the first event defines the unit
             count_size(&self.clock[0], row.x2, h)
         unit = unit_of(&self.clock[0])
