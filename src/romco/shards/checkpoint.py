@@ -77,7 +77,7 @@ def to_model_state(
     settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
     section = settings | asdict(position)
     if len(states) == 1:
-        state = _add_front(states[0], front.state())
+        state = _add_front(states[0], front.state(copy=False))
         if schedule.n > 1 or position.notes:  # else it is a plain model's state, bit for bit
             state[SECTION] = section
         return state
@@ -87,7 +87,7 @@ def to_model_state(
     common = restore(front.engine.learner.state())
     merge(common, changes)
     start = scale_numbers(front.engine.scale)
-    plain = front.state()
+    plain = front.state(copy=False)  # without its arrays, but for the history
     plain["learner"] = {**plain["learner"], "n_features": common.n_features}
     plain["scale"] = list(merge_scales(start, scales, counts))
     plain["events"] = position.events

@@ -138,7 +138,7 @@ class Shard:
         for member in auto_members(learner):
             store = member.pair_store.arrays()
             _, features, _ = stored_pairs(store["personal"], store.get("personal_keys"))
-            self._counts.add_earlier(np.unique(features))  # tasks have weights for them
+            self._counts.add_earlier(features)  # tasks have weights for them
         self._events = 0  # since the last barrier
         self._numbers = np.empty(0, dtype=np.int64)  # of tasks, by code
         self._version = -1
