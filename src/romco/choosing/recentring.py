@@ -9,12 +9,11 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from romco.kernels.choosing import FIRST_TRUST, ChooserKernel, FeatureTable, Person, Posterior
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 SCORE_VARIANCE = 10.0  # of an action's score before anything is learned, by that of the noise,
 SIGNAL_VARIANCES = 2.0  # and at least so many times that of numeric rewards,
 MAX_SCORE_VARIANCE = 1000.0  # up to this, where actions have no features
@@ -32,10 +31,10 @@ SMALLEST_EIGENVALUE = 1e-9  # of a correlation matrix that is not positive defin
 class Units(NamedTuple):
     """New origins and units; new standardised columns are factor times old ones plus shift."""
 
-    origin: Numbers
-    unit: Numbers
-    factor: Numbers
-    shift: Numbers
+    origin: Floats
+    unit: Floats
+    factor: Floats
+    shift: Floats
     squared_norm: float  # mean of standardised rows, without column 0
 
 
@@ -53,11 +52,11 @@ class Likelihood(NamedTuple):
     Columns that an action lacks are 0.
     """
 
-    rows: Numbers  # of x x' (N, d, d)
-    rewards: Numbers  # of x r (N, d)
-    crossed: Numbers  # of x (z ⊗ x)' (N, d, p)
-    products: Numbers  # of (z ⊗ x) (z ⊗ x)', of all (p, p)
-    product_rewards: Numbers  # of (z ⊗ x) r, of all (p,)
+    rows: Floats  # of x x' (N, d, d)
+    rewards: Floats  # of x r (N, d)
+    crossed: Floats  # of x (z ⊗ x)' (N, d, p)
+    products: Floats  # of (z ⊗ x) (z ⊗ x)', of all (p, p)
+    product_rewards: Floats  # of (z ⊗ x) r, of all (p,)
 
 
 class Moments(NamedTuple):
@@ -66,18 +65,20 @@ class Moments(NamedTuple):
     An action's own weights have mean ``own_mean - slopes @ u``.
     """
 
-    own_mean: Numbers  # (N, d)
-    own_covariance: Numbers  # (N, d, d)
-    slopes: Numbers  # (N, d, p)
-    shared_mean: Numbers  # (p,)
-    shared_covariance: Numbers  # (p, p)
+    own_mean: Floats  # (N, d)
+    own_covariance: Floats  # (N, d, d)
+    slopes: Floats  # (N, d, p)
+    shared_mean: Floats  # (p,)
+    shared_covariance: Floats  # (p, p)
 
 
 def recentre(kernel: ChooserKernel, reward: float, people: Collection[Person]) -> None:
     """Express all posteriors in the units of what was seen so far; ``reward`` comes next."""
     centre = kernel.centre
-    if kernel.numeric:
-        centre = centre + _mean_level(kernel) if kernel.rewards else reward
+    if kernel.numeric and kernel.rewards:
+        centre += _mean_level(kernel)
+    elif kernel.numeric:
+        centre = reward
     context = _units(kernel.context)
     features = _units(kernel.features)
     score = SCORE_VARIANCE
@@ -225,7 +226,7 @@ def _estimate_priors(given: Likelihood, first: Priors, noise: float) -> Priors:
     return found
 
 
-def _variance(mean: Numbers, variance: Numbers, noise: float, prior: float, first: float) -> float:
+def _variance(mean: Floats, variance: Floats, noise: float, prior: float, first: float) -> float:
     """Return the next estimate of the prior variance of weights with these moments under it."""
     known = max(mean.size - float(variance.sum()) / prior, 0.0)  # weights that rewards tell of
     squares = float((mean**2).sum()) / noise
@@ -233,7 +234,7 @@ def _variance(mean: Numbers, variance: Numbers, noise: float, prior: float, firs
     return min(max(found, PRIOR_RANGE[0] * first), PRIOR_RANGE[1] * first)
 
 
-def _own_prior(width: int, priors: Priors) -> Numbers:
+def _own_prior(width: int, priors: Priors) -> Floats:
     """Return the prior variances of an action's own weights."""
     prior = np.full(width, priors.own_weights)
     prior[0] = priors.own_level
@@ -259,7 +260,7 @@ def _units(table: FeatureTable) -> Units:
     return Units(origin, unit, factor, shift, float(squares[1:].sum()))
 
 
-def _change_of_products(kernel: ChooserKernel, x: Units, z: Units) -> Numbers:
+def _change_of_products(kernel: ChooserKernel, x: Units, z: Units) -> Floats:
     """Return C with new z ⊗ x = C @ old z ⊗ x."""
     place = {pair: c for c, pair in enumerate(kernel.pairs)}
     change = np.zeros((len(place), len(place)))
@@ -274,7 +275,7 @@ def _change_of_products(kernel: ChooserKernel, x: Units, z: Units) -> Numbers:
     return change
 
 
-def _inverse(matrices: Numbers) -> Numbers:
+def _inverse(matrices: Floats) -> Floats:
     """Return inverses of symmetric matrices (N, d, d), positive definite but for rounding."""
     size = np.sqrt(np.abs(np.einsum("nii->ni", matrices)))
     scale = size[:, :, None] * size[:, None, :]

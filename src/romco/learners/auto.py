@@ -42,7 +42,7 @@ from romco.learners.averaging import (
     keep_units,
 )
 from romco.learners.base import Arrays
-from romco.learners.capabilities import Contributions, Numbers, Posterior
+from romco.learners.capabilities import Contributions, Posterior
 from romco.learners.frozen import (
     FIRST_FUNCTION,
     KNOTS,
@@ -76,6 +76,7 @@ from romco.learners.sharing import (
 )
 from romco.learners.sharing import Part as MergePart
 from romco.rounds import Round
+from romco.typing import Floats
 
 RANK = 4  # of the low-rank part
 DIRECTIONS = slice(INPUT_NAMES.index("direction 1"), INPUT_NAMES.index("direction 1") + RANK)
@@ -123,7 +124,7 @@ def _of_stream(*names: str) -> tuple[int, ...]:
     return tuple(map(STREAM_FIELDS.index, names))
 
 
-def _merge_sketches(start: Numbers, shards: list[Numbers]) -> None:
+def _merge_sketches(start: Floats, shards: list[Floats]) -> None:
     merge_sketches(start, shards, PLACE_FIELDS.index(SKETCH_FIELDS[0]))
 
 
@@ -186,24 +187,24 @@ SHARING: tuple[Line, ...] = (  # what is not one task's, and how shards merge it
 class Shares(NamedTuple):
     """Factors (n,) of the parts of the learners in margins of n events."""
 
-    whole: Numbers  # of all that stacking adds up
-    constant: Numbers
-    hinge: Numbers
-    everybody: Numbers  # of the global learner
-    mixed: Numbers  # of the shared vector of the mixed learner,
-    personal: Numbers  # and of a task's level and slopes there
-    own: Numbers
+    whole: Floats  # of all that stacking adds up
+    constant: Floats
+    hinge: Floats
+    everybody: Floats  # of the global learner
+    mixed: Floats  # of the shared vector of the mixed learner,
+    personal: Floats  # and of a task's level and slopes there
+    own: Floats
 
 
 class SubspaceRows(NamedTuple):
     """Rows of an array (d, k) by feature; all others are zero."""
 
     rows: NDArray[np.int32]  # (t,)
-    values: Numbers  # (t, k)
+    values: Floats  # (t, k)
     pairs: int = 0  # of task and feature, not zero, that they are computed from
 
 
-def moments(arrays: Mapping[str, Any]) -> tuple[Numbers, Numbers]:
+def moments(arrays: Mapping[str, Any]) -> tuple[Floats, Floats]:
     """Return mean and standard deviation (d,) of each feature, from the sums of its units."""
     rows = max(float(arrays["typical"][0]), 1.0)
     count, total, squares, centre = arrays["units"][:, :4].T
@@ -284,7 +285,7 @@ class BaseAuto(PairLearner):
 
     # What is known
 
-    def field(self, array: str, name: str) -> Numbers:
+    def field(self, array: str, name: str) -> Floats:
         """Return a live view of one number of each row of a state."""
         fields = {"features": FEATURE_FIELDS, "tasks": TASK_FIELDS, "places": PLACE_FIELDS}[array]
         return np.asarray(self._arrays[array][:, fields.index(name)])
@@ -293,11 +294,11 @@ class BaseAuto(PairLearner):
         """Return a number of the stream's state."""
         return float(self._arrays["stream"][STREAM_FIELDS.index(name)])
 
-    def variances(self) -> tuple[float, Numbers]:
+    def variances(self) -> tuple[float, Floats]:
         """Return the variances of tasks' levels and slopes (d,), in the learners' units."""
         return self._of_stream("level_variance"), self.kernel.slope_variances()
 
-    def _levels(self) -> tuple[Numbers, Numbers]:
+    def _levels(self) -> tuple[Floats, Floats]:
         """Return means and variances (m,) of tasks' levels in the mixed learner."""
         prior, _ = self.variances()
         variance = prior / (1.0 + prior * self.field("tasks", "level_precision"))
@@ -307,13 +308,13 @@ class BaseAuto(PairLearner):
         """Return the intercept of the global or the mixed learner."""
         return float(self._arrays["intercept"][0, FEATURE_FIELDS.index(f"{learner}_mean")])
 
-    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Numbers]]:
+    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Floats]]:
         """Return tasks and features of stored pairs, and their numbers by name."""
         arrays = self.pair_store.arrays()
         task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
         return task, feature, dict(zip(PAIR_FIELDS, values.T, strict=True))
 
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
+    def shared_factors(self) -> tuple[Floats, Floats]:
         share = self._task_shares()
         low_rank = self._arrays[self.described][DIRECTIONS] * self._factor()
         by_task = np.column_stack([share.hinge, share.everybody, share.mixed, low_rank])
@@ -329,7 +330,7 @@ class BaseAuto(PairLearner):
         levels[:, 6] = self._agreement()[:-1]
         return self._used_shares(levels, self._arrays[self.described])
 
-    def _agreement(self) -> Numbers:
+    def _agreement(self) -> Floats:
         """Return how far labels are like others', from -1 to 1, of tasks and then of a new one."""
         agrees, opposes = (self.field("tasks", name) for name in ("agrees", "opposes"))
         evidence = np.zeros((3, self.n_tasks + 1))  # for agreement, the opposite, and neither
@@ -421,7 +422,7 @@ class BaseAuto(PairLearner):
         variance = prior * (1.0 - spent / self.prior)
         return Posterior(units * mean, variance, prior, 0.0, self.information_share)
 
-    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Floats, Floats]:
         events = self.events_of(round)
         mean = self.kernel.predict(events, frozen=frozen)
         return mean, self.kernel.spreads(events, frozen, False)[1]
@@ -430,7 +431,7 @@ class BaseAuto(PairLearner):
         """Return the live stacking model's weight of each input."""
         return dict(zip(self.inputs, self._arrays["weight"].tolist(), strict=True))
 
-    def difference(self) -> Numbers:
+    def difference(self) -> Floats:
         """Return the evidence (m,) that each task differs from the others, as log-odds.
 
         It is how much better the task's labels were predicted with its level and slopes than
@@ -448,7 +449,7 @@ class BaseAuto(PairLearner):
         """Return whether each of some tasks is like the others or different."""
         return [KINDS[int(k)] for k in np.isin(tasks, self.personal_tasks())]
 
-    def similarity(self) -> Numbers:
+    def similarity(self) -> Floats:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
         w = self.pair_store.lane(PAIR_FIELDS.index("hinge_mean"))
         length = np.linalg.norm(w, axis=1, keepdims=True)
@@ -510,7 +511,7 @@ class BaseAuto(PairLearner):
             + share.personal * levels[:, 0]
         )
 
-        def part(terms: Numbers) -> "csr_array":
+        def part(terms: Floats) -> "csr_array":
             return csr_array((values * terms, features, starts), shape=(n, self.n_features))
 
         by_function = share.everybody[:, None] * self.function_weights("global")
@@ -518,7 +519,7 @@ class BaseAuto(PairLearner):
         by_task = share.personal[:, None] * slopes
         curves = csr_array((n, self.n_features))
         own_curves = csr_array((n, self.n_features))
-        products: dict[tuple[int, int], Numbers] = {}
+        products: dict[tuple[int, int], Floats] = {}
         for term, members in self.function_terms().items():
             added = (functions * by_function)[:, members].sum(axis=1)
             own_part = (functions * by_task)[:, members].sum(axis=1)
@@ -541,11 +542,11 @@ class BaseAuto(PairLearner):
             terms.setdefault(tuple(sorted(columns)), []).append(f)
         return terms
 
-    def function_weights(self, learner: str) -> Numbers:
+    def function_weights(self, learner: str) -> Floats:
         """Return the weights (f,) of functions of columns in the global or the mixed learner."""
         return self._arrays["functions"][:, FEATURE_FIELDS.index(f"{learner}_mean")]
 
-    def term_deviations(self, round: Round, term: tuple[int, ...]) -> list[Numbers]:
+    def term_deviations(self, round: Round, term: tuple[int, ...]) -> list[Floats]:
         """Return two arrays (n, p): how unsure the global and the mixed learner are of a term.
 
         A term is the line and curve of a column j, (j,), or a product of two, (j, k). The norm of
@@ -579,7 +580,7 @@ class BaseAuto(PairLearner):
             found.append(factor[:, None] * (design[:, order] @ root))
         return found
 
-    def ranked_values(self) -> dict[int, Numbers]:
+    def ranked_values(self) -> dict[int, Floats]:
         """Return past values of each frequent number, rising and evenly spaced in rank."""
         frequent = self._arrays["frequent"]
         is_feature = (frequent >= 0.0) & (frequent < self.n_features)
@@ -592,14 +593,14 @@ class BaseAuto(PairLearner):
         """Return the unit of variances."""
         return 1.0
 
-    def _used_shares(self, levels: Numbers, weights: Numbers) -> Shares:
+    def _used_shares(self, levels: Floats, weights: Floats) -> Shares:
         """Return the shares of margins, without that of a learner that takes no part."""
         share = self._shares(levels, weights)
         if self._uses_global():
             return share
         return share._replace(everybody=np.zeros(len(levels)))
 
-    def _frozen_functions(self, functions: NDArray[np.intp], weights: Numbers) -> FrozenFunctions:
+    def _frozen_functions(self, functions: NDArray[np.intp], weights: Floats) -> FrozenFunctions:
         """Return functions of columns that are in use, with their weights (n, lanes)."""
         a = self._arrays
         field = dict(zip(DEFINITION_FIELDS, a["definitions"][functions].T, strict=True))
@@ -626,7 +627,7 @@ class BaseAuto(PairLearner):
 
     def _own_weights(
         self, functions: NDArray[np.intp]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Callable[[NDArray[np.int64]], Numbers]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Callable[[NDArray[np.int64]], Floats]]:
         """Return tasks and features of all own weights, then those of functions, and their reader.
 
         It returns of some of them (n, 3) the own learner's weight, the slope in the mixed learner,
@@ -642,7 +643,7 @@ class BaseAuto(PairLearner):
         curve_priors = self.kernel.curve_variances()
         n = len(task)
 
-        def read(at: NDArray[np.int64]) -> Numbers:
+        def read(at: NDArray[np.int64]) -> Floats:
             of_feature, of_function = at < n, at >= n
             row, curve_row = at[of_feature], at[of_function] - n
             found = np.empty((len(at), 3))
@@ -663,16 +664,16 @@ class BaseAuto(PairLearner):
         return np.flatnonzero(self._arrays["definitions"][:, DEFINITION_FIELDS.index("used")])
 
     @abstractmethod
-    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
+    def _shares(self, levels: Floats, weights: Floats) -> Shares:
         """Return by what the parts of the learners are multiplied in margins.
 
         ``levels`` (n, 6) are those that the kernel returns, ``weights`` those of a stacking model.
         """
 
-    def prediction_context(self, round: Round) -> Numbers:
+    def prediction_context(self, round: Round) -> Floats:
         return self.kernel.prediction_context(self.events_of(round))
 
-    def update_delayed(self, round: Round, context: Numbers) -> None:
+    def update_delayed(self, round: Round, context: Floats) -> None:
         """Learn a round whose labels came late, by the context of its prediction.
 
         The moment is weighed by what it predicted then. If no event was learned in between, it
@@ -684,7 +685,7 @@ class BaseAuto(PairLearner):
         self.set_context(events, context)
         self.kernel.update(events)
 
-    def set_context(self, events: Events, context: Numbers) -> None:
+    def set_context(self, events: Events, context: Floats) -> None:
         numbers = np.asarray(context, dtype=np.float64)
         if numbers.ndim != 2 or not (np.isfinite(numbers) | np.isnan(numbers[:, :1])).all():
             raise ValueError("context must be the numbers that prediction_context(round) returned")
@@ -771,7 +772,7 @@ class BaseAuto(PairLearner):
 
     def stored_numbers(
         self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
-    ) -> Numbers:
+    ) -> Floats:
         """Number k of pairs, of some features and tasks."""
         lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
         block: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
@@ -781,16 +782,16 @@ class BaseAuto(PairLearner):
         """Return which of the two sides of the subspace is in use, 0 or 1."""
         return int(self._arrays["progress"][3] == 1.0)
 
-    def directions(self) -> Numbers:
+    def directions(self) -> Floats:
         """Return a live view of B (d, 4), of the side of the subspace that is in use."""
         side = RANK * self._side()
         return np.asarray(self._arrays["directions"][:, side : side + RANK])
 
-    def _factor(self) -> Numbers:
+    def _factor(self) -> Floats:
         """F (m, 4), of the side of the subspace that is in use."""
         return self._arrays["factor"][:, RANK * self._side() :][:, :RANK]
 
-    def feature_moments(self) -> tuple[Numbers, Numbers]:
+    def feature_moments(self) -> tuple[Floats, Floats]:
         return moments(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
@@ -834,7 +835,7 @@ class BaseAuto(PairLearner):
         average(self, others, given, order_shares)
 
     @abstractmethod
-    def units(self) -> Numbers:
+    def units(self) -> Floats:
         """Return factors (d,) that bring each feature to the learners' units."""
 
 
@@ -873,7 +874,7 @@ class Auto(BaseAuto):
     prior = constants.GLOBAL_PRIOR
     start = constants.LEVEL_START
 
-    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Floats, Floats]:
         events = self.events_of(round)
         margin = self.kernel.predict(events, frozen=frozen)
         without_unseen, deviation = self.kernel.spreads(events, frozen, False)
@@ -881,7 +882,7 @@ class Auto(BaseAuto):
         mean = (margin - known) * np.sqrt(1.0 + np.pi / 8.0 * without_unseen**2)
         return known + mean, deviation
 
-    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
+    def _shares(self, levels: Floats, weights: Floats) -> Shares:
         _, global_variance, mixed_variance, variance, _, _, agreement = levels.T
         weight = dict(zip(INPUT_NAMES, weights, strict=True))
         whole = _moderation(variance)
@@ -950,7 +951,7 @@ class Auto(BaseAuto):
 
     def _frozen_variances(
         self, name: str, at: int, functions: NDArray[np.intp]
-    ) -> tuple[InputCovariance, Numbers, float]:
+    ) -> tuple[InputCovariance, Floats, float]:
         """Return the covariances of a shared vector, and the variances (d,) of other features.
 
         The third is 0 where too many features are frequent for covariances, else 1.
@@ -975,16 +976,16 @@ class Auto(BaseAuto):
 
     # Margins and units
 
-    def probabilities(self, margins: Numbers) -> Numbers:
+    def probabilities(self, margins: Floats) -> Floats:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
-    def units(self) -> Numbers:
+    def units(self) -> Floats:
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])
 
 
-def _slopes(state: dict[str, Numbers], rows: NDArray[np.int64], prior: Numbers) -> Numbers:
+def _slopes(state: dict[str, Floats], rows: NDArray[np.int64], prior: Floats) -> Floats:
     """Return some slopes of tasks and the change of their variances (n, 2)."""
     variance = prior / (1.0 + prior * state["slope_precision"][rows])
     return np.column_stack([state["slope_information"][rows] * variance, variance - prior])
@@ -1020,6 +1021,6 @@ def _without_functions(arrays: Arrays, places: int) -> Arrays:
     return arrays | {name: arrays[name][:0] for name in empty}
 
 
-def _moderation(variance: Numbers) -> Numbers:
+def _moderation(variance: Floats) -> Floats:
     """Return the factor of a margin of this variance (MacKay's approximation)."""
     return np.asarray(1.0 / np.sqrt(1.0 + np.pi * variance / 8.0))

@@ -29,8 +29,8 @@ from romco.kernels.auto.auto import (
 from romco.kernels.auto.functions import SKETCH_FIELDS
 from romco.learners.base import Arrays
 from romco.learners.sharing import columns_of
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
 CAUTION = 2.0  # factor of the variance between random orders, estimated from few orders
@@ -55,8 +55,8 @@ FAR_OFF = 1e300  # never: number of events until units are computed again
 class OrderShares(NamedTuple):
     """Weights (k + 1,) of k random orders and of the given one, the last, in averages."""
 
-    of_learners: Numbers
-    of_stacking: Numbers  # of stacking weights
+    of_learners: Floats
+    of_stacking: Floats  # of stacking weights
 
 
 def keep_units(state: Arrays) -> None:
@@ -131,7 +131,7 @@ def average(
     first.kernel.put_directions(rows, np.ascontiguousarray(directions[rows]))
 
 
-def shares_of_orders(weights: Numbers, covariance: Numbers) -> OrderShares:
+def shares_of_orders(weights: Floats, covariance: Floats) -> OrderShares:
     """Return the shares of all orders from stacking weights (k + 1, n), the given one last."""
     matters = order_effect(weights[:-1], weights[-1], covariance)
     n = len(weights) - 1
@@ -174,7 +174,7 @@ def _scale_information(state: Arrays, kernel: AutoKernel, *, to_means: bool) -> 
         values[..., information] *= 1.0 / scale if to_means else scale
 
 
-def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> float:
+def order_effect(shuffled: Floats, given: Floats, covariance: Floats) -> float:
     """Return how far an order of events differs from random ones: 0 where it is like them, up to 1.
 
     It is the James-Stein factor that shrinks the weights (n,) of the given order towards the mean
@@ -197,7 +197,7 @@ def order_effect(shuffled: Numbers, given: Numbers, covariance: Numbers) -> floa
     return float(1.0 - by_chance / distance) if distance > by_chance else 0.0
 
 
-def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
+def _average_arrays(states: Sequence[Arrays], shares: Floats) -> None:
     """Replace arrays of the first state by means, all but those of pairs and directions."""
     first, given = states[0], states[-1]
     _average_places(states, shares)
@@ -214,7 +214,7 @@ def _average_arrays(states: Sequence[Arrays], shares: Numbers) -> None:
     count_rows_once(first)
 
 
-def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
+def _average_places(states: Sequence[Arrays], shares: Floats) -> None:
     """Average variances of slopes over the states in which a feature has a place."""
     first = states[0]
     averaged = list(columns_of(PLACE_FIELDS, "evidence", "variance"))
@@ -232,7 +232,7 @@ def _average_places(states: Sequence[Arrays], shares: Numbers) -> None:
         first["places"][k, averaged] = total / weight
 
 
-def _are_features(arrays: Arrays, places: Numbers) -> NDArray[np.bool_]:
+def _are_features(arrays: Arrays, places: Floats) -> NDArray[np.bool_]:
     """Return a mask of the places of a block that hold features."""
     return (places >= 0.0) & (places < len(arrays["features"]))
 
@@ -242,7 +242,7 @@ def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
     return list(map(fields.index, names))
 
 
-def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arrays:
+def averaged_pairs(name: str, states: Sequence[Arrays], shares: Floats) -> Arrays:
     """Return the mean of (task, feature) pairs; a pair that a state lacks counts as zero."""
     values = list(map(itemgetter(name), states))
     of_keys = f"{name}_keys"
@@ -253,8 +253,8 @@ def averaged_pairs(name: str, states: Sequence[Arrays], shares: Numbers) -> Arra
 
 
 def _mean_of_pairs(
-    stored: Iterable[NDArray[np.int64]], values: Sequence[Numbers], shares: Numbers
-) -> tuple[NDArray[np.int64], Numbers]:
+    stored: Iterable[NDArray[np.int64]], values: Sequence[Floats], shares: Floats
+) -> tuple[NDArray[np.int64], Floats]:
     """Return the union of keys, and the mean values of each."""
     stored = list(stored)
     keys = np.unique(np.concatenate(stored))
@@ -264,7 +264,7 @@ def _mean_of_pairs(
     return keys, mean
 
 
-def mean_of(arrays: Iterable[Numbers], shares: Numbers) -> Numbers:
+def mean_of(arrays: Iterable[Floats], shares: Floats) -> Floats:
     """Return the weighted sum of arrays."""
     total: Any = 0.0
     for array, share in zip(arrays, shares, strict=True):

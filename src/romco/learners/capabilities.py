@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.rounds import Round
+from romco.typing import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
     from romco.kernels.core.events import Events
 
-Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
 
 
@@ -34,37 +34,37 @@ class Decomposed(ABC):
     """
 
     @abstractmethod
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
+    def shared_factors(self) -> tuple[Floats, Floats]:
         """L (d, r) and R (m, r) with U = L R'."""
 
     @abstractmethod
     def personal_sparse(self) -> "csc_array":
         """V (d, m), only what is stored."""
 
-    def singular_values(self) -> Numbers:
+    def singular_values(self) -> Floats:
         """Singular values of U above rounding, largest first."""
         return spectrum(*self.shared_factors())
 
-    def personal_norms(self) -> Numbers:
+    def personal_norms(self) -> Floats:
         """Length (m,) of each task's column of V."""
         return column_lengths(self.personal_sparse())
 
-    def shared(self) -> Numbers:
+    def shared(self) -> Floats:
         """U (d, m) as a dense array."""
         left, right = self.shared_factors()
         return left @ right.T
 
-    def personal(self) -> Numbers:
+    def personal(self) -> Floats:
         """V (d, m) as a dense array."""
-        dense: Numbers = self.personal_sparse().toarray()
+        dense: Floats = self.personal_sparse().toarray()
         return dense
 
-    def weights(self) -> Numbers:
+    def weights(self) -> Floats:
         """W (d, m) as a dense array."""
         return self.shared() + self.personal()
 
 
-def spectrum(left: Numbers, right: Numbers) -> Numbers:
+def spectrum(left: Floats, right: Floats) -> Floats:
     """Singular values of U = L R', above rounding, largest first; O((d + m) r^2)."""
     if not left.size or not right.size:
         return np.empty(0)
@@ -73,7 +73,7 @@ def spectrum(left: Numbers, right: Numbers) -> Numbers:
     return s[s > ROUNDING * s.max(initial=0.0)]
 
 
-def column_lengths(own: "csc_array") -> Numbers:
+def column_lengths(own: "csc_array") -> Floats:
     """Length (m,) of each column of V (d, m)."""
     column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
@@ -91,22 +91,22 @@ class ForgetsTasks(Protocol):
 class LearnsDelayed(Protocol):
     """Uses the context stored with a prediction when its label arrives late."""
 
-    def prediction_context(self, round: Round) -> Numbers:
+    def prediction_context(self, round: Round) -> Floats:
         """Return what a delayed update of these events needs (n, k), as known now."""
 
-    def update_delayed(self, round: Round, context: Numbers) -> None:
+    def update_delayed(self, round: Round, context: Floats) -> None:
         """Learn a labelled round with the context stored when it was predicted."""
 
-    def set_context(self, events: "Events", context: Numbers) -> None:
+    def set_context(self, events: "Events", context: Floats) -> None:
         """Set the context of the events that are learned next; NaN where there is none."""
 
 
 class Posterior(NamedTuple):
     """Normal posteriors of one weight of several tasks or features, in the target's unit."""
 
-    mean: Numbers  # (L,) differences from common
-    variance: Numbers  # (L,)
-    prior: Numbers  # (L,) variance before any event; the prior mean is 0
+    mean: Floats  # (L,) differences from common
+    variance: Floats  # (L,)
+    prior: Floats  # (L,) variance before any event; the prior mean is 0
     common: float
     information: float  # part of the precision that is information about the weight
 
@@ -115,7 +115,7 @@ class Posterior(NamedTuple):
 class GivesProbabilities(Protocol):
     """Returns calibrated probabilities: its margins are log-odds."""
 
-    def probabilities(self, margins: Numbers) -> Numbers:
+    def probabilities(self, margins: Floats) -> Floats:
         """Probability (n,) of +1, from margins (n,) of this learner."""
 
 
@@ -127,10 +127,10 @@ class Contributions(NamedTuple):
 
     shared: "csr_array"  # (n, d) lines and curves
     personal: "csr_array"  # (n, d)
-    intercept: Numbers  # (n,)
-    products: dict[tuple[int, int], Numbers]  # (n,) of two features beyond what each adds
+    intercept: Floats  # (n,)
+    products: dict[tuple[int, int], Floats]  # (n,) of two features beyond what each adds
 
-    def margins(self) -> Numbers:
+    def margins(self) -> Floats:
         """Return the sums (n,)."""
         features = self.shared.sum(axis=1) + self.personal.sum(axis=1)
         return np.asarray(features + self.intercept + sum(self.products.values()))
@@ -139,17 +139,17 @@ class Contributions(NamedTuple):
 class Newcomer(Protocol):
     """A task that nobody has seen, as it would be predicted now."""
 
-    def margins(self, round: Round) -> Numbers:
+    def margins(self, round: Round) -> Floats:
         """Margins (n,) of rows; the round's tasks and labels are not looked at."""
 
 
 class Start(NamedTuple):
     """A newcomer with weights (d,) and an intercept."""
 
-    weights: Numbers
+    weights: Floats
     intercept: float = 0.0
 
-    def margins(self, round: Round) -> Numbers:
+    def margins(self, round: Round) -> Floats:
         """Margins (n,) of rows."""
         x: Any = round.x
         if isinstance(x, np.ndarray):
@@ -238,7 +238,7 @@ class AveragesOrders(Protocol):
 class GivesIntervals(Protocol):
     """Predicts numbers with intervals."""
 
-    def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
+    def intervals(self, round: Round, level: float, frozen: bool = False) -> Floats:
         """Bounds (n, 2) that hold the answers of a share ``level`` of events.
 
         ``frozen``: of predictions after which no answers come.
@@ -249,7 +249,7 @@ class GivesIntervals(Protocol):
 class GivesPosteriors(Protocol):
     """Knows how much is not known of each score."""
 
-    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Floats, Floats]:
         """Means and standard deviations (n,) of log-odds or numbers, without the answers' noise.
 
         Of many classes those of each class against the rest (n, K).

@@ -34,6 +34,7 @@ from romco.learners.sharing import (
 from romco.learners.softmax import AutoSoftmax
 from romco.parameters import choice, whole
 from romco.rounds import Round
+from romco.typing import Floats
 
 MAX_IN_PAIRS = 10  # classes that are learned by pairs unless these were asked for,
 MAX_BY_HAND = 30  # and if they were; there are 435 pairs of them
@@ -41,7 +42,6 @@ STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the learners of two and of the
 STACKING_VARIANCES = (0.3, 0.3)  # and their variances,
 STACKING_RENEWAL = 1e-3  # to which each event adds this
 MAX_CLASSES = 1000  # classes that are told apart otherwise
-Numbers = NDArray[np.float64]
 Form = Literal["pairs", "rest", "softmax"]
 FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
 AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
@@ -158,7 +158,7 @@ class Classes(CompiledLearner):
         new.make_classes(n)
         return new
 
-    def _class_events(self, n: int) -> Numbers:
+    def _class_events(self, n: int) -> Floats:
         """Return about how many events each of n classes had, by what its pairs learned."""
         events = np.zeros(n)
         for pair, member in zip(self.pairs(), self._members, strict=True):
@@ -223,7 +223,7 @@ class Classes(CompiledLearner):
 
     # What every learner says
 
-    def weights(self) -> Numbers:
+    def weights(self) -> Floats:
         """W (d, m, K): what speaks for a class, on average over the pairs it is in."""
         at_once = self.at_once()
         if at_once is not None:
@@ -287,7 +287,7 @@ class Classes(CompiledLearner):
         if self._many is not None:
             self._many.forget_task(task)
 
-    def posterior(self, round: Round, frozen: bool = False) -> tuple[Numbers, Numbers]:
+    def posterior(self, round: Round, frozen: bool = False) -> tuple[Floats, Floats]:
         """Return means and standard deviations (n, K) of each class's log-odds against the rest.
 
         A variance is the mean of those of the class against each other one, by probability.
@@ -385,7 +385,7 @@ class Classes(CompiledLearner):
             arrays[0][...] = mean_of(arrays, shares)
         self._link()
 
-    def _calibration(self) -> list[Numbers]:
+    def _calibration(self) -> list[Floats]:
         """Return what turns margins of the inner learners into probabilities."""
         return [*self._scales, *self._stacking.values()]
 
@@ -471,7 +471,7 @@ class Classes(CompiledLearner):
         kernel = RestKernel if self.form == "rest" else PairsKernel
         self.kernel = kernel(handles, self.answers, stacking, softmax)
 
-    def _stacking_variances(self) -> Numbers:
+    def _stacking_variances(self) -> Floats:
         """Return the prior variance of each stacking weight."""
         return np.array(STACKING_VARIANCES[: len(self._stacking["stacking_weight"])])
 
@@ -482,12 +482,12 @@ class _Newcomer(NamedTuple):
     kernel: ClassesKernel
     members: list[Newcomer]
 
-    def margins(self, round: Round) -> Numbers:
+    def margins(self, round: Round) -> Floats:
         """Scores (n, K) of rows."""
         return self.kernel.scores_of(np.array([one.margins(round) for one in self.members]))
 
 
-def _log_odds(scores: Numbers) -> Numbers:
+def _log_odds(scores: Floats) -> Floats:
     """Return log-odds (n, K) of each class against the rest, from scores up to a constant."""
     n = scores.shape[1]
     others = np.where(np.eye(n, dtype=bool), -np.inf, scores[:, None, :])

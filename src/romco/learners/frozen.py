@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from romco.learners.capabilities import Decomposed
 from romco.rounds import Round
+from romco.typing import Floats
 
-Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Part = Literal["weight", "variance", "factor"]
 
@@ -55,7 +55,7 @@ class Table(NamedTuple):
     """Numbers by row and lane."""
 
     lanes: tuple[Lane, ...]
-    values: Numbers  # (n, lanes)
+    values: Floats  # (n, lanes)
 
 
 class PairTable(NamedTuple):
@@ -64,7 +64,7 @@ class PairTable(NamedTuple):
     lanes: tuple[Lane, ...]
     task: Whole  # (p,)
     feature: Whole  # (p,) -2 is the first function, -3 the second
-    read: Callable[[Whole], Numbers]  # values (n, lanes) of some of the pairs
+    read: Callable[[Whole], Floats]  # values (n, lanes) of some of the pairs
 
 
 NUMBER, ZERO_IF_MISSING, MISSING_IF_ZERO = range(3)  # kinds of features with waves
@@ -87,12 +87,12 @@ class FrozenFunctions(NamedTuple):
 
     features: Whole  # (c,) that have waves
     kinds: Whole  # (c,) NUMBER, ...
-    knots: Numbers  # (c, KNOTS) rising
+    knots: Floats  # (c, KNOTS) rising
     factors: Whole  # (g, 4) place of a feature among these, order, second place or -1, its order
-    scales: Numbers  # (g,) that products are multiplied by
-    weights: Numbers  # (g, lanes), as those of features
-    centre: Numbers = np.empty(0)  # (g,), or none
-    rotation: Numbers = np.empty((0, 0))  # (g, g) lower triangle
+    scales: Floats  # (g,) that products are multiplied by
+    weights: Floats  # (g, lanes), as those of features
+    centre: Floats = np.empty(0)  # (g,), or none
+    rotation: Floats = np.empty((0, 0))  # (g, g) lower triangle
 
     def with_indicators(self, places: NDArray[np.bool_]) -> "FrozenFunctions":
         """Return functions of which some features (c,) are indicators: their wave of order 1 is 1.
@@ -138,7 +138,7 @@ class InputCovariance(NamedTuple):
 
     input: int
     features: Whole  # (n,) -1 is the constant, -2 the first function, -3 the second
-    values: Numbers  # (n, n)
+    values: Floats  # (n, n)
 
 
 @dataclass(frozen=True)
@@ -146,17 +146,17 @@ class FrozenPredictor:
     """All numbers of a frozen prediction; the module describes the formula."""
 
     inputs: tuple[str, ...]
-    intercepts: Numbers  # (K,)
-    weights: Numbers  # (K,) of the stacking model
-    covariance: Numbers  # (K, K)
-    units: Numbers  # (d, 4), see frozen_units
+    intercepts: Floats  # (K,)
+    weights: Floats  # (K,) of the stacking model
+    covariance: Floats  # (K, K)
+    units: Floats  # (d, 4), see frozen_units
     features: Table
     tasks: Table
-    new_task: Numbers | None  # row of a task that is not known; None: a model starts it
+    new_task: Floats | None  # row of a task that is not known; None: a model starts it
     pairs: PairTable
     covariances: Sequence[InputCovariance] = ()
     functions: FrozenFunctions | None = None
-    variances: Numbers | tuple[()] = ()  # (K,) that variances begin with; 0 if not given
+    variances: Floats | tuple[()] = ()  # (K,) that variances begin with; 0 if not given
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,12 @@ class FrozenSoftmax:
     """
 
     predictor: FrozenPredictor
-    weights: Numbers  # (2,) of linear and quadratic
+    weights: Floats  # (2,) of linear and quadratic
     lines: Whole  # (n,) places among functions
-    matrices: Numbers  # (1 + K, n, n) lower triangles
-    densities: Numbers  # (1 + K, 2) events and constant
+    matrices: Floats  # (1 + K, n, n) lower triangles
+    densities: Floats  # (1 + K, 2) events and constant
     groups: PairTable  # of task and class, which is the ``feature``: level, spread, mean (2 + n)
-    new_groups: Numbers  # (K, 2 + n) of a new task
+    new_groups: Floats  # (K, 2 + n) of a new task
 
 
 @dataclass(frozen=True)
@@ -204,12 +204,12 @@ class FrozenClasses:
     """
 
     pairs: Sequence[FrozenPredictor]
-    factors: Numbers  # (P,)
+    factors: Floats  # (P,)
     softmax: FrozenSoftmax | None
-    weights: Numbers  # (2,)
+    weights: Floats  # (2,)
 
 
-def frozen_units(columns: Numbers, events: float, row: float) -> Numbers:
+def frozen_units(columns: Floats, events: float, row: float) -> Floats:
     """Return UNIT_FIELDS of features (d, 4), from columns (d, 8) as `columns.pxd` has them.
 
     A value x becomes u = factor * clip(x - centre, -reach, reach). One below 1e-150 in size becomes
@@ -222,7 +222,7 @@ def frozen_units(columns: Numbers, events: float, row: float) -> Numbers:
     return np.column_stack([centre, reach, row * factor, row * zero])
 
 
-def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
+def counted_zeros(columns: Floats, events: float) -> NDArray[np.bool_]:
     """Return for which features (d,) a zero is a value: see `has_zeros` in `columns.pxd`."""
     count, total, square, centre = columns.T[:4]
     spreads = total * total < (1.0 - ROUNDING) * square * count
@@ -231,7 +231,7 @@ def counted_zeros(columns: Numbers, events: float) -> NDArray[np.bool_]:
     return (centre != 0.0) & (always | binary)
 
 
-def plain_units(n_features: int) -> Numbers:
+def plain_units(n_features: int) -> Floats:
     """Return units in which values are as they are."""
     return np.tile([0.0, UNBOUNDED, 1.0, 0.0], (n_features, 1))
 
@@ -242,10 +242,10 @@ class LinearLearner(Protocol):
     n_features: int
     n_tasks: int
 
-    def weights(self) -> Numbers:
+    def weights(self) -> Floats:
         """Return the weights (d, m)."""
 
-    def predict_frozen(self, round: Round) -> Numbers:
+    def predict_frozen(self, round: Round) -> Floats:
         """Return margins (n,)."""
 
 
@@ -278,7 +278,7 @@ def linear_predictor(learner: LinearLearner) -> FrozenPredictor:
     )
 
 
-def _intercepts(learner: LinearLearner) -> Numbers:
+def _intercepts(learner: LinearLearner) -> Floats:
     """Return the margin (m,) that each task has without features."""
     from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 

@@ -12,7 +12,7 @@ from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, Shares, lanes
 from romco.learners.base import Arrays, Learner, with_labels
-from romco.learners.capabilities import Decomposed, Numbers, Posterior
+from romco.learners.capabilities import Decomposed, Posterior
 from romco.learners.frozen import FrozenPredictor, PairTable, Table, frozen_units
 from romco.learners.linear import ModelLearner
 from romco.learners.registry import forget
@@ -21,6 +21,7 @@ from romco.learners.sharing import Line, Tracked, Whole
 from romco.losses import LOSSES
 from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
+from romco.typing import Floats
 
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 # Inverse Fisher information of Student's t by its squared scale:
@@ -80,7 +81,7 @@ class AutoNumber(BaseAuto):
             unit = STREAM_FIELDS.index("unit")
             self._arrays["stream"][unit] = self._of_stream("unit") or 1.0
 
-    def intervals(self, round: Round, level: float, frozen: bool = False) -> Numbers:
+    def intervals(self, round: Round, level: float, frozen: bool = False) -> Floats:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
@@ -94,7 +95,7 @@ class AutoNumber(BaseAuto):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays[name])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def _shares(self, levels: Numbers, weights: Numbers) -> Shares:
+    def _shares(self, levels: Floats, weights: Floats) -> Shares:
         weight = dict(zip(self.inputs, weights.tolist(), strict=True))
         own = weight["own hinge"] * levels[:, 5]
         everybody = np.full_like(own, weight["global logistic"])
@@ -120,7 +121,7 @@ class AutoNumber(BaseAuto):
         functions = self._used_functions()
         task, feature, read = self._own_weights(functions)
 
-        def read_pairs(at: NDArray[np.int64]) -> Numbers:
+        def read_pairs(at: NDArray[np.int64]) -> Floats:
             weight, slope, _ = read(at).T
             return np.column_stack([weight - slope, slope, slope])
 
@@ -154,7 +155,7 @@ class AutoNumber(BaseAuto):
             ),
         )
 
-    def _frozen_weights(self) -> Numbers:
+    def _frozen_weights(self) -> Floats:
         """Return the weights of the inputs of :meth:`frozen_predictor`."""
         V, origin = self._variance(), self._of_stream("origin")
         frozen = self._arrays["frozen_weight"]
@@ -184,11 +185,11 @@ class AutoNumber(BaseAuto):
         """Return the variance of the answers, the unit of all variances; 0: they are all alike."""
         return self.kernel.answer_variance()
 
-    def units(self) -> Numbers:
+    def units(self) -> Floats:
         return np.asarray(self._of_stream("unit") * self._arrays["units"][:, 5])
 
 
-def _normal_residuals() -> Numbers:
+def _normal_residuals() -> Floats:
     """Residuals of a normal distribution, for the first intervals."""
     below = np.array([erf(edge / sqrt(2.0)) for edge in EDGES])
     below[0], below[-1] = 0.0, 1.0
@@ -251,7 +252,7 @@ class DecomposedNumbers(Decomposed, Learner):
         self._inner.answers = 0
         self._clock = np.zeros(4)
 
-    def predict(self, round: Round) -> Numbers:
+    def predict(self, round: Round) -> Floats:
         self.events_of(round)  # checks it
         margins = self._inner.predict(round._replace(x=self._scaled(round.x)))
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
@@ -271,7 +272,7 @@ class DecomposedNumbers(Decomposed, Learner):
         answers = (before - self._clock[MEAN]) / unit + off
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
 
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
+    def shared_factors(self) -> tuple[Floats, Floats]:
         left, right = self._inner.shared_factors()
         return left[1:] * self._factor(), right
 
@@ -318,13 +319,13 @@ class DecomposedNumbers(Decomposed, Learner):
         return np.hstack([np.ones((len(x), 1)), x * cut])
 
 
-def _squares(x: Features) -> Numbers:
+def _squares(x: Features) -> Floats:
     """Squared lengths (n,) of rows."""
     return np.asarray((x.multiply(x) if isinstance(x, csr_array) else np.square(x)).sum(axis=1))
 
 
 Models = Literal["unique", "global"]
-Kept = tuple[Numbers, Numbers, Numbers]
+Kept = tuple[Floats, Floats, Floats]
 
 
 class NumberLearner(ModelLearner):
@@ -339,7 +340,7 @@ class NumberLearner(ModelLearner):
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
-    def _keep_all(self, models: Models, **others: Numbers) -> Kept:
+    def _keep_all(self, models: Models, **others: Floats) -> Kept:
         """Return ``w``, ``b`` and ``clock``; keep them and the others."""
         b, clock = np.zeros(1 if models == "global" else self.n_tasks), np.zeros(4)
         return self._keep(models, b=b, clock=clock, **others), b, clock

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import Decomposed, Numbers
+from romco.learners.capabilities import Decomposed
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps, stored_pairs
 from romco.parameters import positive
+from romco.typing import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -69,7 +70,7 @@ class SharedAndPersonal(PairLearner):
     The array "u" holds u, with whatever else is kept of a feature beside it; pairs hold the same.
     """
 
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
+    def shared_factors(self) -> tuple[Floats, Floats]:
         u = self._arrays["u"].reshape(self.n_features, -1)[:, :1]
         return u.copy(), np.ones((self.n_tasks, 1))
 

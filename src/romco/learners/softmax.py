@@ -62,8 +62,7 @@ from romco.learners.sharing import (
 )
 from romco.parameters import whole
 from romco.rounds import Round
-
-Numbers = NDArray[np.float64]
+from romco.typing import Floats
 
 # Prior weights of the inputs, in the order of the class, and their variances,
 TRUST = (1.0, 1.0, 0.3, 0.0, 0.3, 0.3)
@@ -130,7 +129,7 @@ class AutoSoftmax(CompiledLearner):
 
     # What every learner says
 
-    def weights(self) -> Numbers:
+    def weights(self) -> Floats:
         """W (d, m, K): the part of the log-probabilities that is linear, up to what all share.
 
         Normal scores have the slope of values that are normally distributed.
@@ -166,11 +165,11 @@ class AutoSoftmax(CompiledLearner):
                 arrays[name] = each.reshape(*each.shape[:-2], lanes * K)
         return arrays
 
-    def feature_moments(self) -> tuple[Numbers, Numbers]:
+    def feature_moments(self) -> tuple[Floats, Floats]:
         return moments(self._arrays)
 
     @property
-    def class_events(self) -> Numbers:
+    def class_events(self) -> Floats:
         """Events of each class (K,), live."""
         return np.asarray(self._arrays["seen"][: self.answers])
 
@@ -257,14 +256,14 @@ class AutoSoftmax(CompiledLearner):
         """Choose and decorrelate columns, and solve discriminants, where it is time."""
         return self.kernel.settle_after_merge()
 
-    def read_weights(self, rows: NDArray[np.int32]) -> Numbers:
+    def read_weights(self, rows: NDArray[np.int32]) -> Floats:
         """Return the shared weights (1 + c + t, 6 K) of intercepts, columns and some features."""
         stored = self._rows("shared", 0, self._places(rows)).reshape(-1, SHARED, self._room)
         level = self._arrays["level"][None]
         block = np.concatenate([level, stored])[..., : self.answers]
         return np.ascontiguousarray(block).reshape(len(block), -1)
 
-    def put_weights(self, rows: NDArray[np.int32], block: Numbers) -> None:
+    def put_weights(self, rows: NDArray[np.int32], block: Floats) -> None:
         """Replace what :meth:`read_weights` returned."""
         numbers = block.reshape(len(block), SHARED, self.answers)
         self._arrays["level"][:, : self.answers] = numbers[0]
@@ -320,7 +319,7 @@ class AutoSoftmax(CompiledLearner):
 
     # What it has found
 
-    def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
+    def additions(self, round: Round) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
         """Parts of one event's scores: features (k,), shared (k, K), personal (k, K), rest (K,).
 
         What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
@@ -370,7 +369,7 @@ class AutoSoftmax(CompiledLearner):
             densities[1:] = np.column_stack([solved + n + 1.0, 0.5 * log_det])
         task, class_ = np.nonzero(a["counts"][:, :K])
 
-        def read_groups(places: NDArray[np.int64]) -> Numbers:
+        def read_groups(places: NDArray[np.int64]) -> Floats:
             i = task[places]
             k = class_[places]
             return self._groups(k, a["counts"][i, k], self._rows("groups", i, k)[:, :n], lines)
@@ -395,8 +394,8 @@ class AutoSoftmax(CompiledLearner):
         return lines
 
     def _groups(
-        self, k: NDArray[np.int64], counts: Numbers, sums: Numbers, lines: NDArray[np.int64]
-    ) -> Numbers:
+        self, k: NDArray[np.int64], counts: Floats, sums: Floats, lines: NDArray[np.int64]
+    ) -> Floats:
         """Return level, spread and means (g, 2 + n) of groups of class k, from a task's sums."""
         a, K = self._arrays, self.answers
         seen = self.class_events
@@ -443,7 +442,7 @@ class AutoSoftmax(CompiledLearner):
         )
 
     def _frozen_functions(
-        self, of: NDArray[np.int64], order: Numbers, weights: Numbers
+        self, of: NDArray[np.int64], order: Floats, weights: Floats
     ) -> FrozenFunctions:
         """Return the columns, of features ``of`` (g,)."""
         a = self._arrays
@@ -469,7 +468,7 @@ class AutoSoftmax(CompiledLearner):
         )
 
     def _frozen_pairs(
-        self, own: tuple[Lane, ...], of: NDArray[np.int64], order: Numbers
+        self, own: tuple[Lane, ...], of: NDArray[np.int64], order: Floats
     ) -> PairTable:
         """Return the personal weights of lines and of features that are no columns."""
         K = self.answers
@@ -492,7 +491,7 @@ class AutoSoftmax(CompiledLearner):
         rows = rows[kept]
         entry = entry[kept]
 
-        def read(places: NDArray[np.int64]) -> Numbers:
+        def read(places: NDArray[np.int64]) -> Floats:
             stored = values[rows[places]].reshape(-1, OWN, self._room)[:, :, :K]
             return np.column_stack([unit * stored[:, 0], -unit * unit * stored[:, 1]])
 
@@ -574,12 +573,12 @@ class AutoSoftmax(CompiledLearner):
         more[..., :classes] = values.reshape(*values.shape[:-1], lanes, classes)
         return {**arrays, name: more.reshape(*values.shape[:-1], lanes * self._room)}
 
-    def _dense(self, name: str) -> Numbers:
+    def _dense(self, name: str) -> Floats:
         """Content of a store as a dense array (tasks, d, width)."""
         store = self._stores[name]
         return np.stack([store.lane(k) for k in range(store.width)], axis=2)
 
-    def _rows(self, name: str, task: int | NDArray[np.int64], features: NDArray[Any]) -> Numbers:
+    def _rows(self, name: str, task: int | NDArray[np.int64], features: NDArray[Any]) -> Floats:
         """Content of a store for some features of a task, or of a task each, (k, width)."""
         arrays = self._stores[name].arrays()
         if "personal_keys" not in arrays:
@@ -590,13 +589,13 @@ class AutoSoftmax(CompiledLearner):
         rows[at] = arrays["personal"][places]
         return rows
 
-    def _columns(self, field: str) -> Numbers:
+    def _columns(self, field: str) -> Floats:
         """Return a number of each column that is in use."""
         columns = self._arrays["columns"]
         used = columns[:, COLUMN_FIELDS.index("feature")] != 0.0
         return np.asarray(columns[used, COLUMN_FIELDS.index(field)])
 
-    def _undo(self, weights: Numbers) -> Numbers:
+    def _undo(self, weights: Floats) -> Floats:
         """Return weights (c, ...) of columns, from those of decorrelated ones."""
         n = len(weights)
         if n == 0:
@@ -604,7 +603,7 @@ class AutoSoftmax(CompiledLearner):
         found = np.linalg.solve(self._arrays["factor"][:n, :n], weights.reshape(n, -1))
         return np.asarray(found, dtype=np.float64).reshape(weights.shape)
 
-    def _by_discriminant(self, task: int, u: Numbers) -> tuple[Numbers, Numbers]:
+    def _by_discriminant(self, task: int, u: Floats) -> tuple[Floats, Floats]:
         """Parts (c, K) of columns in the weighted discriminants: of class means, and of the task's.
 
         Along the way from 0 to u the slope by a column is averaged.
@@ -670,7 +669,7 @@ def check_columns(arrays: Arrays, n_features: int) -> None:
         raise ValueError("state array 'columns' holds columns of no feature, or of one twice")
 
 
-def _inverse(factor: Numbers) -> Numbers:
+def _inverse(factor: Floats) -> Floats:
     """Return R'^-1 of an upper factor R; rows of pivots that are 0 are 0, as in the kernel."""
     n = len(factor)
     found = np.eye(n)
