@@ -28,7 +28,6 @@ from romco.learners.sharing import (
     Block,
     ClassWeights,
     Counts,
-    Floats,
     Full,
     Latest,
     Moments,
@@ -41,6 +40,7 @@ from romco.learners.sharing import (
     Whole,
     stored_pairs,
 )
+from romco.typing import Floats
 
 Values = dict[str, NDArray[Any]]
 Pairs = tuple[NDArray[np.int64], NDArray[np.float64]]  # keys (task << 32) | feature, and values

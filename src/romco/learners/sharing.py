@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from romco.typing import Floats
 
 
 @dataclass(frozen=True)
