@@ -313,6 +313,9 @@ def test_a_base_of_classes(personal, tmp_path):
     again = romco.load(tmp_path / "m.romco")
     again.base = base
     np.testing.assert_array_equal(again.predict_proba(X[later], task[later]), found)
+    with pytest.raises(ValueError, match="'boat' is not one of the base's classes"):
+        layer.partial_fit(X[:2], ["bus", "boat"], task=task[:2])
+    np.testing.assert_array_equal(layer.predict_proba(X[later], task[later]), found)
     for bad, reason in ((lambda X: np.zeros(len(X)), "not one per class"), (None, "its base")):
         layer.base = bad
         with pytest.raises(ValueError, match=reason):

@@ -424,6 +424,16 @@ def test_weights_of_rows_and_classes():
         )
 
 
+def test_what_a_row_teaches_does_not_depend_on_weights_beside_it():
+    weight = np.array([2.0, 1.0, 0.5, 3.0])
+    one, several = ROMCOClassifier(), ROMCOClassifier()
+    several.partial_fit(MANY_X[:4], MODES[:4], list(set(MODES)), sample_weight=weight)
+    for k in range(4):
+        row = slice(k, k + 1)
+        one.partial_fit(MANY_X[row], MODES[row], list(set(MODES)), sample_weight=weight[row])
+    np.testing.assert_array_equal(one.decision_function(MANY_X), several.decision_function(MANY_X))
+
+
 LEVEL = MANY_X @ np.array([3.0, -1.0, 0.5]) + np.where(SHOPS == "north", 40.0, 60.0)
 
 

@@ -106,6 +106,7 @@ class PersonalLayer:
         """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
         scores, rows = self._base_scores(X), self._select(X)
         y, task = np.asarray(y).reshape(-1), tasks_of(task, len(scores))
+        self._check_labels(y)
         joint_rows = _with_scores(rows, scores, self.classes_)
         model = self.model or self._new_model(joint_rows)
         alone = self.alone or self._new_model(rows)
@@ -196,6 +197,14 @@ class PersonalLayer:
         features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
         classes = None if self.classes_ is None else self.classes_.tolist()
         return Model(features=features, target=self.target, classes=classes)
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        if self.classes_ is None:
+            return
+        classes = self.classes_.tolist()
+        for label in y.tolist():
+            if label not in classes:
+                raise ValueError(f"label {label!r} is not one of the base's classes {classes}")
 
     def _base_scores(self, X: Any) -> Floats:
         if self.base is None:

@@ -91,12 +91,13 @@ def fit(
 
 
 def learn_weighted(engine: Engine, rows: Rows) -> None:
-    """Learn rows in turn, all or none; those of whole weights as so many copies."""
-    order = Order(np.arange(len(rows.y)), rows.weight)
-    if rows.weight is not None and engine.history is None:
-        order = _copied(engine, rows, order.places, None)
-    some = rows if rows.weight is None else order.select(rows)
-    engine.predict_and_learn(some, with_probabilities=False)
+    """Learn rows in turn, all or none; a learner that cannot weigh takes whole weights as copies.
+
+    What a row teaches does not depend on the weights beside it.
+    """
+    if rows.weight is not None and not engine.learner.supports_sample_weight:
+        rows = _copied(engine, rows, np.arange(len(rows.y)), None).select(rows)
+    engine.predict_and_learn(rows, with_probabilities=False)
 
 
 def n_epochs(epochs: int | None, learner: Learner) -> int:
