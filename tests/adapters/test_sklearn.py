@@ -555,6 +555,20 @@ def test_tasks_given_by_position_are_told():
         estimator.score(X, Y, TASK)
 
 
+def test_frames_of_numbers_and_dates_have_the_fitted_columns():
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(240), unit="D")
+    frame = pd.DataFrame({"size": X[:, 0], "day": days, "band": pd.cut(X[:, 1], 3)})
+    one_kind = ROMCOClassifier().fit(frame[["size", "day"]], Y)
+    assert len(one_kind.predict(frame[["size", "day"]])) == 240
+    fitted = ROMCOClassifier().fit(frame, Y)
+    turned = fitted.predict(frame[["band", "day", "size"]])
+    np.testing.assert_array_equal(fitted.predict(frame), turned)
+    with pytest.raises(ValueError, match="X lacks columns that were fitted: day"):
+        fitted.predict(frame[["size", "band"]])
+    with pytest.raises(ValueError, match="X has columns that were not fitted: hue"):
+        fitted.partial_fit(frame.assign(hue=1.0), Y)
+
+
 def test_a_task_column_that_a_transformer_hides_is_told():
     frame = pd.DataFrame({"user": TASK, "size": X[:, 0], "colour": ["red", "blue", "green"] * 80})
     parts = [("size", StandardScaler(), ["size"]), ("user", "passthrough", ["user"])]

@@ -219,3 +219,12 @@ def test_fewer_than_two_classes_have_no_reasons_yet(labels):
         model.learn_one({"x": 1.0}, label, task="t")
     with pytest.raises(ValueError, match="fewer than two labels"):
         reasons(model, {"x": 1.0}, "t")
+
+
+def test_of_classes_without_any_feature_the_rest_is_all():
+    model = romco.Model(target="classes", classes=["bus", "car", "foot"])
+    model.learn([{}] * 9, ["bus", "car", "bus"] * 3, ["ann"] * 9)
+    found = reasons(model, {}, "ann")
+    assert found.label == "bus"
+    assert found.features == ()
+    assert found.margin == pytest.approx(found.intercept)

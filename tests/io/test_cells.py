@@ -2,6 +2,8 @@ import datetime
 import math
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,11 @@ def test_an_identity_does_not_depend_on_the_type(number):
         ("Null", {}),
         ("none", {"c=none": 1.0}),
         (datetime.date(2024, 2, 29), {"c=2024-02-29": 1.0}),
+        (datetime.timedelta(minutes=1.5), {"c": 90.0}),
+        (np.timedelta64(2, "h"), {"c": 7200.0}),
+        (pd.Timedelta("1min"), {"c": 60.0}),
+        (pd.Interval(0, 2), {"c=(0, 2]": 1.0}),
+        (pd.Period("2024-02"), {"c=2024-02": 1.0}),
         (True, {"c": 1.0}),
         (Decimal("0.5"), {"c": 0.5}),
         (" Rome ", {"c=Rome": 1.0}),

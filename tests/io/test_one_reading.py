@@ -414,10 +414,6 @@ def test_a_column_missing_in_a_frame_is_named_once(learned, kind):
     with pytest.warns(UserWarning, match="no column 'town', which the model has learned"):
         found = model.margins(frame, TASKS[:9])
     np.testing.assert_array_equal(model.margins(frame, TASKS[:9]), found)
-    full = pd.DataFrame(ROWS[:40])
-    estimator = romco.ROMCOClassifier().fit(full[["age", "says"]], LABELS[:40])
-    with pytest.warns(UserWarning, match="no column 'age', which the model has learned"):
-        estimator.predict(full[["says"]])
 
 
 def test_a_file_is_opened_twice_and_a_model_is_loaded_once(tmp_path, monkeypatch):

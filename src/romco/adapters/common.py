@@ -69,6 +69,8 @@ def needs_schema(X: Any) -> bool:
 
 def _is_numeric(column: Any) -> bool:
     values = np.asarray(column)
+    if values.dtype.kind in "mM":  # durations and dates
+        return False
     if any(isinstance(value, str) for value in values.tolist()):  # of digits, too
         return False
     try:

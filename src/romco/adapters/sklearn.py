@@ -376,20 +376,28 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             self.reads_table_ = asked or needs_schema(X)
         if not self.reads_table_:
             return None
-        self._check_table(X)
-        if first:
-            self.n_features_in_ = len(X.columns)
-            self.feature_names_in_ = np.array(list(map(str, X.columns)), dtype=object)
+        self._check_table(X, first)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return y
 
-    def _check_table(self, X: Any) -> None:
+    def _check_table(self, X: Any, first: bool = False) -> None:
+        """Raise ValueError where a frame has not the fitted columns, in any order."""
         if not hasattr(X, "columns"):
             raise ValueError(
                 "this model reads frames with categories, text, dates, gaps or a history: give a "
                 "frame with the same columns"
             )
+        given = list(map(str, X.columns))
+        if first:
+            self.n_features_in_ = len(given)
+            self.feature_names_in_ = np.array(given, dtype=object)
+        missing = sorted(set(self.feature_names_in_) - set(given))
+        new = sorted(set(given) - set(self.feature_names_in_))
+        if missing:
+            raise ValueError(f"X lacks columns that were fitted: {', '.join(missing)}")
+        if new:
+            raise ValueError(f"X has columns that were not fitted: {', '.join(new)}")
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         if self.task_column is None:

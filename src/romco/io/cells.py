@@ -261,7 +261,7 @@ def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
 
 
 def plain_value(value: Any) -> Any:
-    """Return dates as ISO text and NumPy's scalars as Python's."""
+    """Return dates as ISO text, durations in seconds, and NumPy's scalars as Python's."""
     if type(value) in (float, int, str):
         return value
     if isinstance(value, datetime.date):
@@ -269,7 +269,11 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return str(value)
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if type(value).__name__ in ("Interval", "Period"):  # of pandas
+        return str(value)
     return value
 
 

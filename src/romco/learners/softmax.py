@@ -331,8 +331,8 @@ class AutoSoftmax(CompiledLearner):
         columns, u = self.kernel.discriminant.columns_read()
         sure = np.ones((VECTORS, self.answers))
         sure[1] = 1.0 / np.sqrt(1.0 + np.pi * variances / 8.0)
-        rows = self._rows("shared", 0, index).reshape(len(index), SHARED, -1)[..., : self.answers]
-        own = self._rows("personal", task, index).reshape(len(index), OWN, -1)[..., : self.answers]
+        rows = self._parts_of_rows("shared", 0, index, SHARED)
+        own = self._parts_of_rows("personal", task, index, OWN)
         vectors = np.einsum("v,vk,fvk->fk", w[:VECTORS], sure, rows[:, ::2])
         of_task = w[1] * sure[1]
         n, x = len(columns), (unit * values)[:, None]
@@ -588,6 +588,12 @@ class AutoSoftmax(CompiledLearner):
         rows = np.zeros((len(features), self._stores[name].width))
         rows[at] = arrays["personal"][places]
         return rows
+
+    def _parts_of_rows(self, name: str, task: int, features: NDArray[Any], n_parts: int) -> Floats:
+        """Content of a store for some features of a task, by part and class (k, n_parts, K)."""
+        rows = self._rows(name, task, features)
+        lanes = rows.shape[1] // n_parts
+        return rows.reshape(len(rows), n_parts, lanes)[..., : self.answers]
 
     def _columns(self, field: str) -> Floats:
         """Return a number of each column that is in use."""
