@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from romco.cli.main import BUILT_IN, app
 from romco.cli.options import parse_label_budget, parse_target
@@ -56,3 +57,24 @@ def test_a_label_budget_is_a_share_or_a_number(text):
 def test_an_unknown_target_lists_the_known():
     with pytest.raises(ValueError, match="expected auto, two-classes, classes, number"):
         parse_target("two classes")
+
+
+@pytest.mark.parametrize("command", BUILT_IN)
+def test_no_option_takes_another_for_its_value(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for parameter in typer.main.get_command(app).get_command(None, command).params:
+        if parameter.param_type_name != "option" or parameter.is_flag:
+            continue
+        given = [command, parameter.opts[0], "--help"]
+        refused = CliRunner().invoke(app, given)
+        assert refused.exit_code == 2, given
+        assert f"{parameter.opts[0]} needs a value" in " ".join(refused.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_may_begin_with_dashes_after_an_equals_sign(tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("user,--clicked,hour\nann,1,3\nbob,0,4\n" * 20)
+    given = ["learn", str(rows), "--task", "user", "--label=--clicked"]
+    done = CliRunner().invoke(app, [*given, "--model", str(tmp_path / "m.romco")])
+    assert done.exit_code == 0, done.output

@@ -3,10 +3,11 @@
 import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from romco.version import __version__
 
@@ -29,6 +30,21 @@ BUILT_IN = {  # command: module:function
     "token": "romco.cli.serve:token",
 }
 GROUP = "romco.commands"  # entry points: functions with Typer's annotations
+
+
+class StrictCommand(TyperCommand):
+    """A command none of whose options takes another option for its value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments; a value that begins with -- must be written --option=--value."""
+        valued: set[str] = set()
+        for parameter in self.params:
+            if not getattr(parameter, "is_flag", True):
+                valued.update(parameter.opts)
+        for option, value in pairwise(args):
+            if option in valued and value.startswith("--"):
+                ctx.fail(f"{option} needs a value; if {value} is one, write {option}={value}")
+        return super().parse_args(ctx, args)
 
 
 class LazyCommands(TyperGroup):
@@ -54,7 +70,7 @@ class LazyCommands(TyperGroup):
         if entry is None:
             return None
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(cmd_name)(entry.load())
+        app.command(cmd_name, cls=StrictCommand)(entry.load())
         return typer.main.get_command(app)
 
 
