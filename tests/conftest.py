@@ -17,6 +17,11 @@ settings.load_profile("romco")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish():
+    """Leave what was imported and collected out of garbage collection: it stays to the end."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="package", autouse=True)
 def _early_shards():
     """Spread tasks over shards from the first event on: tests have short streams."""

@@ -33,7 +33,7 @@ def classes(n, k, seed=0, **shape):
     return x, [f"label {best}" for best in scores.argmax(axis=1)], task
 
 
-FEW, MANY = classes(240, 4), classes(240, 12)  # by pairs and softmax; by softmax from the 11th on
+FEW, MANY = classes(240, 4), classes(240, 11)  # by pairs and softmax; by softmax from the 11th on
 
 LINE_FIELDS = ("feature", "order", "is_score")
 
