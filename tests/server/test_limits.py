@@ -186,6 +186,8 @@ def test_requests_whose_answers_are_not_read_wait_outside(process, many, buffer)
     print(f"growth {growth:.1f} MB")
     assert growth < 30.0
     assert max(others.waits) < 60.0
+    assert server.end(signal.SIGTERM) == 0
+    assert "Traceback" not in "".join(server.lines), "a client that goes is no error of ours"
 
 
 def test_who_does_not_read_is_left(serving, monkeypatch):

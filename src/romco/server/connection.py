@@ -12,7 +12,7 @@ connection that has been silent longest is closed.
 
 import asyncio
 from asyncio import TimerHandle
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection
 from typing import Any
 
@@ -20,6 +20,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
+    RequestResponseCycle,
 )
 
 Headers = list[tuple[bytes, bytes]]
@@ -73,7 +74,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0  # of this request, after the part in which it began
         self._other_bytes = 0  # of its head, and those after the last part of its body
         self._in_request = self._in_head = False
-        self._open = 0  # requests without a complete response
+        self._unanswered: deque[RequestResponseCycle] = deque()  # requests, in their order
         self._reason = NO_HTTP
         self._refused = False
         self._timer: TimerHandle | None = None  # of the request that arrives
@@ -95,6 +96,8 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         self._stop_read_timer()
         self._unparsed = memoryview(b"")
+        for cycle in self._unanswered:  # uvicorn tells the last one alone
+            cycle.disconnected = True
         super().connection_lost(exc)
 
     def _close_silent(self) -> bool:
@@ -107,7 +110,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _waits_for_client(self) -> bool:
-        return self._open == 0 or self.cycle.more_body or self.flow.write_paused
+        return not self._unanswered or self.cycle.more_body or self.flow.write_paused
 
     def _be_active(self) -> None:
         if self in self._by_activity:
@@ -132,7 +135,7 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Stay open for the responses to a client that has sent all it will send."""
-        if self._open == 0 or self.cycle.more_body:
+        if not self._unanswered or self.cycle.more_body:
             return False
         self.cycle.keep_alive = False
         return True
@@ -155,7 +158,7 @@ class Connection(HttpToolsProtocol):
             too_long = self._other_bytes > MAX_HEAD_BYTES
             if self._in_request and (too_long or len(self.headers) > MAX_HEADER_LINES):
                 self._refuse_now(*TOO_LONG)
-        arriving = self._in_request or self._open == 0
+        arriving = self._in_request or not self._unanswered
         if arriving and not self._refused and self._timer is None:
             in_body = self._in_request and not self._in_head
             self._start_timer(REQUEST_SECONDS if in_body else HEAD_SECONDS)
@@ -180,7 +183,7 @@ class Connection(HttpToolsProtocol):
         self.scope["is_closed"] = self.transport.is_closing  # type: ignore[typeddict-unknown-key]
         self._body_left = int(dict(self.headers).get(b"content-length", b"0"))
         self.headers = []  # takes the fields of a trailer, which nobody reads
-        self._open += 1
+        self._unanswered.append(self.cycle)
         if self._timer is not None:
             self._stop_timer()
             self._start_timer(REQUEST_SECONDS)
@@ -200,9 +203,9 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Begin the next response, or refuse what came after the last request."""
-        self._open -= 1
+        self._unanswered.popleft()
         super().on_response_complete()
-        if self._refused and self._open == 0:
+        if self._refused and not self._unanswered:
             self._write_refusal()
         self._be_active()
         self._parse()
@@ -223,8 +226,8 @@ class Connection(HttpToolsProtocol):
             cycle.message_event.set()
             if any(cycle is queued for queued, _ in self.pipeline):
                 self.pipeline.popleft()
-            self._open -= 1
-        if self._open == 0:
+            self._unanswered.pop()
+        if not self._unanswered:
             self._write_refusal()
 
     def _write_refusal(self) -> None:
