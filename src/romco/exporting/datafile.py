@@ -84,7 +84,7 @@ def _class_tables(many: ManyTables) -> Iterator[Table]:
     yield _column(softmax.lines)
     yield _table(softmax.matrices.reshape(len(softmax.matrices) * n, n))
     yield _table(softmax.densities)
-    yield Table((len(groups), 3 + n), _rows(groups, len(softmax.new_groups)))
+    yield Table((len(groups), 3 + n), _rows(groups))
 
 
 def _part_tables(part: PartTables) -> Iterator[Table]:
@@ -102,17 +102,14 @@ def _part_tables(part: PartTables) -> Iterator[Table]:
     yield _table(np.vstack([_places(predictor.tasks.lanes, n_inputs), part.tasks]))
     places = np.array([[-1, *_places(predictor.pairs.lanes, n_inputs)]])
     shape = (1 + len(part.pairs), places.shape[1])
-    yield Table(shape, chain([places], _rows(part.pairs, len(part.features))))
+    yield Table(shape, chain([places], _rows(part.pairs)))
     yield _table(part.covariance_entries())
 
 
-def _rows(rows: TaskRows, n_keys: int) -> Iterator[Floats]:
-    """Yield rows after one key for the task and their own, some at a time."""
-    begin = 0
-    for values in rows.values():
-        chunk = slice(begin, begin + len(values))
-        begin = chunk.stop
-        yield np.column_stack([rows.tasks[chunk] * n_keys + rows.keys[chunk], values])
+def _rows(rows: TaskRows) -> Iterator[Floats]:
+    """Yield rows after their places, some at a time."""
+    for places, values in rows.chunks():
+        yield np.column_stack([places, values])
 
 
 def _places(lanes: Sequence[Lane], n_inputs: int) -> list[int]:

@@ -480,7 +480,7 @@ def _find(graph: _Graph, rows: TaskRows, row: _Value, key: _Value) -> tuple[_Val
     start = graph.constant(starts)
     low = start.take(row).add_axis(1)  # (n, 1), and (n, c) after the first step
     end = start.take(row + 1).add_axis(1)
-    keys = graph.constant(rows.keys)
+    keys = graph.constant(rows.places % rows.n_keys)
     last = graph.constant(len(rows) - 1)
     high = end
     for _ in range(int(np.diff(starts).max()).bit_length()):  # binary search

@@ -287,6 +287,7 @@ def _discriminant_tables(tables: ModelTables, many: ManyTables) -> dict[str, Col
     of = kind * (1 + at_class)  # 0 is the one of all classes
     densities = softmax.densities[of]
     values = np.concatenate(list(groups.values()))
+    task, class_ = np.divmod(groups.places, groups.n_keys)
     at, dimension, line = np.nonzero(softmax.matrices[of])
     return {
         "romco_line": {
@@ -310,14 +311,14 @@ def _discriminant_tables(tables: ModelTables, many: ManyTables) -> dict[str, Col
             "value": softmax.matrices[of[at], dimension, line],
         },
         "romco_group": {
-            "task": groups.tasks,
-            "class": groups.keys,
+            "task": task,
+            "class": class_,
             "level": values[:, 0],
             "spread": values[:, 1],
         },
         "romco_mean": {
-            "task": np.repeat(groups.tasks, n),
-            "class": np.repeat(groups.keys, n),
+            "task": np.repeat(task, n),
+            "class": np.repeat(class_, n),
             "line": np.tile(np.arange(n), len(groups)),
             "mean": values[:, 2:].ravel(),
         },
@@ -338,15 +339,9 @@ def _columns(lanes: tuple[Lane, ...], values: Any, names: list[str]) -> Columns:
 def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
     """Yield the columns of the table of pairs, some rows at a time."""
     for k, part in enumerate(parts):
-        begin = 0
-        for values in part.pairs.values():
-            chunk = slice(begin, begin + len(values))
-            begin = chunk.stop
-            numbers = {
-                "task": part.pairs.tasks[chunk],
-                "part": np.full(len(values), k),
-                "feature": part.pairs.keys[chunk],
-            }
+        for places, values in part.pairs.chunks():
+            task, feature = np.divmod(places, part.pairs.n_keys)
+            numbers = {"task": task, "part": np.full(len(task), k), "feature": feature}
             yield numbers | _columns(part.predictor.pairs.lanes, values, names)
 
 

@@ -34,35 +34,47 @@ CHUNK_ROWS = 2**18  # rows of pairs of task and feature that are in memory at a 
 
 
 class TaskRows:
-    """Rows of numbers by task and key, both rising, which are read when they are written.
+    """Rows of numbers by task and key, in this order, which are read when they are written.
 
-    ``table`` has the rows of tasks; ``task`` and ``key`` are their places, -1 where a row is left
-    out. Those of the new task, ``new_task``, come last.
+    The place of a row is ``task * n_keys + key``. ``table`` has the rows of tasks; they are left
+    out where their ``places`` are below 0. Those of the new task, ``new_task``, come last.
     """
 
     def __init__(
-        self, table: PairTable, task: Whole, key: Whole, new_task: int, new_keys: Whole, new: Floats
+        self,
+        table: PairTable,
+        places: Whole,
+        n_keys: int,
+        new_task: int,
+        new_keys: Whole,
+        new: Floats,
     ) -> None:
-        kept = np.flatnonzero((task >= 0) & (key >= 0))
-        place = task[kept] * (key.max(initial=0) + 1) + key[kept]
-        self._order = kept[np.argsort(place, kind="stable")]
+        left_out = np.count_nonzero(places < 0)
+        self._order = np.argsort(places, kind="stable")[left_out:]
         self._read, self._new_task, self._new = table.read, new_task, new
-        self.tasks = np.concatenate([task[self._order], np.full(len(new_keys), new_task)])
-        self.keys = np.concatenate([key[self._order], new_keys])
+        self.n_keys = n_keys
+        self.places = np.concatenate([places[self._order], new_task * n_keys + new_keys])
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.places)
 
     def starts(self) -> Whole:
         """Return where the rows of each task begin (m + 2,)."""
-        return np.searchsorted(self.tasks, np.arange(self._new_task + 2))
+        return np.searchsorted(self.places, self.n_keys * np.arange(self._new_task + 2))
+
+    def chunks(self) -> Iterator[tuple[Whole, Floats]]:
+        """Yield places (n,) and rows (n, width) of all, some at a time."""
+        known = len(self._order)
+        for begin in range(0, known, CHUNK_ROWS):
+            chunk = slice(begin, min(begin + CHUNK_ROWS, known))
+            yield self.places[chunk], self._read(self._order[chunk])
+        if len(self._new):
+            yield self.places[known:], self._new
 
     def values(self) -> Iterator[Floats]:
         """Yield all rows (n, width), some at a time."""
-        for begin in range(0, len(self._order), CHUNK_ROWS):
-            yield self._read(self._order[begin : begin + CHUNK_ROWS])
-        if len(self._new):
-            yield self._new
+        for _, values in self.chunks():
+            yield values
 
 
 @dataclass(frozen=True)
@@ -182,23 +194,25 @@ class _Order:
         kinds = functions.kinds
         if self._is_matrix and not len(functions.centre):  # as the kernel of functions reads rows
             kinds = np.where(kinds == NUMBER, MISSING_IF_ZERO, kinds)
-        places = self._feature_place[functions.features]
+        of_functions = self._feature_place[functions.features]
         covariances = []
         for one in predictor.covariances:
             covariances.append(one._replace(features=self._numbers(one.features)))
         weights = np.vstack([predictor.features.values[self._features], functions.weights])
         weights = np.pad(weights, ((0, 0), (0, len(lanes) - weights.shape[1])))
+        n_keys = len(weights) + 1
+        places = self._places(predictor.pairs, self._numbers(predictor.pairs.feature), n_keys)
         return PartTables(
             predictor=predictor,
             units=predictor.units[self._features],
             lanes=lanes,
             features=np.insert(weights, len(self._features), constant, axis=0),
-            functions=functions._replace(features=places, kinds=kinds),
+            functions=functions._replace(features=of_functions, kinds=kinds),
             tasks=np.vstack([predictor.tasks.values[self._tasks], new_row]),
             pairs=TaskRows(
                 predictor.pairs,
-                self._task_place[predictor.pairs.task],
-                self._numbers(predictor.pairs.feature),
+                places,
+                n_keys,
                 len(self._tasks),
                 new_features,
                 new_weights[self._features[new_features]][:, None],
@@ -211,8 +225,13 @@ class _Order:
     def groups(self, softmax: FrozenSoftmax) -> TaskRows:
         """Return the numbers of tasks and classes."""
         table, new = softmax.groups, softmax.new_groups
-        task = self._task_place[table.task]
-        return TaskRows(table, task, table.feature, len(self._tasks), np.arange(len(new)), new)
+        K = len(new)
+        places = self._places(table, table.feature, K)
+        return TaskRows(table, places, K, len(self._tasks), np.arange(K), new)
+
+    def _places(self, table: PairTable, keys: Whole, n_keys: int) -> Whole:
+        """Return the places of rows; those of forgotten tasks are below 0."""
+        return self._task_place[table.task] * n_keys + keys
 
     def _numbers(self, features: Whole) -> Whole:
         """Return numbers of features, the constant (-1) and functions (-2, -3, ...) in tables."""
