@@ -11,6 +11,7 @@ each pair of classes and one of the softmax, see `romco.learners.frozen`.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -345,18 +346,17 @@ def _pairs(parts: Sequence[PartTables], names: list[str]) -> Iterator[Columns]:
             yield numbers | _columns(part.predictor.pairs.lanes, values, names)
 
 
-def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+def _csv(parts: Iterable[Mapping[str, Any]]) -> Iterator[memoryview]:
     """Yield columns as CSV; numbers have as many digits as they need."""
     try:
-        import pyarrow
-        from pyarrow import csv
+        import polars
     except ImportError:
-        raise ImportError("SQL needs the package pyarrow: pip install 'romco[export]'") from None
+        raise ImportError("SQL needs the package polars: pip install 'romco[export]'") from None
     for k, columns in enumerate(parts):
-        sink = pyarrow.BufferOutputStream()
-        table = pyarrow.table({name: np.ascontiguousarray(v) for name, v in columns.items()})
-        csv.write_csv(table, sink, csv.WriteOptions(include_header=k == 0))
-        yield sink.getvalue().to_pybytes()
+        sink = BytesIO()
+        table = polars.DataFrame(dict(columns)).cast({polars.Object: polars.String})  # no names
+        table.write_csv(sink, include_header=k == 0, quote_style="non_numeric")
+        yield sink.getbuffer()
 
 
 def _definition(table: str, columns: Columns) -> str:
