@@ -18,6 +18,7 @@ from tests.exporting.streams import (
     margins_by_reference,
     with_functions,
 )
+from tests.reference.frozen import unit
 
 SIZES = pytest.mark.parametrize("n", [500, pytest.param(10_000, marks=pytest.mark.slow)])
 HERE = Path(__file__).parent
@@ -213,6 +214,29 @@ def test_values_near_the_mean_of_large_ones(program, tmp_path):
     romco.export(model, "c", tmp_path)
     found = predict_in_c(program, tmp_path, [{"0": day} for (day,) in rows.tolist()], ["ann"] * 100)
     assert_close(found, model.predict_proba(rows, ["ann"] * 100), 1e-12)
+
+
+@needs_c
+def test_rows_far_larger_than_usual(program, tmp_path):
+    """The model rounds by the sum of squares of a row's values in their units."""
+    rng = np.random.default_rng(3)
+    days = 20240101.0 + rng.integers(1000, size=1200)
+    rare = np.where(rng.random(1200) < 0.9, 0.0, rng.normal(size=1200))
+    numbers = zip(days.tolist(), rare.tolist(), strict=True)
+    rows = [{"constant": 3.25, "day": day, "rare": value} for day, value in numbers]
+    tasks = ["ann"] * 1200
+    model = romco.Model(schema=romco.Schema(dict.fromkeys(rows[0], "number")))
+    model.learn(rows, days + 400.0 * rare > 20240600.0, tasks)
+    romco.export(model, "c", tmp_path)
+    encoded = [model.schema.encode(row) for row in rows]
+    found = predict_in_c(program, tmp_path, encoded, tasks)[:, 0]
+    predictor = model.engine.learner.frozen_predictor()
+    squares = np.zeros(1200)
+    for j, name in enumerate(map(model.features.name, range(3))):
+        squares += [unit(predictor.units, j, row[name]) ** 2 for row in rows]
+    assert squares.max() > 1e6
+    error = np.abs(found - model.margins(rows, tasks))
+    assert np.all(error <= 1e-12 + 1e-14 * squares), np.max(error / squares)
 
 
 @needs_c
