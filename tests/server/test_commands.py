@@ -190,6 +190,22 @@ def test_forget_exactly_and_verify(command, tmp_path):
         assert_same_bits(service.served.model, learned(left))
         service.learn([Lesson(y="no", task="later", x={"f1": 1.0})]).result(60.0)
     assert command(*given, "user3")[0] == 0, "up to the change of the certificate"
+    backup = tmp_path / "copy" / "model-backup.romco"
+    romco.save(learned(LESSONS), backup)
+    code, printed = command(*given, "user3")
+    assert code == 1
+    assert "no model in the folder knows the task: NO" in printed.err
+    backup.unlink()
+    with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
+        query = "SELECT file FROM checkpoint ORDER BY sequence DESC"
+        served = tmp_path / "copy" / database.execute(query).fetchone()[0]
+    database.close()
+    content = served.read_bytes()
+    romco.save(learned(left[1:]), served)
+    code, printed = command(*given, "user3")
+    assert code == 1
+    assert "the folder's model follows from its log: NO" in printed.err
+    served.write_bytes(content)
     with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
         first, body = database.execute("SELECT sequence, body FROM change").fetchone()
         body = body.replace(b'"yes"', b'"no"', 1)
@@ -200,6 +216,12 @@ def test_forget_exactly_and_verify(command, tmp_path):
     assert code == 1
     assert "the log is the same: NO" in printed.err
     assert "the model follows from the log: NO" in printed.err
+    with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
+        database.execute("UPDATE change SET body = CAST(body AS TEXT)")
+    database.close()
+    code, printed = command(*given, "user3")
+    assert code == 1
+    assert "the folder can be read: NO" in printed.err
     with sqlite3.connect(tmp_path / "copy" / "romco.sqlite") as database:
         database.execute("UPDATE change SET body = 'no change' WHERE sequence = ?", [first])
     database.close()

@@ -17,7 +17,7 @@ from romco.io import durable
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco.forgetting import Certificate
+    from romco.forgetting import Certificate, Replay
     from romco.server.store import Store
 
 NO_LIMIT = 2**62
@@ -88,7 +88,7 @@ def verify(
             for what, holds in _checks(store, proof, task):
                 note(f"{what}: {words[holds]}")
                 verified = verified and holds
-        except ValueError as error:
+        except (TypeError, ValueError) as error:  # of values of another type
             note(f"the folder can be read: NO, {error}")
             verified = False
     if not verified:
@@ -101,7 +101,9 @@ def _checks(
     store: "Store", proof: "Certificate", task: str | None
 ) -> Generator[tuple[str, bool], None, None]:
     """Yield what a certificate states, and whether it holds."""
+    from romco.files import load
     from romco.forgetting import Replay, hash_bytes, hash_file, hash_log
+    from romco.server.state import ServedModel
     from romco.server.store import list_stored
 
     if task is not None:
@@ -117,18 +119,31 @@ def _checks(
         stated = proof.base.sequence, proof.base_events, proof.model.sequence
         found = replay.base[0], replay.base_events, last
         yield "the numbers of changes and events are the same", stated == found
-        with _bar() as bar:
-            line = bar.add_task("replaying", total=1.0)
-            while replay.advance(last):
-                bar.update(line, completed=replay.share)
+        model = _replay(replay, last)
         log = _last(hash_log(replay.new, last))
-        _, state, scores = replay.served.copy()
-        file = Path(folder) / replay.new.save_model(state, last)
+        _, _, scores = replay.served.copy()
         yield "the log follows from its events alone", log == proof.log.sha256
-        yield "the model follows from the log", hash_file(file) == proof.model.sha256
+        yield "the model follows from the log", model == proof.model.sha256
         yield "the scores follow from the log", hash_bytes(scores) == proof.scores
+        end, file, _ = store.last_checkpoint()
+        served = hash_file(store.folder / file)
+        yield "the folder's model follows from its log", _replay(replay, end) == served
         if task is not None:
-            yield "the model does not know the task", not replay.served.knows(task)
+            models = map(load, store.folder.glob("model-*.romco"))
+            known = any(ServedModel(model).knows(task) for model in models)
+            yield "no model in the folder knows the task", not known
+
+
+def _replay(replay: "Replay", last: int) -> str:
+    """Replay up to a change; return the SHA-256 of the model file."""
+    from romco.forgetting import hash_file
+
+    with _bar() as bar:
+        line = bar.add_task("replaying", total=1.0)
+        while replay.advance(last):
+            bar.update(line, completed=replay.share)
+    _, state, _ = replay.served.copy()
+    return hash_file(replay.new.folder / replay.new.save_model(state, last))
 
 
 def _last(steps: Any) -> Any:
