@@ -494,19 +494,25 @@ def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path
 def test_threads_are_chosen_by_cores_and_entries(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
     entries = (0, 5, 23, 24, 60, 100, 400)
-    assert [choose_threads(one, 0, 0.01, 2000) for one in entries] == [1, 1, 1, 2, 5, 8, 8]
+    assert [choose_threads(one, 0, 0, 0.01, 2000) for one in entries] == [1, 1, 1, 2, 5, 8, 8]
 
 
 def test_no_more_threads_are_chosen_than_barriers_and_tasks_allow(monkeypatch):
     """So many threads as cost least are at least as fast as one."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(64))
     for places in (10, 50, 128, 5000):
-        n = choose_threads(1000, places, 0.01, 2000)
+        n = choose_threads(1000, 1, places, 0.01, 2000)
         assert 2000 / n + (n > 1) * (0.5 * n * places) <= 2000
-    assert choose_threads(1000, 128, 0.01, 2000) == 5
-    assert choose_threads(1000, 128, 0.01, 20_000) == 16
+    assert choose_threads(1000, 1, 128, 0.01, 2000) == 5
+    assert choose_threads(1000, 1, 128, 0.01, 20_000) == 16
     shares = (1.0, 0.6, 0.5, 0.3)
-    assert [choose_threads(1000, 0, share, 2000) for share in shares] == [1, 1, 2, 3]
+    assert [choose_threads(1000, 1, 0, share, 2000) for share in shares] == [1, 1, 2, 3]
+
+
+def test_one_thread_is_chosen_where_tasks_seldom_meet_a_feature_again(monkeypatch):
+    """To spread their weights takes as long as threads gain."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
+    assert [choose_threads(100, pairs, 0, 0.01, 2000) for pairs in (75, 21, 19)] == [1, 1, 8]
 
 
 @pytest.mark.first_events(1000)

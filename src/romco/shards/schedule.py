@@ -10,6 +10,7 @@ from romco.parameters import positive, whole
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
 MIN_ENTRIES_PER_THREAD = 12  # of a row: with fewer, threads wait for the interpreter's lock
 MAX_AUTO_THREADS = 16
+MIN_EVENTS_PER_PAIR = 5.0  # with fewer, to spread the pairs takes as long as threads gain soon
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,17 @@ class StreamPosition:
     notes: dict[str, Any] = field(default_factory=dict)  # JSON of whoever reads the stream
 
 
-def choose_threads(entries: float, places: float, largest: float, period: float) -> int:
+def choose_threads(
+    entries: float, pairs: float, places: float, largest: float, period: float
+) -> int:
     """Return the number of threads that minimises the time on this machine.
 
     Parameters
     ----------
     entries:
         Mean number of non-zeros of a row.
+    pairs:
+        Stored pairs of task and feature, by event.
     places:
         Number of features and functions with covariances. A barrier of n shards costs as much as
         ``places * n / 2`` events.
@@ -68,9 +73,11 @@ def choose_threads(entries: float, places: float, largest: float, period: float)
     period:
         Events between barriers.
 
-    >>> choose_threads(entries=5, places=0, largest=0.01, period=400)
+    >>> choose_threads(entries=5, pairs=0.1, places=0, largest=0.01, period=400)
     1
     """
+    if entries < MIN_EVENTS_PER_PAIR * pairs:
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     limits = (
         cores or 1,

@@ -698,11 +698,15 @@ class Shards(Closable):
         if any(member.drift() > DRIFTS for member in members):
             return 1
         places = sum(member.covariance_size() for member in members)
+        stores = [member.pair_store.arrays() for member in members]
+        pairs = sum(len(store.get("personal_keys", ())) for store in stores)
+        learning = max(1, engine.learner.answers - 1)  # members that learn an event
         coordinator = self.coordinator
         barrier = replace(coordinator.schedule, n=2).after(coordinator.place)
         return choose_threads(
             entries=self._first_entries / self._first_events,
-            places=places / max(1, engine.learner.answers - 1),  # members that learn an event
+            pairs=pairs / learning / engine.events,
+            places=places / learning,
             largest=float(engine.counts.seen.max() / engine.events),
             period=barrier - coordinator.place,
         )
