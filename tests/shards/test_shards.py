@@ -484,6 +484,12 @@ def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path
     with Shards.load(tmp_path / "m.romco", "auto") as again:
         assert again.n == 3
         assert_same(again.state(), expected.state())
+    with Shards(every=20) as early:
+        early.learn(x[:60], y[:60], task[:60])
+        early.save(tmp_path / "early.romco")
+    with Shards.load(tmp_path / "early.romco", "auto", every=20) as again:
+        np.testing.assert_array_equal(again.learn(x[60:], y[60:], task[60:]), margins[60:])
+        assert again.n == 3
     narrow = Shards("romco-auto")
     learn(narrow, ([{"f1": 1.0}] * 500, y, task))
     assert narrow.n == 1

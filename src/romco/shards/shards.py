@@ -93,10 +93,6 @@ class Coordinator:
         self.engine = _make_engine(engine, state, address)
         self._set_position(state)
         self._choose = choose
-        self._alone_until = schedule.first  # place, where one shard has all tasks
-        if choose is not None:
-            self._alone_until += self.place
-            self.next = min(self.next, self._alone_until)
 
     @property
     def n(self) -> int:
@@ -243,7 +239,7 @@ class Coordinator:
             self._checkpoint.close()
 
     def _barrier(self) -> None:
-        if self.alone and self.place >= self._alone_until:
+        if self.alone and self.place >= self.schedule.first:
             self._spread()
         elif self.n > 1:
             self._merge_changes()
