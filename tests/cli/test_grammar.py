@@ -59,17 +59,14 @@ def test_an_unknown_target_lists_the_known():
         parse_target("two classes")
 
 
-@pytest.mark.parametrize("command", BUILT_IN)
-def test_no_option_takes_another_for_its_value(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for parameter in typer.main.get_command(app).get_command(None, command).params:
-        if parameter.param_type_name != "option" or parameter.is_flag:
-            continue
-        given = [command, parameter.opts[0], "--help"]
-        refused = CliRunner().invoke(app, given)
-        assert refused.exit_code == 2, given
-        assert f"{parameter.opts[0]} needs a value" in " ".join(refused.stderr.split())
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_option_takes_another_for_its_value(name):
+    command = typer.main.get_command(app).get_command(None, name)
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            option = parameter.opts[0]
+            with pytest.raises(typer.BadParameter.__base__, match=f"{option} needs a value"):
+                command.make_context(name, [option, "--help"])
 
 
 def test_a_value_may_begin_with_dashes_after_an_equals_sign(tmp_path):

@@ -125,3 +125,12 @@ def test_one_of_a_thing_is_not_several(tmp_path, romco):
     assert "1 event learned, 1 task\n" in complained
     assert "1 task: 1 event, " in romco("evaluate", file, "--model", model)[1]
     assert "from 1 feature of 1 event of 1 task" in romco("explain", model)[1]
+
+
+def test_tasks_that_are_left_out_are_counted(tmp_path, romco):
+    file, model = tmp_path / "rows.csv", tmp_path / "m.romco"
+    rows = [f"p{k % 23},{k},{'yes' if k % 3 else 'no'}\n" for k in range(60)]
+    file.write_text("who,a,y\n" + "".join(rows))
+    assert romco("learn", file, "--task", "who", "--label", "y", "--model", model)[0] == 0
+    printed = romco("evaluate", file, "--model", model)[1]
+    assert "- and 3 more tasks\nall 23 tasks: 60 events" in printed

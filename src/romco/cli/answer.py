@@ -150,7 +150,10 @@ def _table_of_tasks(scores: Evaluation, target: str) -> Table:
                 text = f"{figures[name]:{form}}"
             row.append(text)
         rows.append(row)
-    return Table("", ["task", "events", *columns], mark_best(rows))
+    notes = []
+    if len(scores.tasks) > MAX_PRINTED:
+        notes.append(f"and {len(scores.tasks) - MAX_PRINTED:,} more tasks")
+    return Table("", ["task", "events", *columns], mark_best(rows), notes)
 
 
 def _with_hints(
