@@ -558,6 +558,23 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
         assert made.margin == begun.margins(rows[:1], ["ann"])[0]
 
 
+def test_the_answer_to_a_row_with_an_unknown_column_is_learned_without_it(tmp_path):
+    schema = romco.Schema({"age": "number"}, task="user", label="y", complete=True)
+    begun = Model(classes=("no", "yes"), schema=schema)
+    begun.learn([{"age": 30.0}, {"age": 60.0}], ["yes", "no"], ["ann", "bob"])
+    expected = Model.from_state(begun.state())
+    expected.learn_one({"age": 40.0}, "no", "ann")
+    with opened(tmp_path, lambda: begun) as service:
+        x = {"age": 40.0, "agee": 3.0}
+        (told,), waiting = service.served.respond([PredictRequest("ann", x, id="one")])
+        assert told.unknown == ["agee"]
+        service.keep(waiting).result(60.0)
+        (outcome,) = service.learn([Lesson(y="no", id="one")]).result(60.0)
+        assert outcome.status == "applied"
+        (made,), _ = service.served.respond([PredictRequest("ann", {"age": 50.0})])
+        assert made.margin == expected.margins([{"age": 50.0}], ["ann"])[0]
+
+
 def test_texts_are_read_alike_live_and_in_a_replay(tmp_path):
     """Whatever comes first in a column, and however requests are divided."""
     cells = [{"a": 1.0, "b": "x"}, {"a": "two", "b": 3.0}, {"a": None, "b": True}, {"a": "1"}]

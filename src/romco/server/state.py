@@ -163,7 +163,8 @@ class ServedModel:
         for k in with_id:
             event = events[k]
             prediction = _stored_prediction(responses[k], late, k)
-            pending.append(PendingEvent(event.id, event.task, event.x, prediction, event.offset))
+            x = self._known_cells(event.x)
+            pending.append(PendingEvent(event.id, event.task, x, prediction, event.offset))
         return responses, pending
 
     def _predict(
@@ -271,6 +272,14 @@ class ServedModel:
             names = dict.fromkeys(chain.from_iterable(rows))
             if unknown := schema.unknown(names):
                 raise ValueError(f"the model has no column {', '.join(unknown)}")
+
+    def _known_cells(self, row: Any) -> Any:
+        """Return a row without the columns that would be refused when it is learned."""
+        schema = self._schema
+        if schema is None or not schema.complete or row.keys() <= schema.columns.keys():
+            return row
+        known = schema.columns.keys() | schema.roles
+        return {name: cell for name, cell in row.items() if name in known}
 
     def _unknown(self, row: Any, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
