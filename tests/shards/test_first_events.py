@@ -103,17 +103,6 @@ def test_shards_that_read_files_go_on_in_the_middle_of_one(tmp_path, engine):
     assert_same(without_section(load_state(tmp_path / "other.romco")), expected)
 
 
-def test_shards_on_ray_replace_the_only_worker(ray, tmp_path):
-    given, model = files(write(tmp_path / "in")), tmp_path / "m.romco"
-    with start(given, model, n=2, engine="ray", every=20) as shards:
-        for _ in read_files(shards, given):
-            pass
-        assert shards.n == 2
-        assert shards.coordinator.engine.lost_workers == 0
-        expected = without_section(direct(2, every=20))
-        assert_same(without_section(shards.state()), expected)
-
-
 def test_tasks_are_forgotten_before_and_after_they_are_spread():
     stream = events(160, seed=5)
     x, y, task = stream

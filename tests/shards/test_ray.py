@@ -14,12 +14,14 @@ from benchmarks.scaling_speed import watched, wide_files
 from romco.io.formats import BadRow
 from romco.shards import Shards
 from romco.shards.files import learn as learn_files
+from romco.shards.files import read as read_files
+from romco.shards.files import start
 from romco.shards.ray import Ray, StoreFullError, WorkersLostError
 from romco.shards.shard import Shard
 from tests.cli.test_without import PEOPLE, compare
 from tests.shards.streams import assert_same, events, learn
 from tests.shards.test_files import STREAM as FILE_STREAM
-from tests.shards.test_files import files, write
+from tests.shards.test_files import direct, files, without_section, write
 
 pytestmark = pytest.mark.usefixtures("ray")
 SLOW = pytest.mark.slow  # to start a worker takes seconds
@@ -204,6 +206,18 @@ def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
         with pytest.raises(StoreFullError, match="Local disk is full; what was saved is untouch"):
             learn(shards, STREAM, (60,))
     check_what_was_saved(tmp_path, expected)
+
+
+@pytest.mark.first_events(100)
+def test_shards_on_ray_replace_the_only_worker(tmp_path):
+    given, model = files(write(tmp_path / "in")), tmp_path / "m.romco"
+    with start(given, model, n=2, engine="ray", every=20) as shards:
+        for _ in read_files(shards, given):
+            pass
+        assert shards.n == 2
+        assert shards.coordinator.engine.lost_workers == 0
+        expected = without_section(direct(2, every=20))
+        assert_same(without_section(shards.state()), expected)
 
 
 @SLOW
