@@ -35,7 +35,13 @@ COLUMNS = ("--task", "who", "--label", "answer")
 @pytest.mark.parametrize("target", ["classes", "auto"])
 def test_many_classes(target, tmp_path):
     source, model = table(tmp_path / "modes.csv", MODE), tmp_path / "m.romco"
-    said = run("learn", source, "--model", model, "--target", target, *COLUMNS).output
+    log = tmp_path / "live.jsonl"
+    learn = ("learn", source, "--model", model, "--target", target, "--predictions", log)
+    said = run(*learn, *COLUMNS).output
+    first, *others = map(json.loads, log.read_text().splitlines())
+    assert first.keys() == {"line", "task", "predicted", "label"}, "no class was known yet"
+    for row in others:
+        assert sum(row["probabilities"].values()) == pytest.approx(1.0)
     assert "macro F1" in said
     assert "classes: " in said
     assert set(load(model).classes) == {"bus", "car", "train"}

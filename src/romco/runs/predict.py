@@ -124,8 +124,8 @@ def prediction_rows(
 
     ``line`` and ``task`` say which event; ``predicted`` is the label, ``probability`` that of the
     label named ``positive``, ``margin`` above 0 where that is predicted; ``label`` is the true one,
-    where it is known. Many classes have ``probabilities`` instead, numbers the bounds ``low``
-    and ``high`` if they are given.
+    where it is known. Many classes have ``probabilities`` instead once one is known, numbers the
+    bounds ``low`` and ``high`` if they are given.
 
     >>> from romco.io.reader import Reader
     >>> from romco.io.schema import Schema
@@ -149,7 +149,7 @@ def prediction_rows(
         if kind == "two classes":
             row |= {"probability": chances[at], "positive": model.engine.target.positive}
             row["margin"] = margins[at]
-        elif kind == "classes":
+        elif kind == "classes" and predicted[at] is not None:
             row["probabilities"] = dict(zip(names, chances[at], strict=False))
         elif bounds is not None and bounds[at, 0] < bounds[at, 1]:  # one number has no spread
             row["low"], row["high"] = bounds[at].tolist()
