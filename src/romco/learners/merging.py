@@ -111,11 +111,13 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
     touched = _touched(active, common.n_features)
     changed = touched.union()
     start = _small(common, changed)
+    arrays = common.arrays()
+    n = common.n_features
     rules: list[Rule] = []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             blocks = [line.all_columns(one.values, len(one.rows)) for one in active]
-            rules += _rules(line, _columns(line, common), blocks, False)
+            rules += _rules(line, _columns(line, arrays, n), blocks, False)
     _merge_rows(touched, rules, False, ranges)
     _put_small(common, changed, _merged_small(common, start, active, changed))
     return Merged(changed, shared_values(common, changed))
@@ -131,7 +133,7 @@ class InPlaceMerge:
         arrays = [learner.arrays() for learner in self._learners]
         for line in common.sharing():
             if isinstance(line, PerFeature):
-                first, *others = (_columns(line, learner) for learner in self._learners)
+                first, *others = (_columns(line, own, common.n_features) for own in arrays)
                 self._rules += _rules(line, first, others, True)
                 for own, merged in zip(arrays, self._arrays, strict=True):
                     merged |= {name: own[name] for name in line.arrays}
@@ -189,10 +191,9 @@ def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: Map
     ranges(merging.rows, touched.size)
 
 
-def _columns(line: PerFeature, learner: Learner) -> list[Floats]:
-    """Return the live columns of a learner's arrays with a row per feature."""
-    n = learner.n_features
-    return line.all_columns(line.views(learner.arrays(), n), n)
+def _columns(line: PerFeature, arrays: Values, n: int) -> list[Floats]:
+    """Return the live columns of a learner's arrays with a row for each of n features."""
+    return line.all_columns(line.views(arrays, n), n)
 
 
 def _rules(
