@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.averaging import order_effect
+from romco.learners.averaging import order_effect, shares_of_orders
 from romco.learners.base import Learner
 from romco.learners.capabilities import AveragesOrders
 from romco.learners.classes import Classes
@@ -393,3 +393,25 @@ def test_the_mean_of_softmaxes_has_the_mean_of_their_scores():
     assert np.abs(found - mean).mean() < 0.7 * apart
     np.testing.assert_allclose(first.class_events, np.bincount(y.astype(int), minlength=12))
     assert first.arrays()["typical"][0] == len(y)  # each row counts once
+
+
+def test_weights_of_pairs_and_softmax_are_averaged_as_stacking_weights_are():
+    random = np.random.default_rng(0)
+    x, task = random.normal(size=(600, 3)), random.integers(5, size=600)
+    y = np.digitize(x[:, 0] + 0.5 * random.normal(size=600), [-0.5, 0.5]).astype(float)
+    scout = Classes(3, 5, n_classes=3)
+    scout.replay(Rounds(task, x, y, np.arange(601)))
+    made = []
+    for order in [*(random.permutation(600) for _ in range(3)), np.argsort(y + 0.5 * x[:, 1])]:
+        learner = Classes(3, 5, n_classes=3)
+        learner.update(romco.Round(task, x, np.full(600, np.nan)))
+        learner.adopt_functions(scout)
+        learner.replay(Rounds(task[order], x[order], y[order], np.arange(601)))
+        made.append(learner)
+    softmaxes, of_pairs, of_softmax = zip(*(one.stacked() for one in made), strict=True)
+    weights = np.array([one.arrays()["weight"] for one in softmaxes])
+    shares = shares_of_orders(weights, softmaxes[0].arrays()["covariance"].copy()).of_stacking
+    assert shares[-1] > 0.9, "this order matters"
+    first, *others, given = made
+    first.average(others, given)
+    assert first.stacked()[1:] == pytest.approx((shares @ of_pairs, shares @ of_softmax))

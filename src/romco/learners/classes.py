@@ -378,7 +378,7 @@ class Classes(CompiledLearner):
         if self._many is not None:  # it learns more events than a pair, and knows better
             many = [one._many for one in every if one._many is not None]
             order_shares = self._many.average(many[1:-1], many[-1])
-            shares = order_shares.of_learners
+            shares = order_shares.of_stacking
         for member, *rest, last in zip(*map(auto_members, every), strict=True):
             member.average(rest, last, order_shares)
         for arrays in zip(*(one._calibration() for one in every), strict=True):
