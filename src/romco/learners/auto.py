@@ -1,7 +1,7 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -831,6 +831,7 @@ class BaseAuto(PairLearner):
         others: Sequence["BaseAuto"],
         given: "BaseAuto",
         order_shares: OrderShares | None = None,
+        rounds: Iterable[Round] = (),
     ) -> None:
         average(self, others, given, order_shares)
 

@@ -28,11 +28,14 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.functions import SKETCH_FIELDS
 from romco.learners.base import Arrays
+from romco.learners.joint import find_means
 from romco.learners.sharing import columns_of
+from romco.rounds import Round
 from romco.typing import Floats
 
 Auto = Any  # romco-auto, which is made of this
 GIVEN_ORDER_SHARE = 0.5  # of the given order in the weights, where it matters
+JOINT_STACKING = 0.5  # of stacking weights that remain where means were found from all rows
 CAUTION = 2.0  # factor of the variance between random orders, estimated from few orders
 AVERAGED = (
     *("features", "functions", "intercept", "tasks", "stream"),
@@ -93,7 +96,11 @@ def copy_functions(state: Arrays, found: Arrays) -> None:
 
 
 def average(
-    first: Auto, others: Sequence[Auto], given: Auto, order_shares: OrderShares | None = None
+    first: Auto,
+    others: Sequence[Auto],
+    given: Auto,
+    order_shares: OrderShares | None = None,
+    rounds: Iterable[Round] = (),
 ) -> None:
     """Replace ``first`` by the weighted mean of ``first``, ``others`` and ``given``.
 
@@ -105,6 +112,7 @@ def average(
     if order_shares is None:
         order_shares = shares_of_orders(weights, states[0]["frozen_covariance"])
     shares = order_shares.of_learners.copy()
+    of_stacking = order_shares.of_stacking.copy()
     units = np.array([_of_stream(state, "unit") for state in states])
     shares[units != units[0]] = 0.0  # numbers: the order was so odd that the unit of rows moved
     shares /= shares.sum()
@@ -119,10 +127,18 @@ def average(
     _average_arrays(states, shares)
     for block, kept in zip(blocks, spent, strict=True):
         block.put_block(np.vstack([block.read_block()[:1], kept]))
-    states[0]["frozen_weight"][:] = order_shares.of_stacking @ weights
     first.kernel.others_change()
     averaged = states[0] | averaged_pairs("personal", states, shares)
     averaged |= averaged_pairs("curves", states, shares)
+    if rounds:
+        last = np.zeros(len(shares))
+        last[-1] = 1.0
+        of_given = states[-1] | averaged_pairs("personal", states, last)
+        of_given |= averaged_pairs("curves", states, last)
+        if find_means(first, rounds, averaged, of_given, shares[-1]):
+            of_stacking[:-1] *= JOINT_STACKING
+    states[0]["frozen_weight"][:] = of_stacking @ weights
+    first.kernel.others_change()
     _scale_information(averaged, first.kernel, to_means=False)
     for name, store in first.stores.items():
         store.load(averaged, name)

@@ -6,7 +6,7 @@ its methods; :class:`Decomposed` is a base class. A yes or no, such as
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -227,10 +227,11 @@ class AveragesOrders(Protocol):
         The other learner is not used any more.
         """
 
-    def average(self, others: Sequence[Any], given: Any) -> None:
+    def average(self, others: Sequence[Any], given: Any, *, rounds: Iterable[Round]) -> None:
         """Become the mean of itself and ``others``, learners of the same events in random orders.
 
         ``given`` learned them in the order given, and takes part as far as that order matters.
+        ``rounds`` are the events, in any order, for what can be found from all of them at once.
         """
 
 

@@ -1,6 +1,6 @@
 """Many classes from a learner of two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -370,7 +370,9 @@ class Classes(CompiledLearner):
             self._many.adopt_columns(other._many)
         self._link()
 
-    def average(self, others: Sequence["Classes"], given: "Classes") -> None:
+    def average(
+        self, others: Sequence["Classes"], given: "Classes", *, rounds: Iterable[Round] = ()
+    ) -> None:
         """Become the mean of learners of the same events in random orders, and of that given."""
         every = [self, *others, given]
         shares = np.append(np.full(len(every) - 1, 1.0 / (len(every) - 1)), 0.0)

@@ -23,12 +23,13 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner
 from romco.learners.capabilities import AveragesOrders
-from romco.model.body import Body
+from romco.model.body import Body, as_round
 from romco.model.engine import Engine
 from romco.model.features import NamedFeatures, Sparse, as_matrix, count_rows
 from romco.model.names import identities
-from romco.model.rows import Rows, check_lengths, read_offsets
+from romco.model.rows import Rows, check_lengths, read_labelled, read_offsets
 from romco.parameters import whole
+from romco.rounds import Round
 from romco.typing import Floats
 
 Places = NDArray[np.intp]
@@ -145,6 +146,14 @@ def _learn(engine: Engine, rows: Rows, order: Order) -> Iterator[int]:
         yield len(some.y)
 
 
+def _rounds(engine: Engine, rows: Rows, order: Order) -> Iterator[Round]:
+    """Yield the rows of an order, slice by slice, as the learner takes them."""
+    for begin in range(0, len(order.places), SLICE_ROWS):
+        batch = read_labelled(engine, order.select(rows, begin, begin + SLICE_ROWS))
+        task = engine.tasks.numbers(batch.ids)
+        yield as_round(engine.learner, batch.matrix, task, batch.y, batch.weight, batch.offset)
+
+
 def _learn_and_average(
     engine: Engine, rows: Rows, orders: Sequence[Order], report: Report | None
 ) -> None:
@@ -193,7 +202,8 @@ def _learn_and_average(
         job.result()
     first, *others, given = copies
     learner = first.learner
-    learner.average([other.learner for other in others], given.learner)
+    rounds = _rounds(first, rows, orders[0])
+    learner.average([other.learner for other in others], given.learner, rounds=rounds)
     engine.body = Body(learner, first.counts)
     engine.with_offset = first.with_offset
     scales = [(copy.scale.log_a, copy.scale.curvature) for copy in copies]
