@@ -197,6 +197,46 @@ def test_logs_of_vowpal_wabbit_are_read(tmp_path):
         read_log(path)
 
 
+BAD_LINES = {
+    "a cost": "1:1e:0.5 | a\n",
+    "a probability": "1:0.5:e | a\n",
+    "a value": "1:0.5:0.5 | a:x\n",
+    "two values": "1:0.5:0.5 |n a:1:2\n",
+    "no label": "shared | u\n| a\n| b\n",
+    "two labels": "shared | u\n0:1:0.5 | a\n0:1:0.5 | b\n",
+    "actions that are alike": "shared | u\n0:1:0.5 | a\n| a\n",
+}
+
+
+@pytest.mark.parametrize("what", BAD_LINES)
+def test_bad_lines_of_vowpal_wabbit_are_refused_by_their_number(tmp_path, what):
+    path = tmp_path / "log.vw"
+    path.write_text("1:0.5:0.5 | a\n\n" + BAD_LINES[what])
+    with pytest.raises(ValueError, match=r"log\.vw, line 3"):
+        read_log(path)
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "log.vw"
+    path.write_text("1:0.5:0.5 | a\n", encoding="utf-8-sig")
+    assert read_log(path) == [LoggedChoice({"a": 1.0}, "1", -0.5, 0.5)]
+
+
+def test_text_that_spells_a_number_stays_text_in_json(tmp_path):
+    path = tmp_path / "log.jsonl"
+    row = {"action": "a", "reward": 1, "probability": 0.5, "zip": "10115", "word": "nan", "n": 3}
+    path.write_text(json.dumps(row))
+    (one,) = read_log(path)
+    assert one.context == {"zip": "10115", "word": "nan", "n": 3.0}
+
+
+def test_bad_probabilities_of_all_actions_are_refused_by_their_line(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text('action,reward,probability\na,1,"{""a"": 0.5"\n')
+    with pytest.raises(ValueError, match=r"line 2, column 'probability'"):
+        read_log(path)
+
+
 def dsjson(chosen, cost, **more):
     return {
         "_label_cost": cost,

@@ -351,7 +351,7 @@ def read_log(
     """
     kind = format or Path(path).suffix[1:]
     if kind in VOWPAL_WABBIT:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
         return list(VOWPAL_WABBIT[kind](text, str(path)))
     if format == "open-bandit":
         action, reward, probability = OPEN_BANDIT.values()
@@ -361,18 +361,19 @@ def read_log(
     needed = [column for column in wanted if column != probability]
     log: list[LoggedChoice] = []
     with OpenFile(path, format) as file:
+        typed = file.format.delimiter is None
         for row in file.format.read(file.stream, file.name, needed):
             if isinstance(row, BadRow):
                 raise row
             if row is not None:
                 line, cells = row
                 where = f"{file.name}, line {line}"
-                log.append(_logged(dict(cells), where, wanted, ignore))
+                log.append(_logged(dict(cells), where, wanted, ignore, typed))
     return log
 
 
 def _logged(
-    cells: dict[str, Any], where: str, roles: Sequence[str], ignore: Sequence[str]
+    cells: dict[str, Any], where: str, roles: Sequence[str], ignore: Sequence[str], typed: bool
 ) -> LoggedChoice:
     action, reward, probability, *task = roles
     for column in (action, reward, probability):
@@ -386,19 +387,25 @@ def _logged(
     drawn = cells.pop(probability)
     person = cells.pop(task[0]) if task else None
     if isinstance(drawn, str) and drawn.lstrip().startswith("{"):
-        drawn = json.loads(drawn)
+        try:
+            drawn = json.loads(drawn)
+        except ValueError as error:
+            raise ValueError(f"{where}, column {probability!r}: {error}") from None
     probabilities = None
     if isinstance(drawn, Mapping):
         probabilities = {name: _number(p, where, probability) for name, p in drawn.items()}
         chosen = str(chosen)
         drawn = probabilities.get(chosen, 0.0)
     known = {name: cell for name, cell in cells.items() if cell not in (None, "")}
-    context = {name: _cell(cell) for name, cell in known.items() if name not in ignore}
+    context = {name: _cell(cell, typed) for name, cell in known.items() if name not in ignore}
     p = _number(drawn, where, probability)
     return LoggedChoice(context, chosen, earned, p, probabilities, person)
 
 
-def _cell(cell: Any) -> Any:
+def _cell(cell: Any, typed: bool) -> Any:
+    """Return a cell as a number or text; where cells have no types, text may spell a number."""
+    if typed and isinstance(cell, str):
+        return cell
     try:
         value = float(cell)
     except (TypeError, ValueError):
@@ -431,10 +438,9 @@ def _vowpal_text(text: str, name: str) -> Iterator[LoggedChoice]:
             yield _vowpal_block(lines, f"{name}, line {line}")
         else:
             for k, one in enumerate(lines):
-                match = _vowpal_label(one, f"{name}, line {line + k}")
-                action, cost, probability = match.groups()
-                context = _vowpal_features(one)
-                yield LoggedChoice(context, action, -float(cost), float(probability))
+                where = f"{name}, line {line + k}"
+                action, reward, probability = _vowpal_label(one, where)
+                yield LoggedChoice(_vowpal_features(one, where), action, reward, probability)
         line += block.count("\n") + 2
 
 
@@ -445,24 +451,32 @@ def _is_multiline(lines: Sequence[str]) -> bool:
 def _vowpal_block(lines: Sequence[str], where: str) -> LoggedChoice:
     context: dict[str, Any] = {}
     if lines[0].startswith("shared"):
-        context = _vowpal_features(lines[0])
+        context = _vowpal_features(lines[0], where)
         lines = lines[1:]
     names = [one.partition("|")[2].strip() for one in lines]
-    for name, one in zip(names, lines, strict=True):
-        if _LABEL.match(one):
-            match = _vowpal_label(one, where)
-            return LoggedChoice(context, name, -float(match[2]), float(match[3]), offered=names)
-    raise ValueError(f"{where}: no line has action:cost:probability: drop the block")
+    chosen = [k for k, one in enumerate(lines) if _LABEL.match(one)]
+    if len(chosen) != 1:
+        raise ValueError(
+            f"{where}: {len(chosen)} lines have action:cost:probability, not one: drop the block"
+        )
+    name = names[chosen[0]]
+    _, reward, probability = _vowpal_label(lines[chosen[0]], where)
+    if names.count(name) > 1:
+        raise ValueError(f"{where}: two actions have the same features: the chosen one is unknown")
+    offered = list(dict.fromkeys(names))
+    return LoggedChoice(context, name, reward, probability, offered=offered)
 
 
-def _vowpal_label(line: str, where: str) -> re.Match[str]:
+def _vowpal_label(line: str, where: str) -> tuple[str, float, float]:
+    """Return action, reward and probability."""
     match = _LABEL.match(line)
     if match is None:
         raise ValueError(f"{where}: expected action:cost:probability | features; got {line!r:.60}")
-    return match
+    action, cost, probability = match.groups()
+    return action, -_number(cost, where, "cost"), _number(probability, where, "probability")
 
 
-def _vowpal_features(line: str) -> dict[str, float]:
+def _vowpal_features(line: str, where: str) -> dict[str, float]:
     """Return values by "namespace^feature"."""
     features: dict[str, float] = {}
     for part in line.split("|")[1:]:
@@ -475,7 +489,7 @@ def _vowpal_features(line: str) -> dict[str, float]:
             key = name
             if space:
                 key = f"{space}^{name}"
-            features[key] = float(value or 1.0)
+            features[key] = _number(value or 1.0, where, key)
     return features
 
 
