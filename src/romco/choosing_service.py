@@ -435,8 +435,9 @@ class ChoosingApplication(Application):
 
 def _line(body: bytes, reward: float) -> bytes:
     logged = decode_choice(body)
-    known = {"id": logged.id, "task": logged.task, "action": logged.action, "reward": reward}
-    line: dict[str, Any] = {**known, "probability": logged.probabilities}
+    known: dict[str, Any] = {"id": logged.id, "task": logged.task, "action": logged.action}
+    known |= {"reward": reward, "probability": logged.probabilities}
+    line = known.copy()
     for name, cell in logged.x.items():
         if name in known:
             name = f"x.{name}"

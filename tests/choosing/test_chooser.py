@@ -313,11 +313,28 @@ def test_more_names_than_columns_share_columns(tmp_path):
     assert same(romco.load(tmp_path / "c.romco").state(), chooser.state())
 
 
+@pytest.mark.parametrize("factor", [1.0, 1024.0])
+def test_what_a_choice_will_be_can_be_asked_where_columns_are_new(factor):
+    laws = []
+    for unit in (1.0, factor):
+        chooser = romco.Chooser()
+        run(chooser, 40, clicks)
+        chooser.choose({"late": 0.0}, actions=ACTIONS, id="late")
+        x = {"size": 1.0, "late": 3.0 * unit, "new": "text", "newer": -2.0 * unit}
+        offered = [*ACTIONS, {"name": "new", "price": 7.0 * unit}]
+        laws.append(chooser.probabilities(x, actions=offered, task="ann"))
+        drawn = chooser.draw(x, actions=offered, id="next", task="ann")
+        assert chooser.choose(x, actions=offered, id="next", task="ann") == drawn
+        assert drawn.probabilities == laws[-1]
+    assert laws[0] == laws[1]
+
+
 # Input that is refused
 
 BAD_CHOICES = {
     "no actions": ({}, [], "at least one"),
     "actions that are text": ({}, "ab", "a list"),
+    "no list of actions": ({}, None, "a list"),
     "an action alone": ({}, {"name": "a"}, "a list"),
     "an action twice": ({}, ["a", "b", {"name": "a"}], "offered twice"),
     "a million actions": ({}, (f"n{i}" for i in range(10**6)), f"at most {MAX_ACTIONS:,}"),

@@ -193,6 +193,31 @@ def test_the_log_is_one_that_can_be_evaluated(tmp_path):
     assert evaluate(log, "always music").estimates["doubly robust"].value > 0.9
 
 
+def test_features_may_be_named_as_columns_of_the_log(tmp_path):
+    x = {"probability": 0.25, "action": "buy", "hour": 3}
+    with choosing(tmp_path / "data") as client:
+        drawn = client.choose({"id": "a", "x": x})
+        client.reward({"id": "a", "reward": 1})
+        client.choices(tmp_path / "log.jsonl")
+    (one,) = read_log(tmp_path / "log.jsonl", task="task", ignore=["id"])
+    assert one.probabilities == drawn["probabilities"]
+    assert one.action == drawn["action"]
+    assert one.context == {"x.probability": 0.25, "x.action": "buy", "hour": 3.0}
+
+
+def test_it_draws_as_a_chooser_does(tmp_path):
+    alone = Chooser(seed=3)
+    with choosing(tmp_path / "data") as client:
+        for k in range(40):
+            x = {"hour": k % 24, f"new {k % 7}": "text", "late": max(k - 20, 0)}
+            served = client.choose({"id": f"r{k}", "x": x})
+            choice = alone.choose(x, actions=ACTIONS, id=f"r{k}")
+            assert served["probabilities"] == choice.probabilities
+            assert served["action"] == choice.action
+            client.reward({"id": f"r{k}", "reward": choice.action == "music"})
+            alone.reward(f"r{k}", choice.action == "music")
+
+
 def test_it_begins_with_a_chooser_of_a_file(tmp_path):
     before = Chooser()
     drawn = before.choose({}, actions=ACTIONS, id="early", task="ann")

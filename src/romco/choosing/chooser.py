@@ -184,8 +184,9 @@ class Chooser:
             stored = self._choices.get(id)
             if stored is not None:
                 return self._repeated(stored, offer, id)
+            place, probabilities = self._draw(offer, task, id)
             self._kernel.observe(offer)
-            return self._store(id, task, offer, *self._draw(offer, task, id))
+            return self._store(id, task, offer, place, probabilities)
 
     def draw(
         self, x: Mapping[str, Any], *, actions: Iterable[Any], id: Any, task: Any = None

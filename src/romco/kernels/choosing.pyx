@@ -7,7 +7,7 @@ one of its own. Context and features are standardised; column 0 of x and z is 1.
 docs/choosing-mathematics.md has the mathematics.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 import numpy as np
@@ -176,14 +176,18 @@ cdef class FeatureTable:
                 column.nonzero += 1.0
 
     cdef void standardise(self, bytes row, double* x) noexcept:
+        """Write the standardised row; a column that is not 0 for the first time is 1 or -1."""
         cdef Py_ssize_t j
         cdef const Column* column
-        cdef double value
+        cdef double value, unit
         self.spread(row)
         x[0] = 1.0
         for j in range(1, self.width):
             column = &self.column[j]
-            value = (self.raw[j] - column.origin) / column.unit
+            unit = column.unit
+            if column.nonzero == 0.0 and self.raw[j] != 0.0:
+                unit = fabs(self.raw[j])
+            value = (self.raw[j] - column.origin) / unit
             x[j] = min(max(value, -CLIP), CLIP)
 
 
@@ -408,7 +412,7 @@ cdef class ChooserKernel:
     def read(self, x, actions):
         """Return the offer of these actions in a context; names not known get the next numbers."""
         cdef Offer offer = Offer.__new__(Offer)
-        if isinstance(actions, (str, bytes, Mapping)):
+        if isinstance(actions, (str, bytes, Mapping)) or not isinstance(actions, Iterable):
             raise ValueError(f"actions are a list; got {actions!r:.60}")
         offer.new_actions = {}
         offer.new_context = {}
