@@ -80,10 +80,13 @@ def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     if name == "romco-auto":  # effects per standard deviation of a column
         spread = learner.feature_moments()[1][:, None]
         U, V = spread * U, spread * V
+    evidence = learner.difference()
+    if evidence is None:
+        evidence = np.linalg.norm(V, axis=0)
+    order = np.argsort(-evidence, kind="stable")
     for part in ("weights", "shared", "personal"):
         monkeypatch.setattr(type(learner), part, None)
     found = explain(model, top=3)
-    order = np.argsort(-np.linalg.norm(V, axis=0), kind="stable")
     assert [task.task for task in found.tasks] == [model.tasks[i] for i in order]
     lengths = np.linalg.norm(U, axis=0)[order]
     np.testing.assert_allclose([t.shared for t in found.tasks], lengths, rtol=1e-9)
@@ -174,6 +177,29 @@ def test_kinds_and_different_tasks_are_one_statement(seed):
     assert kinds in str(found)
     assert kinds in found.page()
     assert "Different:" not in str(found)
+
+
+@pytest.mark.parametrize("target", ["number", "two classes", "classes"])
+def test_tasks_with_next_to_no_events_do_not_come_first(target):
+    rng = np.random.default_rng(0)
+    weights = np.tile(rng.normal(size=5), (20, 1))
+    weights[:3] *= -1.0  # three that differ from the rest
+    task = np.concatenate([np.repeat(np.arange(20), 60), np.arange(20, 60)])
+    rng.shuffle(task)
+    weights = np.vstack([weights, np.tile(weights[-1], (40, 1))])
+    x = rng.normal(size=(len(task), 5))
+    y = (weights[task] * x).sum(axis=1)
+    y[task >= 20] *= -5.0  # one odd event of each of the others
+    if target != "number":
+        bounds = {"two classes": [0.0], "classes": [-1.0, 1.0]}[target]
+        y = np.array(["a", "b", "c"])[np.digitize(y, bounds)]
+    model = Model(target=target)
+    rows = [dict(zip("uvwxy", row, strict=True)) for row in x.tolist()]
+    model.learn(rows, y.tolist(), task.tolist())
+    found = explain(model, top=5).tasks
+    assert {t.task for t in found[:3]} == {0, 1, 2}
+    kinds = [t.different for t in found]
+    assert kinds == sorted(kinds, reverse=True)
 
 
 def test_a_single_task_is_not_different_from_others():

@@ -49,7 +49,7 @@ def explain(
 def explain(
     model: Model | Learner | Chooser, top: int = 20, findings: bool = True, task: Any = None
 ) -> Explanation | ChooserExplanation:
-    """Explain a model or learner, with details of the ``top`` most personal tasks; or a chooser.
+    """Explain a model or learner, with details of the ``top`` most different tasks; or a chooser.
 
     With ``task`` that task comes first; KeyError if it is not known.
 
@@ -69,7 +69,7 @@ def explain(
     if isinstance(model, Chooser):
         return model.explain(top)
     reader = read_model(model, findings)
-    order = np.array(reader.by_personal, dtype=np.int64)
+    order = np.array(reader.by_difference, dtype=np.int64)
     if task is not None:
         i = reader.place(task)
         order = np.concatenate([[i], order[order != i]])
@@ -263,6 +263,9 @@ class ModelReader:
             self.different = self.personal > 0.0
         else:
             self.different = judged[self.numbers]
+        self.evidence = learner.difference()
+        if self.evidence is not None:
+            self.evidence = self.evidence[self.numbers]
         kinds = np.array(KINDS)[self.different.astype(int)].tolist()
         self.kinds = learner.kinds_of(self.numbers) or kinds
         self.n_features = learner.n_features
@@ -312,9 +315,15 @@ class ModelReader:
         return self.weights.personal()
 
     @cached_property
-    def by_personal(self) -> list[int]:
-        """Places of all tasks, the most personal first."""
-        order: list[int] = np.argsort(-self.personal, kind="stable").tolist()
+    def by_difference(self) -> list[int]:
+        """Places of all tasks: different ones first, then by the evidence that they are.
+
+        The norm of V stands for it where the learner knows no evidence.
+        """
+        evidence = self.personal
+        if self.evidence is not None:
+            evidence = self.evidence
+        order: list[int] = np.lexsort((-evidence, ~self.different)).tolist()
         return order
 
     @cached_property
@@ -322,9 +331,9 @@ class ModelReader:
         return list(map(str.casefold, map(str, self.names)))
 
     def search(self, word: str) -> list[int]:
-        """Places of the tasks whose name holds a word, the most personal first."""
+        """Places of the tasks whose name holds a word, the most different first."""
         word = word.casefold()
-        return [i for i in self.by_personal if word in self._folded[i]]
+        return [i for i in self.by_difference if word in self._folded[i]]
 
     def column(self, name: str) -> list[Any]:
         """Values of all tasks of a field of :class:`TaskInsight`: a name, a text or a number."""

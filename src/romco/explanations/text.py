@@ -84,7 +84,7 @@ class Explanation:
     n_tasks: int
     n_features: int
     spectrum: tuple[float, ...]  # singular values of U, largest first
-    tasks: tuple[TaskInsight, ...]  # the most personal first
+    tasks: tuple[TaskInsight, ...]  # the most different first
     findings: tuple[str, ...] = ()  # sentences
     classes: tuple[str, ...] = ()  # sentences on what speaks for each of many classes
     notes: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Explanation:
 
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
-        """Tasks that are different from the rest, the most personal first."""
+        """Tasks that are different from the rest, those with the most evidence first."""
         return tuple(filter(attrgetter("different"), self.tasks))
 
     @property
@@ -327,7 +327,7 @@ def tasks_table(report: Explanation, tasks: Sequence[TaskInsight]) -> Table:
     rows = list(map(partial(_cells, report), tasks))
     notes = [
         f"differs in: {unit(report)}, beyond what tasks share",
-        "different: predicted far better with weights of its own; the most personal come first",
+        "different: predicted far better with weights of its own; strongest evidence first",
     ]
     if with_levels:
         notes.insert(0, f"level: {level_title(report)}")

@@ -166,6 +166,10 @@ class Learner(ABC):
         """Numbers of the tasks that are unlike the rest, rising."""
         return None
 
+    def difference(self) -> NDArray[np.float64] | None:
+        """Evidence (m,) that each task differs from the others, as log-odds."""
+        return None
+
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str] | None:
         """The kind of each of some tasks, by their numbers."""
         return None

@@ -401,6 +401,14 @@ class Classes(CompiledLearner):
                 votes[personal] += 1.0
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
+    def difference(self) -> Floats | None:
+        """Return the evidence of the inner learners that a task is unlike the rest, added up."""
+        evidence = [member.difference() for member in self._members]
+        known = [values for values in evidence if values is not None]
+        if not known:
+            return None
+        return np.sum(known, axis=0)
+
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """Return whether each of some tasks is like the others or different."""
         return [KINDS[int(own)] for own in np.isin(tasks, self.personal_tasks())]
