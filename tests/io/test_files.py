@@ -308,6 +308,25 @@ def test_truncated_gzip(tmp_path, cut):
         list(read_events(path, "user", "spam"))
 
 
+@pytest.mark.parametrize("cut", [1, 9, 30])
+def test_kinds_are_inferred_from_the_rows_before_the_damage(tmp_path, cut):
+    text = "user,age,town,spam\n" + "".join(f"u{i % 7},{i % 17 + 0.5},t{i % 3},no\n" for i in range(90))
+    path = tmp_path / "mail.csv.gz"
+    path.write_bytes(gzip.compress(text.encode())[:-cut])
+    schema = Schema.infer(path, task="user", label="spam")
+    assert schema.kinds == {"age": "number", "town": "category"}
+
+
+def test_damage_anywhere_in_a_gzip_is_reported_by_the_reader(tmp_path):
+    path = tmp_path / "mail.csv.gz"
+    packed = gzip.compress(WRITTEN["mail.csv"])
+    for place in range(len(packed)):
+        damaged = bytearray(packed)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        Schema.infer(path)  # raised zlib.error
+
+
 def test_not_gzip_at_all(tmp_path):
     path = tmp_path / "mail.csv.gz"
     path.write_bytes(WRITTEN["mail.csv"])

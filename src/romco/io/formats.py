@@ -12,6 +12,7 @@ import io
 import json
 import re
 import sys
+import zlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -192,8 +193,9 @@ def read_sample(
 ) -> Sample:
     """Return the first good rows, of some tasks; nothing is taken from a stream or pipe.
 
-    What cannot be read gives no rows: reading in earnest reports it.
+    They end where something cannot be read: reading in earnest reports it.
     """
+    found: list[Row] = []
     with OpenFile(source, format) as file:
         kind, stream, begin, sign = file.format, file.stream, None, None
         kinds: Mapping[str, str] = {}
@@ -213,11 +215,13 @@ def read_sample(
                 chosen: Iterator[Row | BadRow | None] = rows
                 if tasks is not None:
                     chosen = filter(tasks.owns_row, rows)
-                found = [row for row in islice(chosen, most) if isinstance(row, tuple)]
+                for row in islice(chosen, most):
+                    if isinstance(row, tuple):
+                        found.append(row)
             if kind.kinds is not None:
                 kinds = kind.kinds(stream)
-        except (ValueError, EOFError, OSError, ImportError):
-            found = []
+        except (ValueError, EOFError, OSError, ImportError, zlib.error):
+            pass
         finally:
             if begin is not None and not file.live:
                 stream.seek(begin)
