@@ -310,7 +310,8 @@ def test_truncated_gzip(tmp_path, cut):
 
 @pytest.mark.parametrize("cut", [1, 9, 30])
 def test_kinds_are_inferred_from_the_rows_before_the_damage(tmp_path, cut):
-    text = "user,age,town,spam\n" + "".join(f"u{i % 7},{i % 17 + 0.5},t{i % 3},no\n" for i in range(90))
+    lines = [f"u{i % 7},{i % 17 + 0.5},t{i % 3},no\n" for i in range(90)]
+    text = "".join(["user,age,town,spam\n", *lines])
     path = tmp_path / "mail.csv.gz"
     path.write_bytes(gzip.compress(text.encode())[:-cut])
     schema = Schema.infer(path, task="user", label="spam")

@@ -218,7 +218,7 @@ def test_after_a_request_under_way_no_http_is_told_in_its_turn(serving):
         assert service.served.sequence == 20
 
 
-NUMBERS = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e16", "01", "+1", ".5", "1.", "0x1"]
+NUMBERS = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e61", "01", "+1", ".5", "1.", "0x1"]
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from romco.io.groupings import MAX_GROUPINGS
+from romco.kernels.core.events import LARGEST_FEATURE
 from romco.model.names import canonical_name
 
 MAX_EVENTS = 1_000  # per request
@@ -18,25 +19,24 @@ MAX_FEATURES = 10_000  # per event
 MAX_ACTIONS = 1_000  # to choose from
 MAX_NAME_CHARS = 256  # of a task, a feature, an id or a label
 MAX_TEXT_CHARS = 10_000  # of a text value
-MAX_NUMBER = 1e15  # absolute size
 MAX_REASON_CHARS = 300
 PATH_MARK = " - at `$"  # in msgspec's messages, before the path to the bad value
 PATH = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
 
 Task = str | int
-Row = dict[str, float | str | bool | None] | list[float]
+Row = dict[str, int | float | str | bool | None] | list[float]
 Answer = str | int | float | bool
 Durability = Literal["durable", "logged", "none"]
 
 # The same as a request may have them
 Text = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
-Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Number = Annotated[float, Meta(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Level = Name | Integer
 _SOME = Meta(min_length=1, max_length=MAX_GROUPINGS)
 Levels = Annotated[list[Level], _SOME] | Annotated[dict[Text, Level], _SOME]
-Cell = Number | Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | bool | None
+Cell = Integer | Number | Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | bool | None
 Cells = Annotated[dict[Text, Cell], Meta(max_length=MAX_FEATURES)]
 Numbers = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 
