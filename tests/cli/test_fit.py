@@ -58,6 +58,18 @@ def test_of_few_rows_none_is_held_out(tmp_path):
     assert model.exists()
 
 
+@pytest.mark.parametrize(
+    ("labels", "scored"),
+    [("a" * 540 + "b" * 60, 2), ("".join(c * 120 for c in "abcde"), 1)],
+    ids=["others-have-one-label", "others-have-other-labels"],
+)
+def test_a_file_may_be_sorted_by_label(tmp_path, labels, scored):
+    source, model = table(tmp_path / "sorted.csv", labels), tmp_path / "m.romco"
+    output = run("fit", source, "--model", model, *COLUMNS).output
+    assert model.exists()
+    assert sum(name in output for name in ("last fifth", "random fifth")) == scored
+
+
 def test_the_table_has_the_errors_of_models_fitted_to_the_others(tmp_path):
     source, model = table(tmp_path / "mails.csv", SPAM), tmp_path / "m.romco"
     output = run("fit", source, "--model", model, *COLUMNS).output

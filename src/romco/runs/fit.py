@@ -44,7 +44,7 @@ class HeldOut:
     name: str
     rows: int
     model: Errors
-    regression: Errors | None  # None where there is an offset, which it cannot take
+    regression: Errors | None  # None where there is an offset, or one label, which it cannot take
 
 
 @dataclass
@@ -83,18 +83,21 @@ class FitRun:
         return rows
 
     def hold_out(self, rows: Block) -> Iterator[HeldOut]:
-        """Yield scores on the last fifth of the rows, and on a fifth that is drawn at random."""
+        """Yield scores on the last fifth of the rows, and on a fifth that is drawn at random.
+
+        A fifth whose labels no other row has is left out.
+        """
         n = len(rows)
         size = int(HELD_OUT * n)
         if not size:
             return
         order = np.arange(n)
-        yield self._score("last fifth", rows, order[:-size], order[-size:])
+        yield from self._score("last fifth", rows, order[:-size], order[-size:])
         if self.make().engine.history is None:  # else rows need those before them
             drawn = np.random.RandomState(self.seed).permutation(n)
             chosen = np.sort(drawn[:size])
             others = np.sort(drawn[size:])
-            yield self._score("random fifth", rows, others, chosen)
+            yield from self._score("random fifth", rows, others, chosen)
 
     def fit(self, rows: Block, what: str = "all rows") -> Model:
         """Return a new model, fitted to rows."""
@@ -115,18 +118,21 @@ class FitRun:
         record.store(model.session, self.source.path, skipped=self.skipped, open=False)
         save(model, path)
 
-    def _score(self, name: str, rows: Block, train: Places, test: Places) -> HeldOut:
+    def _score(self, name: str, rows: Block, train: Places, test: Places) -> Iterator[HeldOut]:
         learned = rows.at(train)
         model = self.fit(learned, f"all but the {name}")
         held_out = rows.at(test)
         known = known_rows(model, replace(self.source, skip_bad=True), held_out)
         held_out = held_out.at(np.array(known, dtype=np.intp))
+        if not len(held_out):
+            return
         self.report(f"one regression for the {name}", 0.0)
         regression = None
-        if rows.offsets is None:
+        labels = set(map(canonical_name, learned.labels))
+        if rows.offsets is None and len(labels) > 1:
             regression = score(model, held_out, regress(model, learned, held_out))
         own = score(model, held_out, predict(model, held_out))
-        return HeldOut(name, len(held_out), own, regression)
+        yield HeldOut(name, len(held_out), own, regression)
 
 
 def join(blocks: list[Block]) -> Block:
