@@ -126,3 +126,19 @@ def test_labels_with_a_comma_are_no_classes(tmp_path):
     (tmp_path / "e.csv").write_text("\n".join(["user;a;y", *rows]) + "\n")
     with pytest.raises(ValueError, match="as '0,5': write them as"):
         infer_target(Source(str(tmp_path / "e.csv"), task="user", label="y"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "target"),
+    [
+        (["1", "2", "3"] * 6, "classes"),
+        ([str(7 * k % 101) for k in range(16)] + ["7", "14"], "number"),  # 16 different in 18 rows
+        (["1.5", "2", "3"] * 6, "number"),
+        (["a", "b", "c"], "classes"),
+        (["1", "0"], None),
+    ],
+)
+def test_labels_that_hardly_repeat_are_numbers(tmp_path, labels, target):
+    rows = [f"u{k % 3},{k},{label}" for k, label in enumerate(labels)]
+    (tmp_path / "e.csv").write_text("\n".join(["user,a,y", *rows]) + "\n")
+    assert infer_target(Source(str(tmp_path / "e.csv"), task="user", label="y")) == target

@@ -43,7 +43,8 @@ MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
 FIRST_SAVE_SECONDS = 5.0  # of learning, before it is known how long saving takes
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
-MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
+MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers,
+MAX_CLASSES_SHARE = 0.8  # and at most as many as this share of the rows
 
 
 @dataclass(frozen=True)
@@ -323,7 +324,8 @@ def infer_target(source: Source) -> Literal["classes", "number"] | None:
     except ValueError:
         return "classes"
     fractions = any(not number.is_integer() for number in numbers)
-    if fractions or len(numbers) > MAX_CLASSES:
+    most = min(MAX_CLASSES, MAX_CLASSES_SHARE * len(_schema_of(source).sample))
+    if fractions or len(numbers) > most:
         return "number"
     return "classes"
 
@@ -349,9 +351,14 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
     return (one, other)
 
 
-def _sample_labels(source: Source) -> dict[Id, str]:
+def _schema_of(source: Source) -> Schema:
     schema = source.schema or source.resolve().schema
     assert schema is not None
+    return schema
+
+
+def _sample_labels(source: Source) -> dict[Id, str]:
+    schema = _schema_of(source)
     label = schema.label or "label"
     cells = (row for row in schema.sample if not is_missing(row.get(label)))
     labels: dict[Id, str] = {}
