@@ -75,7 +75,8 @@ def test_a_body_after_upgrade_is_not_the_next_request(open_server, protocol, inn
                 line.sendall(inner)
             while data := line.recv(1 << 16):
                 got += data
-    assert len(re.findall(rb"HTTP/1\.1 \d+", got)) <= 1
+    assert re.findall(rb"HTTP/1\.1 \d+", got) == [b"HTTP/1.1 400"]
+    assert b"send HTTP/1.1 without Upgrade" in got
     assert changes(client) == before
     assert client.task("ann")["events"] == 1
 

@@ -152,6 +152,11 @@ def test_header_lines_have_an_end(service, lines, start):
     assert told(service, closing())[0] == [200]
 
 
+def test_more_header_lines_than_allowed_are_answered(service):
+    for _ in range(3):
+        assert told(service, request(lines=[*PLAIN, *[b"x: y"] * 250]))[0] == [431]
+
+
 @pytest.mark.parametrize("every", [1, 2, 50])
 def test_many_requests_that_do_not_wait_are_all_answered(service, every):
     """More than is read at once: it ends within header lines, which are no longer for that."""

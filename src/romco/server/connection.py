@@ -173,12 +173,12 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin the response."""
-        self._in_head = False
         self._head_bytes = self._other_bytes
         if len(self.headers) > MAX_HEADER_LINES:
             self._refuse(*TOO_LONG)
         if self.parser.should_upgrade():
             self._refuse(400, "upgrades are not supported: send HTTP/1.1 without Upgrade")
+        self._in_head = False
         super().on_headers_complete()
         self.scope["is_closed"] = self.transport.is_closing  # type: ignore[typeddict-unknown-key]
         self._body_left = int(dict(self.headers).get(b"content-length", b"0"))
