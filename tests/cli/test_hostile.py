@@ -78,6 +78,8 @@ def contents(folder):
         ("learn bad.svm --model new.romco", "'a' is not a number"),
         (f"learn bad.parquet {LEARN}", "not Parquet"),
         (f"learn binary.csv {LEARN}", "not UTF-8 text"),
+        (f"learn sheet.xlsx {LEARN}", "Excel files are not read: save the sheet as CSV"),
+        (f"learn table.feather {LEARN}", "Arrow files are not read: save the table as Parquet"),
         (f"learn cut.csv.gz {LEARN}", "damaged or cut"),
         (f"learn odd.dat {LEARN}", "--format, one of csv"),
         (f"learn ok.csv {LEARN} --format xml", "--format, one of csv"),

@@ -30,6 +30,7 @@ TARGETS: dict[str, Kind | None] = {
 }
 
 EXCEL_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods")
+ARROW_SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 Target = Annotated[
@@ -146,6 +147,8 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
             source = replace(source, task=source.task or known.task)
     if Path(name).suffix in EXCEL_SUFFIXES:
         raise ValueError(f"{name}: Excel files are not read: save the sheet as CSV (UTF-8)")
+    if Path(name).suffix in ARROW_SUFFIXES:
+        raise ValueError(f"{name}: Arrow files are not read: save the table as Parquet")
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:

@@ -97,7 +97,8 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     if None not in spelled and not all(map(float.is_integer, filter(None, spelled))):
         warning = (
             f"column {name!r} has numbers as text, as {texts[0]!r}, and is read as a category: "
-            "give numbers, or name its kind (kinds of Schema.infer and of the estimators)"
+            f"give numbers, or name its kind (--numeric {name}; in Python kinds of Schema.infer "
+            "and of the estimators)"
         )
         return Column("category", "numbers as text", f"such as {texts[0]!r}", warning)
     return _infer_text(name, texts, numbers)
