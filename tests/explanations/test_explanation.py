@@ -8,6 +8,7 @@ from scipy.sparse import csc_array
 
 import romco
 from romco.explanations import explain
+from romco.explanations.explanation import WEAK_EVIDENCE
 from romco.explanations.text import describe_kinds, headline, tasks_table
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
@@ -83,6 +84,8 @@ def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     evidence = learner.difference()
     if evidence is None:
         evidence = np.linalg.norm(V, axis=0)
+    else:
+        evidence = np.maximum(evidence, WEAK_EVIDENCE)
     order = np.argsort(-evidence, kind="stable")
     for part in ("weights", "shared", "personal"):
         monkeypatch.setattr(type(learner), part, None)
@@ -200,6 +203,21 @@ def test_tasks_with_next_to_no_events_do_not_come_first(target):
     assert {t.task for t in found[:3]} == {0, 1, 2}
     kinds = [t.different for t in found]
     assert kinds == sorted(kinds, reverse=True)
+
+
+@pytest.mark.parametrize("target", ["number", "two classes"])
+def test_where_no_task_differs_those_with_most_events_come_first(target):
+    rng = np.random.default_rng(1)
+    counts = np.repeat([100, 2, 1], [20, 40, 40])
+    task = rng.permutation(np.repeat(np.arange(100), counts))
+    x = rng.normal(size=(len(task), 4))
+    y = x @ rng.normal(size=4) + rng.normal(size=len(task))
+    if target != "number":
+        y = np.where(y > 0, "a", "b")
+    model = Model(target=target)
+    rows = [dict(zip("uvwx", row, strict=True)) for row in x.tolist()]
+    model.learn(rows, y.tolist(), task.tolist())
+    assert [t.events for t in explain(model).tasks[:20]] == [100] * 20
 
 
 def test_a_single_task_is_not_different_from_others():

@@ -33,6 +33,7 @@ MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 FEW_TASKS = 1000  # up to these an overview is always made anew
 READING_PAUSE = 10.0  # between two readings, times as long as one took
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
+WEAK_EVIDENCE = 1.0  # log-odds up to which a task has next to no evidence that it differs
 NEAREST_TASKS, PERSONAL_FEATURES = 3, 5  # of a task in detail
 
 
@@ -318,12 +319,16 @@ class ModelReader:
     def by_difference(self) -> list[int]:
         """Places of all tasks: different ones first, then by the evidence that they are.
 
-        The norm of V stands for it where the learner knows no evidence.
+        Where that is weak, tasks with more events come first. The norm of V stands for it where the
+        learner knows no evidence.
         """
         evidence = self.personal
+        events: NDArray[Any] = np.zeros(len(self.names))
         if self.evidence is not None:
-            evidence = self.evidence
-        order: list[int] = np.lexsort((-evidence, ~self.different)).tolist()
+            evidence = np.maximum(self.evidence, WEAK_EVIDENCE)
+        if self.model is not None:
+            events = self.model.engine.counts.seen[self.numbers]
+        order: list[int] = np.lexsort((-events, -evidence, ~self.different)).tolist()
         return order
 
     @cached_property

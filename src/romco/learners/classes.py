@@ -402,12 +402,12 @@ class Classes(CompiledLearner):
         return np.flatnonzero(votes > 0.5 * len(self._members))
 
     def difference(self) -> Floats | None:
-        """Return the evidence of the inner learners that a task is unlike the rest, added up."""
+        """Return the evidence of the inner learners, of which K - 1 learn each event."""
         evidence = [member.difference() for member in self._members]
         known = [values for values in evidence if values is not None]
         if not known:
             return None
-        return np.sum(known, axis=0)
+        return np.asarray(np.sum(known, axis=0) / max(1, self.answers - 1))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """Return whether each of some tasks is like the others or different."""
