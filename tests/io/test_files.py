@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import math
+import os
 import sys
 
 import pyarrow as pa
@@ -315,6 +316,17 @@ def test_kinds_are_inferred_from_the_rows_before_the_damage(tmp_path, cut):
     path = tmp_path / "mail.csv.gz"
     path.write_bytes(gzip.compress(text.encode())[:-cut])
     schema = Schema.infer(path, task="user", label="spam")
+    assert schema.kinds == {"age": "number", "town": "category"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_kinds_are_inferred_from_a_pipe(end):
+    lines = ["user,age,town,spam", *(f"u{i % 7},{i % 17 + 0.5},t{i % 3},no" for i in range(90))]
+    reading, writing = os.pipe()
+    os.write(writing, (end.join(lines) + end).encode())
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        schema = Schema.infer(stream, task="user", label="spam", format="csv")
     assert schema.kinds == {"age": "number", "town": "category"}
 
 

@@ -204,7 +204,8 @@ def read_sample(
                 held = b""
                 if isinstance(stream, io.BufferedReader):
                     held = stream.peek()
-                stream = io.BytesIO(held[: held.rfind(b"\n") + 1])
+                end = max(held.rfind(b"\n"), held.rfind(b"\r"))
+                stream = io.BytesIO(held[: end + 1])
             begin = stream.tell()
             if kind.delimiter is not None:
                 table = DelimitedText(stream, file.name, (), kind.delimiter, wanted)
