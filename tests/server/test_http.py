@@ -249,6 +249,16 @@ def test_a_page_of_tasks_is_a_part_of_all_in_order(serving, order):
         assert [row for page in pages for row in page] == whole
 
 
+def test_the_page_lists_tasks_as_an_explanation_does(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        page = send(service, "GET", "/")[2].decode()
+        assert 'order: "kind", descending: false' in page
+        listed = service.client.tasks(order="kind", descending="false")["tasks"]
+        found = romco.explain(service.served.model).tasks
+        assert [row["task"] for row in listed] == [one.task for one in found]
+
+
 def test_one_of_many_tasks_is_found_while_all_are_read(serving, monkeypatch):
     """It took half a second of 100,000, in which nobody else was answered."""
     monkeypatch.setattr(explanation, "FEW_TASKS", 5)

@@ -230,7 +230,7 @@ async function listen() {
 
 // The table of tasks
 
-const asked = { search: "", order: "personal", descending: true, limit: 20 };
+const asked = { search: "", order: "kind", descending: false, limit: 20 }; // different first
 async function list() {
   const query = new URLSearchParams(asked);
   const told = await read("/v1/tasks?" + query).catch((error) => ({ total: 0, tasks: [], error }));
