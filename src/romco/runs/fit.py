@@ -183,7 +183,7 @@ def score(model: Model, rows: Block, predicted: Floats) -> Errors:
     places = _places_of(model, truth)
     wrong = np.argmax(predicted, axis=1) != places
     chances = predicted[np.arange(len(places)), places]
-    log_loss = -np.log(np.maximum(chances, LEAST_PROBABILITY)).mean()
+    log_loss = np.log(1.0 / np.maximum(chances, LEAST_PROBABILITY)).mean()  # 0 without a sign
     return Errors(float(wrong.mean()), float(log_loss))
 
 
