@@ -642,10 +642,12 @@ class AutoSoftmax(CompiledLearner):
                 (own, parts[1], 1.0),
                 (means, parts[1], -1.0),
             ):
+                ends = np.stack([np.broadcast_to(u[at], mean.shape), mean], axis=2)
+                half = np.linalg.solve(factors.transpose(0, 2, 1), ends)
+                pulls = np.linalg.solve(factors, half)
                 for t, share in zip(0.5 * (nodes + 1.0), 0.5 * node_weights, strict=True):
                     off = t * u[at] - mean
-                    half = np.linalg.solve(factors.transpose(0, 2, 1), off[..., None])
-                    pull = np.linalg.solve(factors, half)[..., 0]
+                    pull = t * pulls[..., 0] - pulls[..., 1]
                     far = (off * pull).sum(axis=1) / spread
                     slope = (events + n)[:, None] * pull / (spread * (events + far))[:, None]
                     total[at] -= sign * weight * share * (u[at] * slope).T
