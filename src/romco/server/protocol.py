@@ -225,7 +225,7 @@ def parse(body: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[list[Any], b
     """Return the events of a body, and whether they came as a list; else it is one object.
 
     >>> parse(b'{"task": "ann", "x": {"a": 1}}', PREDICT_BODY)
-    ([PredictRequest(task='ann', x={'a': 1.0}, id=None, offset=None)], False)
+    ([PredictRequest(task='ann', x={'a': 1}, id=None, offset=None)], False)
     """
     try:
         parsed = decoder.decode(body)
