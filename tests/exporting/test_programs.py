@@ -24,7 +24,16 @@ SIZES = pytest.mark.parametrize("n", [500, pytest.param(10_000, marks=pytest.mar
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc")
 NODE = shutil.which("node")
-FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-O2")
+FLAGS = (
+    "-std=c99",
+    "-pedantic",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Werror",
+    "-ffp-contract=off",
+    "-O2",
+)
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover")
 needs_c = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
