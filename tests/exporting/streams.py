@@ -74,11 +74,12 @@ def events(n, users=20, seed=1):
 
 
 def assert_close(margins, expected, tolerance):
-    """Equal up to rounding, relative to margins above 1."""
+    """Equal up to rounding, relative to margins above 1; print the largest difference."""
     margins, expected = np.asarray(margins), np.asarray(expected)
     assert margins.shape == expected.shape
     error = np.abs(margins - expected) / np.maximum(1.0, np.abs(expected))
     worst = np.unravel_index(np.argmax(error), error.shape)
+    print(f"{len(error):6,} events: largest difference {error[worst]:.1e}, {tolerance:g} allowed")
     assert error[worst] <= tolerance, (worst, margins[worst], expected[worst])
 
 

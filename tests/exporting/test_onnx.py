@@ -17,6 +17,7 @@ from tests.exporting.streams import (
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+MANY = pytest.mark.parametrize("n", [10_000])
 
 
 def session_of(folder):
@@ -41,9 +42,10 @@ def feeds(session, rows, tasks):
     return arrays
 
 
-def test_margins_are_the_same(tmp_path):
+@MANY
+def test_margins_are_the_same(n, tmp_path):
     model = learned()
-    rows, tasks = events(10_000)
+    rows, tasks = events(n)
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
     assert {"task", "age", "town"} < {column.name for column in session.get_inputs()}
@@ -53,11 +55,12 @@ def test_margins_are_the_same(tmp_path):
     assert label.tolist() == model.predict(rows, tasks).tolist()
 
 
+@MANY
 @pytest.mark.parametrize("classes", [5, 15])
-def test_classes_are_the_same(classes, tmp_path):
+def test_classes_are_the_same(classes, n, tmp_path):
     model = learned(target="classes", classes=classes)
     assert has_values_and_scores(model)
-    rows, tasks = events(10_000)
+    rows, tasks = events(n)
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
     probabilities, label = session.run(["probabilities", "label"], feeds(session, rows, tasks))
@@ -112,9 +115,10 @@ def test_classes_of_arrays(classes, tmp_path):
     assert_close(found, estimator.predict_proba(x, task=new)[:, -found.shape[1] :], 1e-12)
 
 
-def test_numbers_are_the_same(tmp_path):
+@MANY
+def test_numbers_are_the_same(n, tmp_path):
     model = learned(target="number")
-    rows, tasks = events(10_000)
+    rows, tasks = events(n)
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
     found = session.run(["prediction"], feeds(session, rows, tasks))

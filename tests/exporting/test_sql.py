@@ -170,7 +170,8 @@ def check_classes(model, found, rows, tasks):
 @pytest.mark.parametrize("classes", [5, 15])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_classes_are_the_same(engine, classes, n, models, tmp_path, request):
-    rows, tasks = events(n if engine == "duckdb" else min(n, 500))
+    is_slow = engine != "duckdb" and classes > 10
+    rows, tasks = events(min(n, 500) if is_slow else n)
     model = models[classes]
     columns = export_with_events(model, tmp_path, rows, tasks)
     check_classes(model, predict_in(engine, tmp_path, columns, request, CLASSES), rows, tasks)
