@@ -14,7 +14,7 @@ WORKERS := -n 2 --dist loadfile
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo serve-demo test test-core test-slow test-checked test-sanitized test-standard-c test-busy test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-core test-slow test-exports test-checked test-sanitized test-standard-c test-busy test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -71,6 +71,10 @@ test-slow: $(VENV)/ready
 # Learners, kernels, model, evaluation and label policies: what most changes touch.
 test-core: $(VENV)/ready
 	$(BIN)/python -m pytest $(WORKERS) tests/learners tests/kernels tests/model tests/evaluation tests/labels
+
+# How far exports are from the model in each engine: 10,000 events, the largest difference of each test.
+test-exports: $(VENV)/ready
+	$(BIN)/python -m pytest tests/exporting -m "" -k 10000 -sv
 
 kernels: $(VENV)/cli
 	$(BIN)/python setup.py --quiet build_ext --inplace

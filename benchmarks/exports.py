@@ -1,7 +1,7 @@
 """Exports of many tasks: processor seconds, size of the files, growth of memory.
 
 ``python -m benchmarks.exports`` learns two events of each task. Columns have curves, some of which
-differ by task. ``pytest tests/exporting -m "" -k 10000 -sv`` prints how exact exports are.
+differ by task. ``make test-exports`` prints how exact exports are.
 """
 
 from __future__ import annotations
