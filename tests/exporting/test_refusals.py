@@ -90,8 +90,13 @@ def test_names_that_are_no_text(tmp_path):
     refused(model, "two features are called '1' as text", tmp_path)
 
 
-def test_a_bare_learner(tmp_path):
-    refused(romco.learner("pa-unique", 3, 2), "which know names, not PassiveAggressive", tmp_path)
+def test_what_is_no_model(tmp_path):
+    refused(romco.learner("pa-unique", 3, 2), "an estimator, not PassiveAggressive", tmp_path)
+    refused(romco.Chooser(), "an estimator, not Chooser", tmp_path)
+    with romco.Shards(n=2, engine="serial") as shards:
+        shards.learn([{"a": 1.0}, {"a": 2.0}], ["yes", "no"], ["ann", "bob"])
+        refused(shards, r"not Shards; shards have \.model\(\)", tmp_path)
+        assert romco.export(shards.model(), "c", tmp_path)
 
 
 def test_an_unknown_format(tmp_path):

@@ -38,6 +38,8 @@ def export(model: Model | Estimator, to: Format, path: str | Path) -> list[Path]
     inner = model.fitted_model() if isinstance(model, Estimator) else model
     if not isinstance(inner, Model):
         kind = type(model).__name__
-        raise ValueError(f"romco.export takes models and estimators, which know names, not {kind}")
+        raise ValueError(
+            f"romco.export takes a Model or an estimator, not {kind}; shards have .model()"
+        )
     with inner.engine.at_rest():
         return WRITERS[to](read_tables(inner), Path(path))
