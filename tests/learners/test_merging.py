@@ -15,6 +15,7 @@ from romco.kernels.merge.rows import (
     FeatureCounts,
     GaussianRule,
     LatestRule,
+    PooledRule,
     RowMerge,
     StepRule,
     SumRule,
@@ -199,6 +200,30 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
         values = [value[0] for (value,) in entries]
         assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values))
     np.testing.assert_allclose(stepped[:, 0], plain.merge_steps(old[:, 0], whole), rtol=1e-12)
+
+
+def described(values):
+    """Count, mean and sum of squared deviations, and zeros where there are no values."""
+    if not len(values):
+        return np.zeros(3)
+    return np.array([len(values), values.mean(), len(values) * values.var()])
+
+
+@pytest.mark.parametrize("far", [0.0, 20240603.0])
+@pytest.mark.parametrize("before", [0, 1, 30])
+def test_means_are_those_of_all_numbers(far, before):
+    """Also of dates as numbers, whose squares would have no digits left for deviations."""
+    rng = np.random.default_rng(11)
+    start, *new = (far + rng.normal(size=n) for n in (before, 20, 0, 1, 300))
+    blocks = [described(np.append(start, own))[None, :] for own in new]
+    rows = [np.zeros(1, dtype=np.int32)] * len(new)
+    seen = [np.array([len(own)], dtype=np.int32) for own in new]
+
+    def rules(c):
+        return [PooledRule(c(0), c(1), c(2))]
+
+    found = merged(described(start)[None, :], rows, seen, blocks, rules)[0]
+    np.testing.assert_allclose(found, described(np.concatenate([start, *new])), rtol=1e-7)
 
 
 def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
@@ -391,10 +416,10 @@ def test_evidence_and_counts_of_shards_add_up():
         changes.append(collect_change(shard, touched, int(own.sum())))
     merge(common, changes)
     assert common.arrays()["typical"][0] == 40
-    count, total, square = common.arrays()["units"][:, :3].T
+    count, mean, deviations = common.arrays()["units"][:, :3].T
     np.testing.assert_array_equal(count, 40)
-    np.testing.assert_allclose(total, x.sum(axis=0), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(square, (x**2).sum(axis=0))
+    np.testing.assert_allclose(mean, x.mean(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(deviations, 40 * x.var(axis=0))
     found = [one.values["units"][:, 3:] for one in changes]
     assert any((common.arrays()["units"][:, 3:] == one).all() for one in found)
     evidence = [k for k, name in enumerate(STREAM_FIELDS) if "evidence" in name]

@@ -855,7 +855,7 @@ class AutoNumber(Auto):
         precision = np.linalg.inv(self.shared.S[joint])
         known = len(prior) - np.trace(prior @ self.shared.S[joint])
         noise = (2 + old * max(0, self.shared_errors) / V) / (2 + max(0, self.answers - known))
-        noise = min(1, noise)
+        noise = min(max(min(1, noise), old / 1e4), old * 1e4)
         if self.closed or alike(noise, old) or exceeds(self.shared.S[joint], old / noise):
             return
         w, ratio, self.noise["shared"] = self.shared.w[self.joint], old / noise, noise

@@ -3,10 +3,9 @@
 import numpy as np
 
 
-def known(count, mean, square):
+def known(count, mean, variance, varies):
     """How much of a mean is not chance: all of what never varied."""
-    variance, sure = square - mean**2, (count - 1) * mean**2
-    varies = variance > 1e-9 * square
+    sure = (count - 1) * mean**2
     return np.where(varies, sure / np.where(varies, sure + variance, 1.0), 1.0)
 
 
@@ -22,7 +21,7 @@ def alike(a, b):
 
 class Scales:
     def __init__(self, d):
-        self.c, self.total, self.square = np.zeros((3, d))
+        self.c, self.mean, self.deviations = np.zeros((3, d))
         self.centre, self.size, self.factor = np.zeros((3, d))
         self.due_count, self.due_events = np.zeros((2, d))
         self.events, self.common, self.found, self.due = 0, 0.0, 0, 0.0
@@ -53,7 +52,7 @@ class Scales:
         self.measure(due)
         self.found = self.found + due.sum()
         if find_common and self.found > 0 and self.found >= self.due:
-            constant = (self.centre != 0) & (self.total**2 >= (1 - 1e-9) * self.square * self.c)
+            constant = (self.centre != 0) & ~self.spread()
             logs = np.sort(np.log(self.size[(self.size > 0) & ~constant]))
             self.common, self.due = logs[len(logs) // 2] if len(logs) else 0.0, 1.1 * self.found
         r = np.log(self.size, where=due, out=np.zeros(len(x))) - self.common
@@ -72,24 +71,28 @@ class Scales:
 
     def spread(self):
         """Features that have more than one value other than zero."""
-        return self.total**2 < (1 - 1e-9) * self.square * self.c
+        return self.deviations > (1e-12 * self.mean) ** 2 * self.c
 
     def within(self, x):
-        limit = 10 * np.sqrt(self.square / np.maximum(self.c, 1))
+        limit = 10 * np.sqrt(self.mean_square())
         return np.where(self.c >= 3, np.clip(x, -limit, limit), x)
 
     def add(self, x, there):
-        x = self.within(x)
-        self.c, self.total, self.square = self.c + there, self.total + x, self.square + x * x
+        difference = np.where(there, self.within(x) - self.mean, 0.0)
+        self.c = self.c + there
+        self.mean = self.mean + difference / np.maximum(self.c, 1)
+        left = difference - difference / np.maximum(self.c, 1)
+        self.deviations = self.deviations + difference * left
+
+    def mean_square(self):
+        return self.mean**2 + self.deviations / np.maximum(self.c, 1)
 
     def measure(self, due):
-        c = np.maximum(self.c, 1)
-        mean, square = self.total / c, self.square / c
-        centre = (
-            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * known(self.c, mean, square)
-        )
-        variance = square - 2 * centre * mean + centre**2
-        size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))
+        variance, square = self.deviations / np.maximum(self.c, 1), self.mean_square()
+        often = np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
+        centre = self.mean * often * known(self.c, self.mean, variance, self.spread())
+        about = variance + (self.mean - centre) ** 2
+        size = np.sqrt(np.where(about > 1e-24 * square, about, square))
         self.centre, self.size = np.where(due, centre, self.centre), np.where(due, size, self.size)
         self.due_count = np.where(due, 1.1 * self.c, self.due_count)
         self.due_events = np.where(due, 1.1 * self.events, self.due_events)
@@ -118,7 +121,7 @@ class SettledScales(Scales):
     def settle(self, j, old):
         """Keep the old unit of a feature unless the new one is far off."""
         if not self.spread()[j]:  # a constant or an indicator is not centred
-            self.centre[j], self.size[j] = 0.0, np.sqrt(self.square[j] / self.c[j])
+            self.centre[j], self.size[j] = 0.0, np.sqrt(self.mean_square()[j])
             self.factor[j] = factor_of(self.size[j], self.common)
         if old.size[j] == 0:
             return
@@ -127,6 +130,6 @@ class SettledScales(Scales):
             for name in ("centre", "size", "factor"):
                 getattr(self, name)[j] = getattr(old, name)[j]
         elif self.centre[j] != 0 and not old.spread()[j]:  # its weight was part of the intercept
-            self.changes.append((j, 0.0, old.factor[j] * old.total[j] / old.c[j]))
+            self.changes.append((j, 0.0, old.factor[j] * old.mean[j]))
         else:
             self.changes.append((j, old.factor[j] / self.factor[j], old.factor[j] * moved))

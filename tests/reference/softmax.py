@@ -147,7 +147,7 @@ class Discriminant:
         before, n = list(self.columns), counts.sum(axis=0)
         for c in self.lines():
             self.become_score(c, scales, counts)
-        size = scales.total / np.sqrt(np.maximum(scales.c * scales.square, 1e-300))
+        size = scales.mean / np.sqrt(np.maximum(scales.mean_square(), 1e-300))
         for j in np.lexsort((-size, -scales.c)):
             new = scales.c[j] >= 0.1 * events and (j, 0) not in self.columns
             if new and len(self.columns) < self.room:

@@ -68,6 +68,7 @@ from romco.learners.sharing import (
     Moments,
     PerFeature,
     PerPair,
+    Pooled,
     Sum,
     Tracked,
     Whole,
@@ -138,7 +139,7 @@ NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_nois
 NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
 UNITS: tuple[Line, ...] = (  # of features
-    PerFeature("units", Latest((3, 4, 5, 6, 7), count=0), Sum((0, 1, 2))),
+    PerFeature("units", Latest((3, 4, 5, 6, 7), count=0), Pooled(0, 1, 2)),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
 )
 FUNCTIONS: tuple[Line, ...] = (  # of columns
@@ -205,13 +206,13 @@ class SubspaceRows(NamedTuple):
 
 
 def moments(arrays: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation (d,) of each feature, from the sums of its units."""
+    """Return mean and standard deviation (d,) of each feature, absent values at its centre."""
     rows = max(float(arrays["typical"][0]), 1.0)
-    count, total, squares, centre = arrays["units"][:, :4].T
-    absent = np.maximum(0.0, rows - count)
-    mean = (total + absent * centre) / rows
-    square = (squares + absent * centre**2) / rows
-    return mean, np.sqrt(np.maximum(0.0, square - mean * mean))
+    count, mean, deviations, centre = arrays["units"][:, :4].T
+    absent = np.maximum(0.0, 1.0 - count / rows)
+    apart = centre - mean
+    variance = deviations / rows + absent * (1.0 - absent) * apart**2
+    return mean + absent * apart, np.sqrt(variance)
 
 
 class BaseAuto(PairLearner):
@@ -263,7 +264,7 @@ class BaseAuto(PairLearner):
             "functions": np.zeros((MOST_FUNCTIONS, len(FUNCTION_FIELDS))),
             "definitions": np.zeros((MOST_FUNCTIONS, len(DEFINITION_FIELDS))),
             "scores": np.zeros((BASES, 2 * BASES)),  # of products of two columns, and squares
-            "units": aligned_zeros(n_features, 8),  # count, sum, squares; centre, size, factor; due
+            "units": aligned_zeros(n_features, 8),  # see UNIT_FIELDS
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
         arrays["covariance"][0, 0] = NO_VARIANCE  # a live margin has no constant

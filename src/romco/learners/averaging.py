@@ -47,9 +47,9 @@ LAST_OF_STREAM = ("moment", "moment_variance", "tracking", "drift")  # follow th
 LAST_OF_TASKS = ("residual", "answer")
 LAST_OF_PLACES = ("moment_mean", "moment_spent")
 UNIT_FIELDS = (
-    *("count", "total", "square", "centre", "size", "factor", "due_count", "due_events"),
+    *("count", "mean", "deviations", "centre", "size", "factor", "due_count", "due_events"),
 )
-COUNTED = [UNIT_FIELDS.index(name) for name in ("count", "total", "square")]
+COUNTED = [UNIT_FIELDS.index(name) for name in ("count", "deviations")]
 DUE = [UNIT_FIELDS.index(name) for name in ("due_count", "due_events")]
 OBSERVED_EVENTS = 16.0  # that observed rows count as in the unit of rows
 FAR_OFF = 1e300  # never: number of events until units are computed again

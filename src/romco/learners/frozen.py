@@ -39,7 +39,7 @@ UNBOUNDED = 1e300  # no value of a feature is larger
 FAR_SIZES = 10.0  # sizes from its centre beyond which a value is cut
 WHOLLY_CENTRED_SHARE = 0.85  # of events, from which on a feature is centred wholly,
 UNCENTRED_SHARE = 0.69  # and below which surely not
-ROUNDING = 1e-9  # share of a mean square below which a variance is rounding
+ROUNDING = 1e-12  # share of a mean below which a standard deviation is rounding
 
 UNIT_FIELDS = ("centre", "reach", "factor", "zero")
 
@@ -224,8 +224,8 @@ def frozen_units(columns: Floats, events: float, row: float) -> Floats:
 
 def counted_zeros(columns: Floats, events: float) -> NDArray[np.bool_]:
     """Return for which features (d,) a zero is a value: see `has_zeros` in `columns.pxd`."""
-    count, total, square, centre = columns.T[:4]
-    spreads = total * total < (1.0 - ROUNDING) * square * count
+    count, mean, deviations, centre = columns.T[:4]
+    spreads = deviations > (ROUNDING * mean) ** 2 * count
     always = count >= WHOLLY_CENTRED_SHARE * events
     binary = (count >= UNCENTRED_SHARE * events) & ~spreads
     return (centre != 0.0) & (always | binary)

@@ -33,6 +33,7 @@ from romco.learners.sharing import (
     Moments,
     PerFeature,
     PerPair,
+    Pooled,
     Scale,
     Steps,
     Sum,
@@ -218,6 +219,8 @@ def _rules(
             rules.append(kernel.GaussianRule(*pair, part.prior, part.spent))
         elif isinstance(part, Sum):
             rules += [kernel.SumRule(*span) for span in _spans(columns, part.columns)]
+        elif isinstance(part, Pooled):
+            rules.append(kernel.PooledRule(*(columns[column] for column in part.columns)))
         elif isinstance(part, Latest):
             count = None if part.count is None else columns[part.count]
             rules += [kernel.LatestRule(*span, count) for span in _spans(columns, part.columns)]

@@ -48,6 +48,20 @@ class Belief:
 
 
 @dataclass(frozen=True)
+class Pooled:
+    """Three columns: count, mean and sum of squared deviations of numbers."""
+
+    count: int
+    mean: int
+    deviations: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All three columns."""
+        return self.count, self.mean, self.deviations
+
+
+@dataclass(frozen=True)
 class Steps:
     """A column of weights that nothing is known of but their values."""
 
@@ -59,7 +73,8 @@ class Latest:
     """Columns that cannot be added, as they are found from others: taken from one shard.
 
     From the one that touched the row most, of a small array the one that learned most events. With
-    ``count``, from the one in which that column has grown most; its sum comes after this part.
+    ``count``, from the one in which that column has grown most; the part that merges it comes after
+    this one.
     """
 
     columns: tuple[int, ...] = (0,)
@@ -120,7 +135,7 @@ class Merged:
     merge: Callable[[Floats, list[Floats]], None]
 
 
-Part = Sum | Belief | Steps | Latest | Tracked | Moments | Scale | Merged
+Part = Sum | Belief | Pooled | Steps | Latest | Tracked | Moments | Scale | Merged
 Counts = tuple[str, tuple[int, ...]]  # a small array of sums, and those of its columns that count
 
 

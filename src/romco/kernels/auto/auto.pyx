@@ -74,6 +74,7 @@ cdef Py_ssize_t CROSSES_AT_ONCE = 6
 cdef double WAVES_THRESHOLD = 14.0             # numbers: chi-square of four waves from which on they join
 cdef double CROSS_THRESHOLD = 4.0              # standard deviations from chance of a product that joins
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
+cdef double MAX_NOISE_RATIO = 1e4              # by which all past events are reweighed at once
 cdef double MAX_NOISE_RATE = 0.5               # by which an event moves the noise
 cdef double MAX_LOG_NOISE = 50.0               # of noise, by that of all
 cdef double TASK_NOISE_SHARE = 0.5             # of a task's events in the step of its noise,
@@ -1149,6 +1150,7 @@ cdef class AutoKernel(Kernel):
             return
         noise = start + old * max(0.0, s.global_errors) / V
         noise = min(1.0, noise / (start + max(0.0, s.answers - self.global_block.known())))
+        noise = max(old / MAX_NOISE_RATIO, min(old * MAX_NOISE_RATIO, noise))
         if alike(noise, old) or not self.global_block.reweigh(old / noise, &change):
             return
         s.global_noise = noise

@@ -10,7 +10,7 @@ cdef extern from *:
     #define ROMCO_NEAR 1.4         /* log sizes up to which a feature is near the common one */
     #define ROMCO_FAR 10.0         /* sizes from the centre beyond which a value is cut */
     #define ROMCO_FEW 3.0          /* values that a size cannot be told from */
-    #define ROMCO_ROUNDING 1e-9    /* share of a mean square below which a variance is rounding */
+    #define ROMCO_ROUNDING 1e-12   /* share of a mean below which a standard deviation is rounding */
     #define ROMCO_GROWTH 1.1       /* of its count, after which a feature is measured again */
     #define ROMCO_SMALLEST 1e-150  /* values whose squares underflow or overflow */
     #define ROMCO_LARGEST 1e150
@@ -28,26 +28,33 @@ cdef extern from *:
 
 
 cdef struct Column:                # what is kept of a feature
-    double count, total, square    # of the values that were not zero
+    double count, mean             # of the values that were not zero,
+    double deviations              # and the sum of squares of what they differ from their mean
     double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
     double due_count, due_events   # when the last three are found anew
+
+
+cdef inline double mean_square(const Column* c) noexcept nogil:
+    return c.mean * c.mean + c.deviations / c.count
 
 
 cdef inline double within(const Column* c, double x) noexcept nogil:
     """A value as it is counted: a single odd one must not spoil the feature for good."""
     cdef double limit
-    if c.count >= FEW and x * x * c.count > FAR * FAR * c.square:
-        limit = FAR * sqrt(c.square / c.count)
+    if c.count >= FEW and x * x * c.count > FAR * FAR * (c.mean * c.mean * c.count + c.deviations):
+        limit = FAR * sqrt(mean_square(c))
         return max(-limit, min(limit, x))
     return x
 
 
 cdef inline void add(Column* c, double x) noexcept nogil:
-    """Count a value."""
+    """Count a value (Welford, 1962)."""
+    cdef double difference
     x = within(c, x)
+    difference = x - c.mean
     c.count += 1.0
-    c.total += x
-    c.square += x * x
+    c.mean += difference / c.count
+    c.deviations += difference * (x - c.mean)
 
 
 cdef inline bint due(const Column* c, double count, double events) noexcept nogil:
@@ -56,7 +63,7 @@ cdef inline bint due(const Column* c, double count, double events) noexcept nogi
 
 cdef inline bint spreads(const Column* c) noexcept nogil:
     """Whether the values that are not zero are not all the same."""
-    return c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
+    return c.deviations > ROUNDING * ROUNDING * c.mean * c.mean * c.count
 
 
 cdef inline bint has_zeros(const Column* c, double events) noexcept nogil:
@@ -75,23 +82,23 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
     return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
 
 
-cdef inline double known(double count, double mean, double square) noexcept nogil:
-    """Return the shrinkage factor t^2 / (t^2 + 1) of a mean, by its t-statistic."""
-    cdef double variance = square - mean * mean, sure = (count - 1.0) * mean * mean
-    return sure / (sure + variance) if variance > ROUNDING * square else 1.0
+cdef inline double known(const Column* c) noexcept nogil:
+    """Return the shrinkage factor t^2 / (t^2 + 1) of the mean, by its t-statistic."""
+    cdef double sure = (c.count - 1.0) * c.mean * c.mean
+    return sure / (sure + c.deviations / c.count) if spreads(c) else 1.0
 
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
     """Centre and size."""
-    cdef double mean, square = c.square / c.count, variance
+    cdef double off, square = mean_square(c), variance
     c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
     if c.count < SELDOM * events:
         c.centre, c.size = 0.0, sqrt(square)
         return
-    mean = c.total / c.count
-    c.centre = mean * share_centred(c.count, events) * known(c.count, mean, square)
-    variance = square - 2.0 * c.centre * mean + c.centre * c.centre
-    c.size = sqrt(variance if variance > ROUNDING * square else square)
+    c.centre = c.mean * share_centred(c.count, events) * known(c)
+    off = c.mean - c.centre
+    variance = c.deviations / c.count + off * off
+    c.size = sqrt(variance if variance > ROUNDING * ROUNDING * square else square)
 
 
 cdef inline bint varies(const Column* c) noexcept nogil:

@@ -29,7 +29,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, M_PI, M_SQRT2, cos, isfinite, log, log1p, sqrt
 from libc.string cimport memcpy, memset
 from statistics import NormalDist
-from romco.kernels.auto.columns cimport Column, scaled
+from romco.kernels.auto.columns cimport Column, mean_square, scaled
 from romco.kernels.auto.functions cimport KNOTS, WAVES, count_value, rank
 from romco.kernels.auto.scales cimport Scaled, Scales, found
 from romco.kernels.core.dense cimport axpy, dot_product
@@ -411,7 +411,7 @@ cdef class Discriminant:
             unit = <const Column*> &scales.columns[j, 0]
             if self.place[j] or not unit.count >= max(least, most):
                 continue
-            size = unit.total / sqrt(unit.count * unit.square) if unit.square > 0.0 else 0.0
+            size = unit.mean / sqrt(mean_square(unit)) if unit.count > 0.0 else 0.0
             if first < 0 or unit.count > most or size > large:
                 first, most, large = j, unit.count, size
         return first

@@ -1,12 +1,12 @@
 """Each feature in units of its own, found as events come in; O(nnz) per event.
 
-Of the values of a feature that are not zero the count c, the sum and the sum of squares are
-kept, and N is the number of events. Then
+Of the values of a feature that are not zero the count c, the mean and the sum of squared deviations
+are kept, and N is the number of events. Then
 
     f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred,
     k = t^2 / (t^2 + 1)                       shrinks the mean, with
                                               t^2 = (c - 1) * mean^2 / variance
-    m = f * k * mean;   s^2 = mean square - 2 m mean + m^2
+    m = f * k * mean;   s^2 = variance + (mean - m)^2
     r = log s - g                             g: the median of log s over the features seen that
                                               are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
@@ -22,8 +22,8 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
 from romco.kernels.auto.columns cimport (
-    FAR, GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, measure, scaled, spreads,
-    varies, weigh,
+    FAR, GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, mean_square, measure, scaled,
+    spreads, varies, weigh,
 )
 from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
@@ -280,7 +280,7 @@ cdef class SettledScales(Scales):
                 c.size, c.factor = exp(self.common()), exp(-self.common())
             return
         if not spreads(c):
-            c.centre, c.size = 0.0, sqrt(c.square / c.count)
+            c.centre, c.size = 0.0, sqrt(mean_square(c))
             c.factor = factor_of(c.size, self.common())
         if old.size == 0.0:
             return
@@ -290,7 +290,7 @@ cdef class SettledScales(Scales):
         self.changed[k], self.ratio[k] = j, old.factor / c.factor
         self.moved[k] = old.factor * (c.centre - old.centre)
         if c.centre != 0.0 and not spreads(old):  # constant so far: its weight is part of the intercept
-            self.ratio[k], self.moved[k] = 0.0, old.factor * old.total / old.count
+            self.ratio[k], self.moved[k] = 0.0, old.factor * old.mean
         self.n_changes += 1
 
     cdef void agree(self, const int[::1] rows) noexcept nogil:

@@ -48,6 +48,9 @@ class GaussianRule(Rule):
 class SumRule(Rule):
     def __init__(self, head: Column, width: int) -> None: ...
 
+class PooledRule(Rule):
+    def __init__(self, count: Column, mean: Column, deviations: Column) -> None: ...
+
 class StepRule(Rule):
     def __init__(self, column: Column) -> None: ...
 

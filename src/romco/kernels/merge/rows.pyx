@@ -479,6 +479,60 @@ cdef class SumRule(SpanRule):
             self.head.put(entries, total, c)
 
 
+cdef class PooledRule(Rule):
+    """Count, mean and sum of squared deviations: those of the changes are pooled (Chan, 1979)."""
+
+    cdef Column count, mean, deviations
+
+    def __init__(self, Column count not None, Column mean not None, Column deviations not None):
+        self.count, self.mean, self.deviations = count, mean, deviations
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef Pool start, pool, change
+        cdef Py_ssize_t e
+        if entries.n == 1:
+            return
+        start.count, start.mean = self.count.start(entries), self.mean.start(entries)
+        start.deviations = self.deviations.start(entries)
+        pool = start
+        for e in range(entries.n):
+            change.count, change.mean = self.count.of(entries, e), self.mean.of(entries, e)
+            change.deviations = self.deviations.of(entries, e)
+            change = without(change, start)
+            pool = joined(pool, change)
+        self.count.put(entries, pool.count)
+        self.mean.put(entries, pool.mean)
+        self.deviations.put(entries, pool.deviations)
+
+
+cdef struct Pool:                            # of numbers
+    double count, mean, deviations           # from the mean, squared and summed
+
+
+cdef Pool joined(Pool a, Pool b) noexcept nogil:
+    """Return the pool of the numbers of both."""
+    cdef Pool both
+    cdef double share, apart = b.mean - a.mean
+    both.count = a.count + b.count
+    share = b.count / both.count if both.count > 0.0 else 0.0
+    both.mean = a.mean + share * apart
+    both.deviations = a.deviations + b.deviations + a.count * share * apart * apart
+    return both
+
+
+cdef Pool without(Pool both, Pool a) noexcept nogil:
+    """Return the pool that joined with ``a`` is ``both``."""
+    cdef Pool b
+    cdef double apart = both.mean - a.mean
+    b.count, b.mean, b.deviations = both.count - a.count, both.mean, 0.0
+    if b.count > 0.0:
+        apart *= both.count / b.count
+        b.mean = a.mean + apart
+        b.deviations = both.deviations - a.deviations - a.count * b.count / both.count * apart * apart
+        b.deviations = max(0.0, b.deviations)
+    return b
+
+
 cdef class StepRule(Rule):
     """Weights without a variance: changes are added, less what they have in common.
 
