@@ -167,9 +167,9 @@ class CellEncoder:
         }
         if not new:
             return schema
-        cells = []
-        for row in rows[:sample]:
-            cells.append({name: row[name] for name in row if name in new})
+        cells = rows[:sample]
+        if len(new) < len(found):
+            cells = [{name: row[name] for name in row if name in new} for row in cells]
         schema = schema.copy()
         numbers = {name: "number" for name in new if name in names}
         schema.extend(Sample(rows=cells, kinds=kinds), numbers)

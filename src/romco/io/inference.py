@@ -56,7 +56,11 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     >>> infer_column("says", ["the quick brown fox jumps", "over the lazy dog again"]).kind
     'text'
     """
-    present = [plain_value(value) for value in values if not is_missing(value)]
+    plain = set(map(type, values)) <= {int, float}
+    if plain:
+        present = [value for value in values if value == value]  # all but NaN
+    else:
+        present = [plain_value(value) for value in values if not is_missing(value)]
     if not present:
         return Column("free", "empty", f"no value in {len(values):,} rows")
     for kind in set(map(type, present)):
@@ -67,6 +71,8 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     for value, number in zip(present, spelled, strict=True):
         if number is not None and not (typed and isinstance(value, str)):
             numbers.append(number)
+    if plain and not _OTHER_DATE.fullmatch(str(present[0])):
+        return _infer_number(name, numbers)
     texts = [str(value).strip() for value in present]
     if len(texts) >= MIN_ROWS_CONSTANT and all(map(_OTHER_DATE.fullmatch, texts)):
         warning = (
@@ -125,14 +131,13 @@ def _has_hours(values: Iterable[Any]) -> bool:
     return False
 
 
-def with_stray_text(
-    column: Column, name: str, values: Sequence[Any], places: Sequence[int], sample: Sample
-) -> Column:
+def with_stray_text(column: Column, name: str, sample: Sample) -> Column:
     """Return a column of numbers and some text with a warning that names the first such cell."""
     if column.meaning != "number or category":
         return column
     texts = []
-    for place, value in zip(places, values, strict=True):
+    for place, row in enumerate(sample.rows):
+        value = row.get(name)
         if not is_missing(value) and number_of(plain_value(value)) is None:
             texts.append((place, value))
     place, value = texts[0]

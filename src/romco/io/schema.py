@@ -162,12 +162,10 @@ class Schema:
         kinds = kinds or {}
         wanted = frozenset(self.features or ())
         cells: dict[str, list[Any]] = defaultdict(list)
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, row in enumerate(sample.rows):
+        for row in sample.rows:
             for name, cell in row.items():
                 if self.features is None or name in wanted:
                     cells[name].append(cell)
-                    places[name].append(place)
         roles = self.roles
         for name in dict.fromkeys((*(self.features or ()), *cells, *kinds)):
             if name in self.columns or name in roles:
@@ -181,7 +179,7 @@ class Schema:
                 column = column_as_asked(name, sample.kinds[name], values, "by its type")
             else:
                 column = infer_column(name, values, typed=sample.typed)
-                column = with_stray_text(column, name, values, places[name], sample)
+                column = with_stray_text(column, name, sample)
             self.add(name, column)
         if self.features is not None:
             self.features = tuple(dict.fromkeys((*self.features, *kinds)))
