@@ -4,7 +4,7 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, starmap
+from itertools import filterfalse, pairwise, starmap
 from operator import ne
 from typing import Any, NamedTuple
 
@@ -57,10 +57,9 @@ def infer_column(name: str, values: Sequence[Any], *, typed: bool = True) -> Col
     'text'
     """
     plain = set(map(type, values)) <= {int, float}
-    if plain:
-        present = [value for value in values if value == value]  # all but NaN
-    else:
-        present = [plain_value(value) for value in values if not is_missing(value)]
+    present = list(filterfalse(is_missing, values))
+    if not plain:
+        present = list(map(plain_value, present))
     if not present:
         return Column("free", "empty", f"no value in {len(values):,} rows")
     for kind in set(map(type, present)):
