@@ -37,7 +37,7 @@ Report = Callable[[float], object]  # takes the share of the work that is done
 RANDOM_ORDERS = 3  # beside the one given
 DEFAULT_EPOCHS = 5  # passes, where more than one is allowed and nothing is said
 MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
-SLICE_ROWS = 5000  # learned between two reports
+SLICE_ROWS = 1000  # learned between two reports; an interrupt waits for them
 
 
 class Order(NamedTuple):
@@ -176,6 +176,7 @@ def _learn_and_average(
         add(learned)
     learner: Any = engine.learner
     learner.adopt_functions(scout.learner)
+    del scout  # which else takes the memory of one more learner
     state = engine.state(copy=False)
     copies = [Engine.from_state(state) for _ in orders]
     stop = Event()
