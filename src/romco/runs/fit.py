@@ -27,6 +27,7 @@ SAMPLED_ROWS = 100_000  # from which kinds of columns are inferred
 HELD_OUT = 0.2  # share of the rows
 LEAST_PROBABILITY = 1e-15  # in a log loss
 MAX_ITERATIONS = 1000  # of the regression
+CENTRED = 0.5  # share of cells that are not 0, from which on columns of the regression are centred
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,12 @@ def regress(model: Model, learned: Block, asked: Block) -> Floats:
         read = features.read(rows.features)
         assert isinstance(read, Sparse)
         tables.append(as_matrix(read, features.width))
-    scale = StandardScaler(with_mean=False).fit(tables[0])
-    scale.scale_[_indicators(tables[0])] = 1.0
+    indicators = _indicators(tables[0])
+    centred = tables[0].nnz > CENTRED * np.prod(tables[0].shape)
+    if centred:  # the same regression, found in half the iterations
+        tables = [table.toarray() for table in tables]
+    scale = StandardScaler(with_mean=centred).fit(tables[0])
+    scale.scale_[indicators] = 1.0
     encode = OneHotEncoder(handle_unknown="ignore").fit(np.array(learned.tasks)[:, None])
     x, asked_x = (
         hstack([scale.transform(table), encode.transform(np.array(rows.tasks)[:, None])]).tocsr()
