@@ -15,12 +15,16 @@ from tests.reference.cubic import cubic_roots
 
 KINDS = (*penalties.PENALTIES.values(), penalties.TaskGroups)
 PENALTIES = [kind(0.7) for kind in KINDS]
-rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("shape", [(6, 4), (3, 5), (4, 1), (1, 4)])
-def test_prox_is_better_than_every_neighbour(penalty, shape):
+def test_prox_is_better_than_every_neighbour(rng, penalty, shape):
     w, step = rng.standard_normal(shape), 0.8
 
     def objective(v):
@@ -32,7 +36,7 @@ def test_prox_is_better_than_every_neighbour(penalty, shape):
             assert objective(best) <= objective(best + scale * rng.standard_normal(shape)) + 1e-12
 
 
-def test_logdet_prox_is_the_global_minimum():
+def test_logdet_prox_is_the_global_minimum(rng):
     w = rng.standard_normal((4, 3)) * 3
     for strength in (0.3, 1.0, 3.0, 6.0):
 

@@ -409,7 +409,8 @@ def test_weights_of_rows_and_classes():
     np.testing.assert_array_equal(heavy.predict(MANY_X), both.predict(MANY_X))
     assert (heavy.predict(MANY_X) == "bus").sum() > (plain.predict(MANY_X) == "bus").sum()
     ROMCOClassifier(class_weight="balanced").fit(MANY_X, MODES)
-    part = ROMCOClassifier().partial_fit(MANY_X, MODES, sample_weight=RNG.random(400))
+    weight = np.random.default_rng(1).random(400)
+    part = ROMCOClassifier().partial_fit(MANY_X, MODES, sample_weight=weight)
     assert part.model_.events == 400
     for bad in ("equal", 3, {"bus": -1.0}):
         with pytest.raises(ValueError, match=r"class_weight|positive"):

@@ -29,10 +29,9 @@ def numbers():
 
 def classes():
     score = Score("classes")
-    y = RNG.integers(0, 3, 50).astype(float)
-    score.add(
-        romco.Round(np.zeros(50, int), np.zeros((50, 1)), y), np.log(RNG.dirichlet([1] * 3, 50))
-    )
+    rng = np.random.default_rng(1)
+    y, chances = rng.integers(0, 3, 50).astype(float), rng.dirichlet([1] * 3, 50)
+    score.add(romco.Round(np.zeros(50, int), np.zeros((50, 1)), y), np.log(chances))
     return score
 
 

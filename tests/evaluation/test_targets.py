@@ -9,18 +9,21 @@ from benchmarks.other_targets import mean_of_the_task
 from romco.evaluation import Score, baselines, prequential
 from romco.model.rows import Rows
 
-RNG = np.random.default_rng(0)
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
-def rounds(y):
+def rounds(rng, y):
     n = len(y)
-    return romco.Rounds(RNG.integers(3, size=n), RNG.normal(size=(n, 2)), y, np.arange(n + 1))
+    return romco.Rounds(rng.integers(3, size=n), rng.normal(size=(n, 2)), y, np.arange(n + 1))
 
 
-def test_scores_of_classes_are_scikit_learns():
-    y = RNG.integers(4, size=300)
-    chances = RNG.dirichlet(np.ones(4), 300)
-    round = rounds(y.astype(float)).events
+def test_scores_of_classes_are_scikit_learns(rng):
+    y = rng.integers(4, size=300)
+    chances = rng.dirichlet(np.ones(4), 300)
+    round = rounds(rng, y.astype(float)).events
     score = Score("classes")
     for part in (slice(0, 100), slice(100, 300)):
         score.add(round._replace(y=round.y[part]), np.log(chances[part]))
@@ -36,17 +39,17 @@ def test_scores_of_classes_are_scikit_learns():
     assert score.calibration == pytest.approx(sum(gaps) / 300)
 
 
-def test_an_impossible_class_costs_much_but_not_everything():
+def test_an_impossible_class_costs_much_but_not_everything(rng):
     score = Score("classes")
-    score.add(rounds(np.array([1.0])).events, np.array([[0.0, -np.inf]]))
+    score.add(rounds(rng, np.array([1.0])).events, np.array([[0.0, -np.inf]]))
     assert score.log_loss == pytest.approx(-np.log(1e-15))
 
 
-def test_scores_of_numbers_are_scikit_learns():
-    y, found = RNG.normal(50.0, 2.0, 200), RNG.normal(50.0, 2.0, 200)
+def test_scores_of_numbers_are_scikit_learns(rng):
+    y, found = rng.normal(50.0, 2.0, 200), rng.normal(50.0, 2.0, 200)
     errors = Score("number")
     for part in (slice(0, 1), slice(1, 200)):
-        errors.add(rounds(y[part]).events, found[part])
+        errors.add(rounds(rng, y[part]).events, found[part])
     value = errors.value()
     assert value["mae"] == pytest.approx(metrics.mean_absolute_error(y, found))
     assert value["rmse"] == pytest.approx(np.sqrt(metrics.mean_squared_error(y, found)))
@@ -86,13 +89,13 @@ def test_a_class_that_nobody_knew_is_an_error_without_a_log_loss():
     assert score.recent()["log_loss"] == score.log_loss
 
 
-def test_the_loop_keeps_scores_of_every_target():
-    y = RNG.integers(3, size=60).astype(float)
+def test_the_loop_keeps_scores_of_every_target(rng):
+    y = rng.integers(3, size=60).astype(float)
     many = romco.learner("classes", 2, 3, n_classes=3)
-    *_, end = prequential(many, rounds(y), {"score": Score("classes")}, every=20)
+    *_, end = prequential(many, rounds(rng, y), {"score": Score("classes")}, every=20)
     assert sum(sum(row.values()) for row in end.metrics["score"]["table"].values()) == 60
     number = romco.learner("romco-auto-number", 2, 3)
-    *_, end = prequential(number, rounds(RNG.normal(size=60)), {"errors": Score("number")})
+    *_, end = prequential(number, rounds(rng, rng.normal(size=60)), {"errors": Score("number")})
     assert end.metrics["errors"]["rmse"] > 0.0
 
 

@@ -161,7 +161,7 @@ def test_third_label_says_what_to_do():
 @pytest.mark.parametrize("target", [None, "classes"])
 def test_weight_zero_changes_nothing_and_is_predicted_in_its_turn(target):
     labels = MODES if target else [y == "car" for y in MODES]
-    weight = RNG.choice([0.0, 1.0, 2.0], 200)
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], 200)
     weight[0] = 1.0
     model, loop = romco.Model(target=target), romco.Model(target=target)
     rows = [
@@ -264,7 +264,7 @@ def test_learners_that_predict_no_numbers_say_so():
 
 
 def test_weighed_numbers():
-    weight = RNG.choice([0.0, 1.0, 2.0], 200)
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], 200)
     model, loop = romco.Model(target="number"), romco.Model(target="number")
     margins = model.learn(ROWS, NUMBERS, TASKS, weight=weight)
     for i, (x, y, task, h) in enumerate(zip(ROWS, NUMBERS, TASKS, weight, strict=True)):

@@ -131,7 +131,8 @@ def test_rows_that_are_not_sorted_are_named(tmp_path):
 
 
 def test_a_history_is_evaluated_with_labels_that_come_late(tmp_path):
-    labels = np.where(RNG.random(N) < np.where(DAY % 2, 0.9, 0.1), "yes", "no")
+    chance = np.random.default_rng(1).random(N)
+    labels = np.where(chance < np.where(DAY % 2, 0.9, 0.1), "yes", "no")
     model = tmp_path / "m.romco"
     path = tmp_path / "f.csv"
     rows = [f"{TASK[i]},s{DAY[i] % 2},d{DAY[i]},{labels[i]}" for i in range(N)]
