@@ -1,7 +1,6 @@
 """Values of policies from logs: unbiased, with intervals that hold, and logs that are refused."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from scipy.stats import t as student
 
 import romco
+from romco.cli.main import main
 from romco.policies import LoggedChoice, evaluate, read_log
 
 ACTIONS = ["a", "b", "c", "d"]
@@ -57,15 +57,16 @@ def test_the_greedy_policy_of_the_log_is_found():
 
 
 @pytest.mark.filterwarnings("ignore:only")
+@pytest.mark.parametrize("logs", [9, pytest.param(25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
-def test_intervals_hold_the_truth_where_weights_are_rare(epsilon):
+def test_intervals_hold_the_truth_where_weights_are_rare(epsilon, logs):
     held = {"IPS": 0, "doubly robust": 0}
-    for seed in range(25):
+    for seed in range(logs):
         value = evaluate(make_log(400, epsilon, seed), best)
         for name in held:
             one = value.estimates[name]
             held[name] += one.low < TRUTH < one.high
-    assert min(held.values()) >= 22, held
+    assert min(held.values()) >= 0.88 * logs, held
 
 
 @pytest.mark.filterwarnings("ignore:only")
@@ -312,19 +313,24 @@ def test_logs_of_open_bandit_are_read(tmp_path):
     assert one == LoggedChoice({"position": 3.0, "user_feature_0": "cef3"}, "14", 1.0, 0.0125)
 
 
-def test_the_command(tmp_path):
-    write_csv(tmp_path / "log.csv", make_log(600, 0.5, 0))
-    options = [text for name, column in COLUMNS.items() for text in (f"--{name}", column)]
-    command = [sys.executable, "-m", "romco", "evaluate-policy", str(tmp_path / "log.csv")]
-    done = subprocess.run(
-        [*command, *options, "--policy", "always a"], capture_output=True, text=True, check=True
-    )
-    assert "doubly robust" in done.stdout
-    assert "weights clipped: 0.0%" in done.stdout + done.stderr
-    done = subprocess.run(
-        [*command, *options, "--json"], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout)["estimates"]["doubly robust"]["value"] > 0.5
-    done = subprocess.run([*command, "--action", "nothing"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "nothing" in done.stderr
+def test_the_command(tmp_path, monkeypatch, capfd):
+    write_csv(tmp_path / "log.csv", make_log(300, 0.5, 0))
+    named = [text for name, column in COLUMNS.items() for text in (f"--{name}", column)]
+
+    def run(*options):
+        command = ["romco", "evaluate-policy", str(tmp_path / "log.csv"), *options]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0, *capfd.readouterr()
+
+    code, printed, told = run(*named, "--policy", "always a")
+    assert code == 0
+    assert "doubly robust" in printed
+    assert "weights clipped: 0.0%" in printed + told
+    code, printed, _ = run(*named, "--json")
+    assert code == 0
+    assert json.loads(printed)["estimates"]["doubly robust"]["value"] > 0.5
+    code, _, told = run("--action", "nothing")
+    assert code == 2
+    assert "nothing" in told

@@ -91,9 +91,9 @@ def test_the_audit_is_unbiased_and_its_interval_covers():
     rng = np.random.default_rng(11)
     inside, means = 0, []
     for run in range(200):
-        margins = rng.normal(size=1500) * 2
-        y = np.where(rng.random(1500) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
-        round = romco.Round(np.zeros(1500, dtype=int), np.zeros((1500, 1)), y)
+        margins = rng.normal(size=500) * 2
+        y = np.where(rng.random(500) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+        round = romco.Round(np.zeros(500, dtype=int), np.zeros((500, 1)), y)
         budget, audit = labels.Budget(0.3, audit=0.2, seed=run), labels.Audit()
         budget.ask(round, margins)
         audit.add_round(round, margins, budget.audited)
