@@ -94,7 +94,7 @@ class Functions:
         return found
 
     def score(self, seen, residual, place_of):
-        residual, bases = np.clip(residual, -10, 10), []
+        residual, places, values = np.clip(residual, -10, 10), [], []
         for j, waves in seen.items():
             sketch = self.sketches[j]
             if sketch.is_number():
@@ -102,12 +102,13 @@ class Functions:
                 sketch.squares += (residual * waves) ** 2
             if place_of(j) <= CROSSED:
                 first = (place_of(j) - 1) * WAVES
-                bases += [(first + o, waves[o]) for o in range(WAVES) if waves[o] != 0]
-        for i, (base, value) in enumerate(bases):
-            for other, second in bases[:i]:
-                term = residual * value * second
-                self.sums[base, other] += term
-                self.squares[base, other] += term**2
+                there = np.flatnonzero(waves)
+                places += (first + there).tolist()
+                values += waves[there].tolist()
+        terms = np.tril(np.outer(residual * np.array(values), values), -1)  # each pair once
+        pairs = np.ix_(places, places)
+        self.sums[pairs] += terms
+        self.squares[pairs] += terms**2
 
     def count(self, stored):
         for j, value in stored:
