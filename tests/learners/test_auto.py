@@ -38,27 +38,19 @@ def replayed(name, rounds, **parameters):
 @pytest.mark.parametrize("order", [interleaved, synchronous])
 @pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
 def test_equals_its_transcription(order, stream):
-    rounds = order(stream, seed=1)
-    plain = reference.Auto(9, 6)
-    expected = []
-    for task, x, y, *_ in rounds:
-        expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
-        plain.update(task, rows(x), y)
-    learner, margins = replayed("romco-auto", rounds)
-    np.testing.assert_allclose(margins, expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(list(learner.trust().values()), plain.live.w, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("order", [interleaved, synchronous])
-@pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_frozen_predictions_equal_their_transcription(order, stream):
+    """Live and frozen, in one replay and event by event."""
+    rounds, live = order(stream, seed=1), []
     plain, learner = reference.Auto(9, 6), romco.learner("romco-auto", 9, 6)
-    for round in order(stream, seed=1):
+    for round in rounds:
         task, x, y, *_ = round
-        expected = [plain.predict_frozen(i, row) for i, row in zip(task, rows(x), strict=True)]
-        np.testing.assert_allclose(learner.predict_frozen(round), expected, rtol=1e-7, atol=1e-9)
+        live += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
+        frozen = [plain.predict_frozen(i, row) for i, row in zip(task, rows(x), strict=True)]
+        np.testing.assert_allclose(learner.predict_frozen(round), frozen, rtol=1e-7, atol=1e-9)
         plain.update(task, rows(x), y)
         learner.update(round)
+    again, margins = replayed("romco-auto", rounds)
+    np.testing.assert_allclose(margins, live, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(list(again.trust().values()), plain.live.w, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(learner.difference(), plain.evidence, rtol=1e-7, atol=1e-9)
     level, slopes = learner.variances()
     np.testing.assert_allclose(level, plain.level_variance, rtol=1e-7)
@@ -791,15 +783,15 @@ def late_margins(learner, rounds, delay, tells):
 
 
 def test_late_answers_equal_their_transcription():
-    rounds = coming_and_going(700, 50)
+    rounds = coming_and_going(450, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
     for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
-        if len(waiting) > 200:
+        if len(waiting) > 120:
             plain.update(*waiting.pop(0))
     learner = romco.learner("romco-auto", 3, 3)
-    margins = late_margins(learner, rounds, 200, True)
+    margins = late_margins(learner, rounds, 120, True)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(learner.drift(), plain.drift, rtol=1e-6)
 
