@@ -1,5 +1,7 @@
 """A model file whose section of shards does not hold together is refused, by name."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -11,14 +13,20 @@ from romco.shards.shards import check_state
 from tests.shards.streams import events, learn
 
 
-@pytest.fixture
-def state():
+@pytest.fixture(scope="module")
+def made():
     """Shards in the middle of a period."""
     shards = Shards("romco-auto", 2, every=50)
     learn(shards, events(173, seed=3))
     found = shards.state()
     assert found["cluster"]["counts"]
     return found
+
+
+@pytest.fixture
+def state(made):
+    """A copy, to be changed."""
+    return copy.deepcopy(made)
 
 
 def rows_of(state, part="0.rows"):
