@@ -332,7 +332,7 @@ def test_javascript_names_numbers_as_python_does(tmp_path):
 def test_functions_of_features(program, tmp_path, monkeypatch):
     model = learned()
     predictor = with_functions(model, monkeypatch)
-    rows, tasks = events(1500)
+    rows, tasks = events(300)
     expected = margins_by_reference(model, predictor, rows, tasks)
     romco.export(model, "js", tmp_path)
     by_name = [model.schema.encode(row) for row in rows]
@@ -340,10 +340,14 @@ def test_functions_of_features(program, tmp_path, monkeypatch):
     assert_close(predict_in_node(tmp_path, rows, tasks)[:, 0], expected, 1e-12)
 
 
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("sanitized"), "margins", *SANITIZED)
+
+
 @needs_c
-def test_classes_stay_within_memory(many, tmp_path):
-    program = compiled(tmp_path, "margins", *SANITIZED)
-    check_classes_in_c(many, program, tmp_path, 50)
+def test_classes_stay_within_memory(many, sanitized, tmp_path):
+    check_classes_in_c(many, sanitized, tmp_path, 50)
 
 
 @needs_node

@@ -208,12 +208,12 @@ def test_linear_learners(name, tmp_path):
 def test_functions_of_features(engine, tmp_path, monkeypatch, request):
     model = learned()
     predictor = with_functions(model, monkeypatch)
-    rows, tasks = events(500)
+    rows, tasks = events(200)
     columns = export_with_events(model, tmp_path, rows, tasks)
     found = predict_in(engine, tmp_path, columns, request)
     margins = {int(row[0]): float(row[1]) for row in found}
     expected = margins_by_reference(model, predictor, rows, tasks)
-    assert_close([margins[k] for k in range(500)], expected, 1e-9)
+    assert_close([margins[k] for k in range(200)], expected, 1e-9)
 
 
 def test_text_is_refused(tmp_path):
