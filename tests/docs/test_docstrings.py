@@ -5,6 +5,7 @@ import inspect
 import re
 import types
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,18 @@ MOST_COPIES = 8
 MOST_EMPTY = 0
 
 
+@cache
+def parsed(text):
+    return ast.parse(text)
+
+
+def nodes(path):
+    return ast.walk(parsed(path.read_text(encoding="utf-8")))
+
+
 def docstrings(path):
     """Yield the docstrings of a file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, ast.get_docstring(node) or ""
 
@@ -101,7 +111,7 @@ def test_a_method_is_described_where_it_is_declared():
     """A method without a docstring has one in a base class or protocol of the same folder."""
     described, bare = {}, set()
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             for part in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
                     if ast.get_docstring(part):
