@@ -97,7 +97,7 @@ def test_reasons_rank_as_the_probabilities_do():
 # The law of a choice
 
 
-def drawn_from(chooser, actions, draws=100_000):
+def drawn_from(chooser, actions, draws=30_000):
     """Counts of the actions over many ids, and the probabilities of each draw."""
     counts = dict.fromkeys(actions, 0)
     kept = None
