@@ -518,20 +518,27 @@ class BaseAuto(PairLearner):
         by_function = share.everybody[:, None] * self.function_weights("global")
         by_function += share.mixed[:, None] * self.function_weights("mixed")
         by_task = share.personal[:, None] * slopes
-        curves = csr_array((n, self.n_features))
-        own_curves = csr_array((n, self.n_features))
+        columns: list[int] = []
+        curves: list[Floats] = []
+        own_curves: list[Floats] = []
         products: dict[tuple[int, int], Floats] = {}
         for term, members in self.function_terms().items():
             added = (functions * by_function)[:, members].sum(axis=1)
             own_part = (functions * by_task)[:, members].sum(axis=1)
             if len(term) == 1:
-                where = (np.arange(n), np.full(n, term[0]))
-                curves += csr_array((added, where), shape=curves.shape)
-                own_curves += csr_array((own_part, where), shape=curves.shape)
+                columns.append(term[0])
+                curves.append(added)
+                own_curves.append(own_part)
             else:
                 products[term[0], term[1]] = added + own_part
+        where = (np.tile(np.arange(n), len(columns)), np.repeat(np.array(columns, dtype=int), n))
+
+        def with_curves(terms: Floats, added: list[Floats]) -> "csr_array":
+            by_column = csr_array((np.array(added).ravel(), where), shape=(n, self.n_features))
+            return part(terms) + by_column
+
         return Contributions(
-            part(shared) + curves, part(personal) + own_curves, intercept, products
+            with_curves(shared, curves), with_curves(personal, own_curves), intercept, products
         )
 
     def function_terms(self) -> dict[tuple[int, ...], list[int]]:
