@@ -361,11 +361,8 @@ def hostile(seed):
     return romco.Rounds(rng.integers(m, size=n), x, y.clip(-1e60, 1e60), np.arange(n + 1), h)
 
 
-LATER = [pytest.param(first, marks=pytest.mark.slow) for first in (200, 400, 600)]
-
-
 @pytest.mark.parametrize("stream", [any_size, hostile])
-@pytest.mark.parametrize("first", [0, *LATER])
+@pytest.mark.parametrize("first", range(0, 800, 200))
 def test_streams_of_any_size_leave_a_model_that_answers_and_is_saved(stream, first):
     for seed in range(first, first + 200):
         rounds = stream(seed)
