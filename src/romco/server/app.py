@@ -10,10 +10,9 @@ import socket
 import sys
 import threading
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, contextmanager, suppress
-from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -470,7 +469,7 @@ class Server:
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
             self.application,
-            http=partial(Connection, by_activity=OrderedDict()),  # type: ignore[arg-type]
+            http=Connection,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -12,8 +12,9 @@ connection that has been silent longest is closed.
 
 import asyncio
 from asyncio import TimerHandle
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -59,16 +60,11 @@ class PipelineFlow(FlowControl):
 
 
 class Connection(HttpToolsProtocol):
-    """One connection; a refusal comes after the responses to the requests before it.
+    """One connection; a refusal comes after the responses to the requests before it."""
 
-    ``by_activity`` holds the connections of a server, the one that has been silent longest first.
-    """
-
-    def __init__(
-        self, *given: Any, by_activity: OrderedDict["Connection", None], **named: Any
-    ) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._by_activity = by_activity
+        self.active_at = self.loop.time()  # when the client last sent or read something
         self._unparsed = memoryview(b"")
         self._body_left = 0  # of what was declared
         self._head_bytes = 0  # of this request, after the part in which it began
@@ -77,23 +73,21 @@ class Connection(HttpToolsProtocol):
         self._unanswered: deque[RequestResponseCycle] = deque()  # requests, in their order
         self._reason = NO_HTTP
         self._refused = False
-        self._timer: TimerHandle | None = None  # of the request that arrives
+        self._timer: TimerHandle  # of the request that arrives
         self._read_timer: TimerHandle | None = None  # of a client that does not read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock of the first request; make room for it."""
-        has_room = len(self._by_activity) < MAX_CONNECTIONS or self._close_silent()
+        has_room = len(self.connections) < MAX_CONNECTIONS or self._close_silent()
         super().connection_made(transport)
         self.flow = PipelineFlow(transport, self.pipeline)
-        self._by_activity[self] = None
         self._start_timer(HEAD_SECONDS)
         if not has_room:
             self._refuse_now(*FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""
-        self._by_activity.pop(self, None)
-        self._stop_timer()
+        self._timer.cancel()
         self._stop_read_timer()
         self._unparsed = memoryview(b"")
         for cycle in self._unanswered:  # uvicorn tells the last one alone
@@ -102,30 +96,27 @@ class Connection(HttpToolsProtocol):
 
     def _close_silent(self) -> bool:
         """Close the connection whose client has been silent longest; False if there is none."""
-        silent = next((each for each in self._by_activity if each._waits_for_client()), None)
-        if silent is None:
+        ours = [each for each in self.connections if isinstance(each, Connection)]
+        waiting = [each for each in ours if each._waits_for_client()]
+        if not waiting:
             return False
-        del self._by_activity[silent]
+        silent = min(waiting, key=attrgetter("active_at"))
+        self.connections.discard(silent)
         silent.transport.abort()
         return True
 
     def _waits_for_client(self) -> bool:
         return not self._unanswered or self.cycle.more_body or self.flow.write_paused
 
-    def _be_active(self) -> None:
-        if self in self._by_activity:
-            self._by_activity.move_to_end(self)
-
     def pause_writing(self) -> None:
         """Start the clock of a client that does not read."""
         super().pause_writing()
-        self._stop_read_timer()
         self._read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stop that clock."""
         self._stop_read_timer()
-        self._be_active()
+        self.active_at = self.loop.time()
         super().resume_writing()
 
     def _stop_read_timer(self) -> None:
@@ -142,7 +133,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
-        self._be_active()
+        self.active_at = self.loop.time()
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
         self._parse()
 
@@ -159,14 +150,13 @@ class Connection(HttpToolsProtocol):
             if self._in_request and (too_long or len(self.headers) > MAX_HEADER_LINES):
                 self._refuse_now(*TOO_LONG)
         arriving = self._in_request or not self._unanswered
-        if arriving and not self._refused and self._timer is None:
+        if arriving and not self._refused and self._timer.cancelled():
             in_body = self._in_request and not self._in_head
             self._start_timer(REQUEST_SECONDS if in_body else HEAD_SECONDS)
 
     # Parser callbacks
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = True
         self._other_bytes = 0
@@ -184,21 +174,19 @@ class Connection(HttpToolsProtocol):
         self._body_left = int(dict(self.headers).get(b"content-length", b"0"))
         self.headers = []  # takes the fields of a trailer, which nobody reads
         self._unanswered.append(self.cycle)
-        if self._timer is not None:
-            self._stop_timer()
+        if not self._timer.cancelled():
+            self._timer.cancel()
             self._start_timer(REQUEST_SECONDS)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
         self._body_left -= len(body)
         self._other_bytes = self._head_bytes
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
         self._in_request = False
         self._body_left = 0
-        self._stop_timer()
+        self._timer.cancel()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -207,7 +195,7 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._refused and not self._unanswered:
             self._write_refusal()
-        self._be_active()
+        self.active_at = self.loop.time()
         self._parse()
 
     # Refusing
@@ -219,7 +207,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what was read last, after the responses to what came before."""
         self._refused = True
-        self._stop_timer()
+        self._timer.cancel()
         cycle = self.cycle
         if cycle is not None and cycle.more_body and not cycle.response_complete:
             cycle.disconnected = True  # the request whose body is bad
@@ -244,11 +232,6 @@ class Connection(HttpToolsProtocol):
 
     def _start_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._refuse_now, *TOO_SLOW)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _refuse_now(self, status: int, reason: str) -> None:
         if not self._refused and not self.transport.is_closing():
