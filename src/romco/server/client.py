@@ -1,6 +1,5 @@
 """Client: retries that cannot learn twice, long lists sent in batches."""
 
-import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -63,7 +62,7 @@ class Client(durable.Closable):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address of a service: expected http://host:port")
         self._url, self._batch = url.rstrip("/"), batch
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         again = Retry(
             retries,
             allowed_methods=None,  # all of them: an id is learned once
@@ -74,7 +73,7 @@ class Client(durable.Closable):
             respect_retry_after_header=False,
         )
         self._pool = PoolManager(
-            maxsize=MAX_CONNECTIONS, timeout=timeout, retries=again, headers=self._headers
+            maxsize=MAX_CONNECTIONS, timeout=timeout, retries=again, headers=headers
         )
 
     def predict(self, events: Events) -> Any:
@@ -118,27 +117,28 @@ class Client(durable.Closable):
 
     def explain(self, event: Mapping[str, Any]) -> Any:
         """Return what each feature of an event adds to its margin."""
-        return self._call("explain", body=dict(event)).json()
+        return self._call("explain", json=dict(event)).json()
 
     def tasks(self, **query: Any) -> Any:
         """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
-        return self._call("tasks", query=query).json()
+        return self._call("tasks", fields=query).json()
 
     def task(self, task: str | int) -> Any:
         """Return what was learned of a task."""
-        return self._call("task", task=task).json()
+        return self._call("task", task).json()
 
     def stored(self, task: str | int) -> Any:
         """Return the events of a task in the log, and those that wait; needs the scope admin."""
-        return self._call("stored", task=task).json()
+        return self._call("stored", task).json()
 
     def forget(self, task: str | int, exact: bool = False) -> Any:
         """Forget a task, or let it never have been there (``exact``), which takes a replay.
 
         Needs the scope admin.
         """
-        options: dict[str, Any] = {"query": {"exact": "true"}, "timeout": None} if exact else {}
-        return self._call("forget", task=task, **options).json()
+        if exact:
+            return self._call("forget", task, fields={"exact": "true"}, timeout=None).json()
+        return self._call("forget", task).json()
 
     def checkpoint(self) -> int:
         """Write a checkpoint and return its sequence number; needs the scope admin."""
@@ -171,20 +171,20 @@ class Client(durable.Closable):
     def _events(self, name: str, events: Events, prepare: Any) -> Any:
         """Send one event, or a list in batches; name a bad event by its place in the list."""
         if isinstance(events, Mapping):
-            return self._call(name, body=prepare(events)).json()
+            return self._call(name, json=prepare(events)).json()
         prepared = list(map(prepare, events))
         responses: list[Any] = []
         for begin in range(0, len(prepared), self._batch):
             try:
-                responses += self._call(name, body=prepared[begin : begin + self._batch]).json()
+                responses += self._call(name, json=prepared[begin : begin + self._batch]).json()
             except ServiceError as error:
                 if error.index is None:
                     raise
                 raise ServiceError(error.status, error.reason, begin + error.index) from None
         return responses
 
-    def _call(self, name: str, **given: Any) -> BaseHTTPResponse:
-        response = self._send(name, **given)
+    def _call(self, name: str, task: str | int = "", **options: Any) -> BaseHTTPResponse:
+        response = self._send(name, task, **options)
         if response.status < 400:
             return response
         try:
@@ -194,17 +194,12 @@ class Client(durable.Closable):
             reason, index = "the service gave no reason", None
         raise ServiceError(response.status, reason, index)
 
-    def _send(
-        self, name: str, body: Any = None, task: str | int = "", query: Any = None, **options: Any
-    ) -> BaseHTTPResponse:
+    def _send(self, name: str, task: str | int = "", **options: Any) -> BaseHTTPResponse:
         """Send a request, again if there was no response; OSError if there was none at all."""
         route = BY_NAME[name]
         level = quote(str(task), safe="").replace(".", "%2E")  # else ".." would lead elsewhere
         url = self._url + route.path.replace("{task}", level)
-        if body is not None:
-            options |= {"headers": {**self._headers, "Content-Type": "application/json"}}
-            options["body"] = json.dumps(body, allow_nan=False).encode()
         try:
-            return self._pool.request(route.method, url, fields=query, redirect=False, **options)
+            return self._pool.request(route.method, url, redirect=False, **options)
         except HTTPError as error:
             raise ConnectionError(str(error)) from error
