@@ -107,10 +107,8 @@ class BusyError(RuntimeError):
     status = 503
 
 
-class StoppedError(RuntimeError):
+class StoppedError(BusyError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
-
-    status = 503
 
 
 # Requests and responses

@@ -91,11 +91,8 @@ SUMMARIES = {  # by the name of a route
 }
 ANSWERS, OUTCOMES = PredictResponse | list[PredictResponse], LearnResponse | list[LearnResponse]
 CHOICES = ChooseResponse | list[ChooseResponse]
-FILE, HTML = "application/octet-stream", "text/html; charset=utf-8"
-LINES = "application/x-ndjson"
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ROUTES = (
-    Route("page", "GET", "/", "public", media=HTML),
+    Route("page", "GET", "/", "public", media="text/html; charset=utf-8"),
     Route("healthz", "GET", "/healthz", "public"),
     Route("readyz", "GET", "/readyz", "public"),
     Route("predict", "POST", "/v1/predict", "read", PREDICT_BODY, ANSWERS, serves="model"),
@@ -103,15 +100,15 @@ ROUTES = (
     Route("explain", "POST", "/v1/explain", "read", EVENT_BODY, serves="model"),
     Route("choose", "POST", "/v1/choose", "write", CHOOSE_BODY, CHOICES, serves="chooser"),
     Route("reward", "POST", "/v1/reward", "write", REWARD_BODY, OUTCOMES, serves="chooser"),
-    Route("choices", "GET", "/v1/choices", "read", media=LINES, serves="chooser"),
+    Route("choices", "GET", "/v1/choices", "read", media="application/x-ndjson", serves="chooser"),
     Route("tasks", "GET", "/v1/tasks", "read", query=TaskQuery, serves="model"),
     Route("task", "GET", "/v1/tasks/{task}", "read", serves="model"),
     Route("stored", "GET", "/v1/tasks/{task}/stored", "admin", serves="model"),
     Route("forget", "DELETE", "/v1/tasks/{task}", "admin", query=ForgetQuery),
-    Route("model", "GET", "/v1/model", "read", media=FILE),
+    Route("model", "GET", "/v1/model", "read", media="application/octet-stream"),
     Route("checkpoint", "POST", "/v1/checkpoint", "admin"),
     Route("status", "GET", "/v1/status", "read"),
-    Route("metrics", "GET", "/metrics", "read", media=TEXT),
+    Route("metrics", "GET", "/metrics", "read", media="text/plain; version=0.0.4; charset=utf-8"),
     Route("openapi", "GET", "/openapi.json", "read"),
 )
 BY_NAME = {route.name: route for route in ROUTES}
