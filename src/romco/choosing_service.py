@@ -5,7 +5,6 @@ probabilities of its draw, and then kept by the chooser: a restart replays what 
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -184,15 +183,6 @@ class ServedChooser:
     def __init__(self, chooser: Chooser, scores: ChoiceScores, sequence: int) -> None:
         self.model, self.scores, self.sequence = chooser, scores, sequence
 
-    @property
-    def events(self) -> int:
-        """Number of rewards learned."""
-        return self.model.rewards
-
-    def validator(self, settings: Settings) -> "GroupDraws":
-        """Return what draws the next choices."""
-        return GroupDraws(self, settings)
-
     def apply(
         self, changes: Sequence[Choose | Reward | Forget], _rows: object = None
     ) -> list[str | None]:
@@ -274,6 +264,8 @@ class ChoosingService(Service):
     """Service of a chooser; ``actions`` are offered where a request names none."""
 
     message_body: ClassVar[Any] = REWARD_BODY
+    store_type = ChoiceStore
+    validator_type = GroupDraws
     store: ChoiceStore
     served: ServedChooser  # type: ignore[assignment]
 
@@ -291,9 +283,6 @@ class ChoosingService(Service):
     def read_log(self, number: int, served: Any) -> list[tuple[int, bytes, float]]:
         """Return the next choices after a number that had their reward."""
         return self.store.rewarded_after(number)
-
-    def _open(self, folder: Path) -> ChoiceStore:
-        return ChoiceStore(folder, self.settings)
 
     def _serve_model(self, model: Any, scores: bytes, sequence: int) -> Any:
         known = msgspec.json.decode(scores, type=ChoiceScores) if scores else ChoiceScores()
@@ -397,14 +386,42 @@ def _check_repeated(choice: DrawnChoice, actions: Sequence[Action], place: int) 
 # Over HTTP
 
 
+class ChoosingMetrics(Metrics):
+    """Counts of a chooser, for the page and for Prometheus."""
+
+    predicting, learning = "/v1/choose", "/v1/reward"
+    _service: ChoosingService
+
+    def _figures(self) -> dict[str, Any]:
+        served = self._service.served
+        rows = []
+        most_chosen = sorted(served.scores.actions.items(), key=lambda pair: -pair[1].chosen)
+        for name, count in most_chosen[:SHOWN_ACTIONS]:
+            rows.append({"action": name, **msgspec.structs.asdict(count)})
+        return {
+            "learner": "romco.Chooser",
+            "target": served.model.kind,
+            "events": served.model.rewards,
+            "predicted": served.scores.choices,
+            "dropped": served.model.dropped,
+            "actions": rows,
+        }
+
+    def _model_gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        scores, model = self._service.served.scores, self._service.served.model
+        yield "known_actions", "Actions known", len(scores.actions)
+        yield "choices", "Choices made", scores.choices
+        yield "rewards", "Rewards learned", scores.total.events
+        yield "mean_reward", "Mean reward", scores.total.mean
+        yield "pending", "Choices that wait for a reward", len(model.pending)
+
+
 class ChoosingApplication(Application):
     """ASGI application of a chooser."""
 
     serves = "chooser"
+    metrics_type = ChoosingMetrics
     _service: ChoosingService
-
-    def _new_metrics(self, service: Service) -> Metrics:
-        return ChoosingMetrics(service)
 
     async def _choose(self, events: list[Any]) -> Any:
         responses = await asyncio.wrap_future(self._service.learn(events))
@@ -443,49 +460,3 @@ def _line(body: bytes, reward: float) -> bytes:
             name = f"x.{name}"
         line[name] = cell
     return encode(line) + b"\n"
-
-
-class ChoosingMetrics(Metrics):
-    """Counts of a chooser, for the page and for Prometheus."""
-
-    _service: ChoosingService
-
-    def status(self) -> dict[str, Any]:
-        """Return what the page shows."""
-        service = self._service
-        scores = service.served.scores
-        most_chosen = sorted(scores.actions.items(), key=lambda pair: -pair[1].chosen)
-        rows = []
-        for name, count in most_chosen[:SHOWN_ACTIONS]:
-            rows.append({"action": name, **msgspec.structs.asdict(count)})
-        return self._gauge_values() | {
-            "time": time.time(),
-            "learner": "romco.Chooser",
-            "target": service.served.model.kind,
-            "events": service.served.model.rewards,
-            "predicted": scores.choices,
-            "durability": service.settings.durability,
-            "dropped": service.served.model.dropped,
-            "trouble": service.unsaved or not service.learns,
-            "curve": scores.total.points(),
-            "predicting": self.latency("/v1/choose"),
-            "learning": self.latency("/v1/reward"),
-            "actions": rows,
-        }
-
-    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
-        service, scores = self._service, self._service.served.scores
-        model = service.served.model
-        yield "sequence", "Sequence number of the last change applied", service.served.sequence
-        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
-        yield "tasks", "People known", len(model.tasks)
-        yield "known_actions", "Actions known", len(scores.actions)
-        yield "choices", "Choices made", scores.choices
-        yield "rewards", "Rewards learned", scores.total.events
-        yield "mean_reward", "Mean reward", scores.total.mean
-        yield "pending", "Choices that wait for a reward", len(model.pending)
-        yield "queued", "Requests that wait", service.queued
-        yield "log_bytes", "Size of the database", service.store.bytes
-        yield "sync_seconds", "Time of the last commit", service.commit_seconds
-        yield "broken", "1 while nothing can be learned", not service.learns
-        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"

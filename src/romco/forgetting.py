@@ -8,7 +8,7 @@ import hashlib
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -133,13 +133,7 @@ class Replay(durable.Closable):
     come late depend on the model, so they are made again at the place where they were made.
     """
 
-    def __init__(
-        self,
-        old: Store,
-        folder: Path,
-        tasks: Iterable[str],
-        wake: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, old: Store, folder: Path, tasks: Iterable[str]) -> None:
         settings = replace(
             old.settings,
             keep_log=True,
@@ -147,7 +141,7 @@ class Replay(durable.Closable):
             pending_events=NO_LIMIT,
             pending_bytes=NO_LIMIT,
         )
-        self.old, self.tasks, self._wake = old, frozenset(tasks), wake
+        self.old, self.tasks = old, frozenset(tasks)
         key = hash_bytes(encode(sorted(self.tasks)))
         self.new = Store(folder, settings)
         if self.new.value("SELECT value FROM setting WHERE name = 'tasks'") not in (None, key):
@@ -180,7 +174,7 @@ class Replay(durable.Closable):
     def open(self) -> Iterator[float]:
         """Load the model to replay from: a checkpoint before the first event of the tasks."""
         yield from self._scan()
-        model = yield from in_thread(lambda: load(self.old.folder / self.base[1]), self._wake)
+        model = yield from in_thread(lambda: load(self.old.folder / self.base[1]))
         self.base_events, base = model.events, ServedModel(model)
         if known := [task for task in self.tasks if base.knows(task)]:
             raise BaseKnowsError(known, self.base[0])
@@ -191,7 +185,7 @@ class Replay(durable.Closable):
         self.old_sequence, self.place, self._start = msgspec.json.decode(position)
         sequence, file, scores = self.new.last_checkpoint()
         path = self._path(file)
-        model = yield from in_thread(lambda: load(path), self._wake)
+        model = yield from in_thread(lambda: load(path))
         self.served = ServedModel(model, decode_scores(scores) if scores else None, sequence)
         if self.place < 0:  # of a new replay
             self.place = self._start = model.events
@@ -358,7 +352,7 @@ class Replay(durable.Closable):
         """Write a checkpoint."""
         sequence, state, scores = self.served.copy()
         save = self.new.save_model
-        file = yield from in_thread(lambda: save(state, sequence), self._wake)
+        file = yield from in_thread(lambda: save(state, sequence))
         self.new.put_checkpoint(sequence, file, scores)
         self._saved = sequence
 
@@ -379,9 +373,9 @@ class Replay(durable.Closable):
     def _certify(self) -> Generator[float, None, Certificate]:
         sequence, file, scores = self.new.last_checkpoint()
         log = yield from hash_log(self.new, sequence)
-        model = yield from in_thread(lambda: hash_file(self._path(file)), self._wake)
+        model = yield from in_thread(lambda: hash_file(self._path(file)))
         first = self.old.folder / self.base[1]
-        base = yield from in_thread(lambda: hash_file(first), self._wake)
+        base = yield from in_thread(lambda: hash_file(first))
         rows = self.old.execute("SELECT task, salt FROM forgetting").fetchall()
         return Certificate(
             version=__version__,
@@ -518,7 +512,7 @@ class ExactForgetting:
             if not tasks:
                 return
             try:
-                with Replay(store, store.folder / NEXT, tasks, service.wake) as replay:
+                with Replay(store, store.folder / NEXT, tasks) as replay:
                     self._replay = replay
                     certificate = yield from replay.steps()
                     replay.finish(certificate)

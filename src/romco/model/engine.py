@@ -168,7 +168,7 @@ class Engine(Step):
         with Hold(self.locks.step):
             return self._margins_of(read_unlabelled(self, rows))
 
-    def margins_and_context(self, rows: Rows) -> PendingPredictions:
+    def margins_and_context(self, rows: Rows, with_context: bool = True) -> PendingPredictions:
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             batch = read_unlabelled(self, rows)
@@ -176,7 +176,9 @@ class Engine(Step):
             chances = None
             if self.target.kind != "number":
                 chances = self.probability_of(margins)
-            context = self._context(batch, rows.x)
+            context = None
+            if with_context:
+                context = self._context(batch, rows.x)
             return PendingPredictions(margins, context, chances, self.events)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Floats | None:

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, contextmanager, suppress
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Histogram, Metric, generate_latest
@@ -66,14 +66,123 @@ class Response(NamedTuple):
     headers: Headers = JSON_HEADERS
 
 
+class Metrics:
+    """Counts requests and predictions; reads the rest from the service when it is asked."""
+
+    predicting, learning = "/v1/predict", "/v1/learn"  # paths whose times the page shows
+
+    def __init__(self, service: Service) -> None:
+        self.predictions, self._service = 0, service
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        text, to = "Time from request to response", self.registry
+        self._seconds = Histogram(
+            "romco_request_seconds", text, ["path"], buckets=BUCKETS, registry=to
+        )
+        self._requests = Count("romco_requests", "Requests", ["path", "status"], registry=to)
+        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT_REQUESTS))
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; ``path`` is that of its route."""
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+        self._recent[path].append(seconds)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        service = self._service
+        return {
+            **{name: value for name, _, value in self._gauges()},
+            "time": time.time(),
+            "durability": service.settings.durability,
+            "trouble": service.unsaved or not service.learns,
+            "curve": service.served.scores.total.points(),
+            "predicting": self._latency(self.predicting),
+            "learning": self._latency(self.learning),
+            **self._figures(),
+        }
+
+    def _latency(self, path: str) -> dict[str, float] | None:
+        """Return median and 99th percentile of the last requests, in seconds."""
+        times = sorted(self._recent[path])
+        if not times:
+            return None
+        return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
+
+    def _figures(self) -> dict[str, Any]:
+        """Return what the page shows of the model."""
+        served, counts = self._service.served, self._service.counts
+        scores, overview = served.scores, served.overview.read()
+        figures = None
+        if served.target == "number":
+            figures = scores.score.summary()
+        return {
+            "learner": served.model.engine.learner.name,
+            "target": served.target,
+            "events": served.model.events,
+            "predicted": self.predictions,
+            "dropped": counts["dropped"],
+            "expired": counts["never answered"],
+            "judged": scores.total.events,
+            "calibration": scores.score.calibration_bins(),
+            "figures": figures,
+            "features": overview.n_features,
+            "rank": len(overview.weights.spectrum),
+            "kinds": dict(Counter(overview.kinds)),
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics that are read when Prometheus asks."""
+        counts = self._service.counts
+        dropped, expired = "Pending events without room", "Those never answered"
+        yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
+        yield CounterMetricFamily("romco_pending_dropped", dropped, counts["dropped"])
+        yield CounterMetricFamily("romco_pending_expired", expired, counts["never answered"])
+        events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
+        for outcome in OUTCOMES:
+            events.add_metric([outcome], counts[outcome])
+        yield events
+        for name, text, value in self._gauges():
+            if value is not None:
+                yield GaugeMetricFamily(f"romco_{name}", text, value)
+
+    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        service = self._service
+        yield "sequence", "Sequence number of the last change applied", service.served.sequence
+        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
+        yield "tasks", "Tasks known", len(service.served.model.tasks)
+        yield "queued", "Events that wait to be learned", service.queued
+        yield "log_bytes", "Size of the database", service.store.bytes
+        yield "sync_seconds", "Time of the last commit", service.commit_seconds
+        yield "broken", "1 while nothing can be learned", not service.learns
+        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"
+        yield from self._model_gauges()
+
+    def _model_gauges(self) -> Iterator[tuple[str, str, float | None]]:
+        store, scores = self._service.store, self._service.served.scores
+        yield "pending", "Predicted events that wait for an answer", store.pending_events
+        yield "pending_bytes", "Their size", store.pending_bytes
+        yield "ids", "Ids remembered", store.ids
+        if self._service.exact is not None:
+            share = self._service.exact.share
+            yield "forgetting", "Share of the log replayed to forget tasks exactly", share
+        yield "error", "Mean error of the predictions", scores.total.mean
+        recent = scores.score.recent() if scores.score.events else {}
+        error = recent.get("error", recent.get("absolute"))
+        yield "recent_error", "That of about the last thousand", error
+        if "error" in recent:
+            yield "log_loss", "Mean log loss of the predictions", scores.score.log_loss
+
+
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
     serves = "model"
+    metrics_type: ClassVar[type[Metrics]] = Metrics
 
-    def __init__(self, service: Service, access: Access, stopping: Callable[[], bool]) -> None:
-        self.metrics = self._new_metrics(service)
-        self._service, self._access, self._stopping = service, access, stopping
+    def __init__(self, service: Service, access: Access) -> None:
+        self.metrics = self.metrics_type(service)
+        self._service, self._access = service, access
         self._downloads = 0  # under way
         self._constant = {  # responses, by the name of the route
             "page": Response(200, *load_page()),
@@ -84,9 +193,6 @@ class Application:
         for route in routes.ROUTES:
             if route.serves in ("", self.serves) and route.name not in self._constant:
                 self._handlers[route.name] = getattr(self, f"_{route.name}")
-
-    def _new_metrics(self, service: Service) -> "Metrics":
-        return Metrics(service)
 
     @property
     def _served(self) -> ServedModel:
@@ -227,8 +333,6 @@ class Application:
 
     async def _readyz(self, given: str) -> Any:
         self._check_started()
-        if self._stopping():
-            raise BusyError("the service is stopping: see the log of the service")
         if not self._service.learns:
             raise BusyError("learning has stopped: see the log of the service")
         return {"status": "ready", "sequence": self._served.sequence}
@@ -317,100 +421,6 @@ def _digest(part: bytes) -> bytes:
     return base64.b64encode(hashlib.sha256(part).digest())
 
 
-class Metrics:
-    """Counts requests and predictions; reads the rest from the service when it is asked."""
-
-    def __init__(self, service: Service) -> None:
-        self.predictions, self._service = 0, service
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        text, to = "Time from request to response", self.registry
-        self._seconds = Histogram(
-            "romco_request_seconds", text, ["path"], buckets=BUCKETS, registry=to
-        )
-        self._requests = Count("romco_requests", "Requests", ["path", "status"], registry=to)
-        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT_REQUESTS))
-
-    def add(self, path: str, status: int, seconds: float) -> None:
-        """Count a request; ``path`` is that of its route."""
-        self._requests.labels(path, status).inc()
-        self._seconds.labels(path).observe(seconds)
-        self._recent[path].append(seconds)
-
-    def latency(self, path: str) -> dict[str, float] | None:
-        """Return median and 99th percentile of the last requests, in seconds."""
-        times = sorted(self._recent[path])
-        if not times:
-            return None
-        return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
-
-    def status(self) -> dict[str, Any]:
-        """Return what the page shows."""
-        service = self._service
-        scores, counts = service.served.scores, service.counts
-        overview = service.served.overview.read()
-        return self._gauge_values() | {
-            "time": time.time(),
-            "learner": service.served.model.engine.learner.name,
-            "target": service.served.target,
-            "events": service.served.model.events,
-            "predicted": self.predictions,
-            "durability": service.settings.durability,
-            "dropped": counts["dropped"],
-            "expired": counts["never answered"],
-            "trouble": service.unsaved or not service.learns,
-            "judged": scores.total.events,
-            "curve": scores.total.points(),
-            "calibration": scores.score.calibration_bins(),
-            "figures": scores.score.summary() if scores.score.target == "number" else None,
-            "predicting": self.latency("/v1/predict"),
-            "learning": self.latency("/v1/learn"),
-            "features": overview.n_features,
-            "rank": len(overview.weights.spectrum),
-            "kinds": dict(Counter(overview.kinds)),
-        }
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield metrics that are read when Prometheus asks."""
-        counts = self._service.counts
-        dropped, expired = "Pending events without room", "Those never answered"
-        yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
-        yield CounterMetricFamily("romco_pending_dropped", dropped, counts["dropped"])
-        yield CounterMetricFamily("romco_pending_expired", expired, counts["never answered"])
-        events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
-        for outcome in OUTCOMES:
-            events.add_metric([outcome], counts[outcome])
-        yield events
-        for name, text, value in self._gauges():
-            if value is not None:
-                yield GaugeMetricFamily(f"romco_{name}", text, value)
-
-    def _gauge_values(self) -> dict[str, Any]:
-        return {name: value for name, _, value in self._gauges()}
-
-    def _gauges(self) -> Iterator[tuple[str, str, float | None]]:
-        service, served, store = self._service, self._service.served, self._service.store
-        total, score = served.scores.total, served.scores.score
-        yield "sequence", "Sequence number of the last change applied", served.sequence
-        yield "checkpoint_sequence", "That of the last checkpoint", service.checkpoint_sequence
-        yield "tasks", "Tasks known", len(served.model.tasks)
-        yield "pending", "Predicted events that wait for an answer", store.pending_events
-        yield "pending_bytes", "Their size", store.pending_bytes
-        yield "queued", "Events that wait to be learned", service.queued
-        yield "ids", "Ids remembered", store.ids
-        yield "log_bytes", "Size of the database", store.bytes
-        yield "sync_seconds", "Time of the last commit", service.commit_seconds
-        share = None if service.exact is None else service.exact.share
-        yield "forgetting", "Share of the log replayed to forget tasks exactly", share
-        yield "broken", "1 while nothing can be learned", not service.learns
-        recent = score.recent() if score.events else {}
-        error, loss = recent.get("error", recent.get("absolute")), "error" in recent
-        yield "error", "Mean error of the predictions", total.mean
-        yield "recent_error", "That of about the last thousand", error
-        yield "log_loss", "Mean log loss of the predictions", score.log_loss if loss else None
-        yield "durable", "1 if answers wait for a sync", service.settings.durability == "durable"
-
-
 # The server
 
 
@@ -465,7 +475,7 @@ class Server:
         self.service, self._grace = service, grace
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, port), family=family, backlog=1024)
-        self.application = application(service, access, lambda: self.uvicorn.should_exit)
+        self.application = application(service, access)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
             self.application,

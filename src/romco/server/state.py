@@ -23,7 +23,6 @@ from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model, Names
-from romco.model.engine import PendingPredictions
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
 from romco.server.protocol import (
@@ -45,6 +44,7 @@ NO_PREDICTION = Prediction(None, None, 0.0)
 PIECE_CELLS = 10_000  # of rows that are predicted at once, about 20 ms
 EVENT_CELLS = 100  # an event counts as these, for texts
 CURVE_POINTS = 48  # beyond, every other one goes
+INSIGHT_COLUMNS = ("kind", "events", "shared", "personal", "share")  # in a list of tasks
 
 
 class ErrorCount(msgspec.Struct, array_like=True):
@@ -119,7 +119,7 @@ class ServedModel:
         kind = "number" if self.target == "number" else "two classes"
         if self.scores.score.target != kind:
             self.scores.score = Score(kind)
-        self._schema = schema = self._take_schema()
+        self.schema = schema = self._take_schema()  # how cells are read
         self._encoder: Encoder | None = None  # of rows to be learned
         self.groupings: list[Any] = []
         if schema is not None and schema.groupings:
@@ -161,15 +161,17 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event = events[k]
-            prediction = _stored_prediction(responses[k], late, k)
+            event, made = events[k], responses[k]
+            context = None
+            if late.context is not None and np.isfinite(late.context[k]).all():
+                context = late.context[k].tolist()
+            values = made.label, made.probability, made.margin, context, late.events
+            prediction = Prediction(*values, made.low, made.high)
             x = self._known_cells(event.x)
             pending.append(PendingEvent(event.id, event.task, x, prediction, event.offset))
         return responses, pending
 
-    def _predict(
-        self, rows: Rows, with_context: bool
-    ) -> tuple[list[PredictResponse], PendingPredictions | None, bool]:
+    def _predict(self, rows: Rows, with_context: bool) -> tuple[list[PredictResponse], Any, bool]:
         """Predict encoded rows.
 
         Returns responses; the engine's predictions, for late answers; and whether all features
@@ -179,7 +181,6 @@ class ServedModel:
         target = copy(engine.target)  # of many classes, new ones may come at any moment
         number = self.target == "number"
         parts: Any = NotImplemented
-        late = None
         try:
             if not (with_context or number):
                 parts = engine.predict_events(rows.x, rows.task, rows.offset)
@@ -187,17 +188,11 @@ class ServedModel:
                 responses = [PredictResponse(_plain(y), p, m, version) for y, p, m, _ in parts]
                 complete = [size for *_, size in parts] == list(map(len, rows.x))
                 return responses, None, complete and engine.history is None
-            if with_context:
-                late = engine.margins_and_context(rows)
-                margins, chances = late.margins, late.probabilities
-            else:
-                margins, chances = engine.margins(rows), None
+            late = engine.margins_and_context(rows, with_context)
         except ValueError as error:
-            check_each(self.model.features.read, rows.x)
+            check_each(self.model.features.read, rows.x, range(len(rows.x)))
             raise RequestError(str(error), 0) from None
-        if chances is None and not number:
-            chances = target.probabilities(margins, engine.scale)
-        columns = self._predictions(margins, chances, target)
+        columns = self._predictions(late.margins, late.probabilities, target)
         responses = list(map(PredictResponse, *columns, repeat(version)))
         if number and self.model.events and isinstance(engine.learner, GivesIntervals):
             bounds = engine.intervals(rows, INTERVAL_LEVEL)
@@ -241,7 +236,7 @@ class ServedModel:
 
         RequestError names the first row that cannot be read.
         """
-        schema = self._schema
+        schema = self.schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
 
@@ -249,11 +244,11 @@ class ServedModel:
             _check_objects(some)
             return list(map(schema.encode, some))
 
-        return check_each(read, rows)
+        return check_each(read, rows, range(len(rows)))
 
     def encode_to_learn(self, rows: Sequence[Any]) -> Any:
         """Return the same for the thread that learns, by compiled code; ValueError if bad."""
-        schema = self._schema
+        schema = self.schema
         if schema is None:
             return rows
         _check_objects(rows)
@@ -265,17 +260,9 @@ class ServedModel:
         values, names = encoder.take()
         return Encoded(values, names, np.array([0, *ends], dtype=np.int64), encoder.lexicon)
 
-    def check_columns(self, rows: Sequence[Any]) -> None:
-        """Raise ValueError where rows to be learned have a column that the table does not."""
-        schema = self._schema
-        if schema is not None and schema.complete:
-            names = dict.fromkeys(chain.from_iterable(rows))
-            if unknown := schema.unknown(names):
-                raise ValueError(f"the model has no column {', '.join(unknown)}")
-
     def _known_cells(self, row: Any) -> Any:
         """Return a row without the columns that would be refused when it is learned."""
-        schema = self._schema
+        schema = self.schema
         if schema is None or not schema.complete or row.keys() <= schema.columns.keys():
             return row
         known = schema.columns.keys() | schema.roles
@@ -283,10 +270,10 @@ class ServedModel:
 
     def _unknown(self, row: Any, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
-        assert self._schema is not None
-        columns = self._schema.columns
+        assert self.schema is not None
+        columns = self.schema.columns
         names = set[str]()
-        if self._schema.complete:
+        if self.schema.complete:
             names = set(row).difference(columns)
         new = set[str]()
         for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
@@ -323,15 +310,6 @@ class ServedModel:
 
     # Applying changes
 
-    @property
-    def events(self) -> int:
-        """Number of events learned."""
-        return self.model.events
-
-    def validator(self, settings: Settings) -> "GroupValidator":
-        """Return what checks the next requests."""
-        return GroupValidator(self, settings)
-
     def apply(
         self, changes: Sequence[Change], rows: Sequence[Any] | None = None
     ) -> list[str | None]:
@@ -360,7 +338,7 @@ class ServedModel:
             had_labels = self.model.events > 0
         try:
             made = self._learn_in_order(events, rows)
-        except ValueError as error:
+        except (ValueError, ArithmeticError, TypeError) as error:
             if len(changes) > 1:
                 return list(chain.from_iterable(map(self._learn, zip(staged))))
             self.sequence += numbers
@@ -404,16 +382,13 @@ class ServedModel:
         contexts = [event.prediction and event.prediction.context for event in events]
         before, engine = self.model.events, self.model.engine
         try:
-            try:
-                answers = engine.predict_and_learn(rows._replace(context=contexts))
-            except ValueError:
-                if not any(contexts) or self.model.events != before:
-                    raise
-                answers = engine.predict_and_learn(rows)
-        except (ArithmeticError, TypeError) as error:
-            raise ValueError(str(error)) from error
-        target = self.model.engine.target
-        made = map(Prediction, *self._predictions(answers.margins, answers.probabilities, target))
+            answers = engine.predict_and_learn(rows._replace(context=contexts))
+        except ValueError:
+            if not any(contexts) or self.model.events != before:
+                raise
+            answers = engine.predict_and_learn(rows)
+        columns = self._predictions(answers.margins, answers.probabilities, engine.target)
+        made = map(Prediction, *columns)
         return [event.prediction or just for event, just in zip(events, made, strict=True)]
 
     def _count(self, events: list[Event], made: list[Prediction]) -> None:
@@ -506,16 +481,9 @@ class ServedModel:
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         errors = self._errors_of(insight.task)
-        return {
-            "task": _plain(insight.task),
-            "kind": insight.kind,
-            "events": insight.events,
-            "shared": insight.shared,
-            "personal": insight.personal,
-            "share": insight.share,
-            "error": errors.mean,
-            "judged": errors.events,
-        }
+        row = {name: getattr(insight, name) for name in INSIGHT_COLUMNS}
+        task = _plain(insight.task)
+        return {"task": task, **row, "error": errors.mean, "judged": errors.events}
 
     def _errors_of(self, task: Any) -> ErrorCount:
         """Return the errors of a task's predictions, an empty count if it has none."""
@@ -546,44 +514,42 @@ class GroupValidator:
 
         def read(some: Sequence[Any]) -> Any:
             encoded = served.encode_to_learn(some)
-            served.check_columns(some)
+            if served.schema is not None and served.schema.complete:
+                names = dict.fromkeys(chain.from_iterable(some))
+                if unknown := served.schema.unknown(names):
+                    raise ValueError(f"the model has no column {', '.join(unknown)}")
             model.features.read(encoded, features)
             return encoded
 
-        try:
-            rows = check_each(read, _values(events, "x"))
-            if len(features) > settings.new_features:
-                many = f"{len(features):,} new features in one request"
-                raise RequestError(f"{many}: at most {settings.new_features:,}")
-            _, known = check_each(self._target.read, _values(events, "y"))
-            if offsets is not None or engine.with_offset:
-                check_each(lambda some: read_offset(engine, some, 1.0), offsets)
-            names = _values(events, "task")
-            is_new = (engine.tasks.numbers(names) < 0).tolist()
-            tasks = set(map(name_key, compress(names, is_new)))
-            n_tasks = len(self._tasks)
-            if tasks:  # else they need not be counted, which takes long
-                n_tasks += len(model.tasks)
-            n_features = model.features.width + self._features
-            for kind, new, size, most in (
-                ("tasks", tasks, n_tasks, settings.model_tasks),
-                ("features", features, n_features, settings.model_features),
-                ("classes", known.keys() - labels.keys(), len(labels), settings.model_classes),
-            ):
-                if new and size + len(new) > most:
-                    raise RequestError(f"the model has room for {most:,} {kind}", 0)
-        except RequestError as error:
-            if error.index is not None:
-                error.index = places[error.index]
-            raise
+        rows = check_each(read, _values(events, "x"), places)
+        if len(features) > settings.new_features:
+            many = f"{len(features):,} new features in one request"
+            raise RequestError(f"{many}: at most {settings.new_features:,}")
+        _, known = check_each(self._target.read, _values(events, "y"), places)
+        if offsets is not None or engine.with_offset:
+            check_each(lambda some: read_offset(engine, some, 1.0), offsets, places)
+        names = _values(events, "task")
+        is_new = (engine.tasks.numbers(names) < 0).tolist()
+        tasks = set(map(name_key, compress(names, is_new)))
+        n_tasks = len(self._tasks)
+        if tasks:  # else they need not be counted, which takes long
+            n_tasks += len(model.tasks)
+        n_features = model.features.width + self._features
+        for kind, new, size, most in (
+            ("tasks", tasks, n_tasks, settings.model_tasks),
+            ("features", features, n_features, settings.model_features),
+            ("classes", known.keys() - labels.keys(), len(labels), settings.model_classes),
+        ):
+            if new and size + len(new) > most:
+                raise RequestError(f"the model has room for {most:,} {kind}", places[0])
         self._target.adopt(known)
         self._tasks |= tasks
         self._features += len(features)
         return rows
 
 
-def check_each(check: Callable[[Any], Any], values: Any) -> Any:
-    """Return what a check of events returns; RequestError names the first event that is bad."""
+def check_each(check: Callable[[Any], Any], values: Any, places: Sequence[int]) -> Any:
+    """Return what a check of events returns; RequestError names the place of the first bad one."""
     try:
         return check(values)
     except ValueError as error:
@@ -595,7 +561,7 @@ def check_each(check: Callable[[Any], Any], values: Any) -> Any:
                 low = middle
             except ValueError as fault:
                 high, reason = middle, fault
-        raise RequestError(str(reason), low) from None
+        raise RequestError(str(reason), places[low]) from None
 
 
 def _check_objects(rows: Sequence[Any]) -> None:
@@ -618,19 +584,6 @@ def _offsets(events: Sequence[Any]) -> list[Any] | None:
         raise RequestError("offset: expected a number for each event, or one for each class", 0)
     lacking = np.full(shapes.pop(), np.nan).tolist()
     return [lacking if offset is None else offset for offset in offsets]
-
-
-def _stored_prediction(response: PredictResponse, late: Any, k: int) -> Prediction:
-    """Return the prediction of row k as it is kept, with the learner's context where it is finite.
-
-    ``late`` are the engine's predictions of all rows.
-    """
-    context = None
-    if late.context is not None and np.isfinite(late.context[k]).all():
-        context = late.context[k].tolist()
-    label, probability = response.label, response.probability
-    values = label, probability, response.margin, context, late.events
-    return Prediction(*values, response.low, response.high)
 
 
 def _plain(label: Any) -> Any:

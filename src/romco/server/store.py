@@ -301,9 +301,7 @@ class Store(durable.Closable):
         kind = "model" if isinstance(model, Model) else "chooser"
         if kind != self.file_kind:
             raise ValueError(f"{self.folder.name} holds a {kind}: only choosers take --actions")
-        self.remove_models()  # left by a kill within a checkpoint
-        for path in self.folder.glob(".model-*"):  # left by a kill while a model was written
-            path.unlink()
+        self.remove_models()  # left by a kill
         return model, sequence, scores
 
     def changes_after(self, sequence: int, limit: int = REPLAY_ROWS) -> list[Change]:
@@ -368,19 +366,13 @@ class Store(durable.Closable):
         """Return those of the ids that wait for an answer and are not too old."""
         if not self.pending_events:
             return {}
-        query = "SELECT id, time, body FROM pending WHERE id IN"
-        oldest = self.now() - self.settings.pending_seconds
-        pending = {}
-        for identity, since, body in self._in(query, ids):
-            if since >= oldest:
-                pending[identity] = decode_pending(body)
-        return pending
+        query = "SELECT id, body FROM pending WHERE time >= ? AND id IN"
+        rows = self._in(query, ids, self.now() - self.settings.pending_seconds)
+        return {identity: decode_pending(body) for identity, body in rows}
 
-    def _in(self, query: str, values: Sequence[Any]) -> list[Any]:
-        if not values:
-            return []
+    def _in(self, query: str, values: Sequence[Any], *given: Any) -> list[Any]:
         marks = ",".join("?" * len(values))
-        return self._db.execute(f"{query} ({marks})", values).fetchall()
+        return self._db.execute(f"{query} ({marks})", (*given, *values)).fetchall()
 
     def append(self, first: int, change: Change) -> None:
         """Add a change to the log, with all that follows from it."""
@@ -519,9 +511,9 @@ class Store(durable.Closable):
         self.remove_models()
 
     def remove_models(self) -> None:
-        """Remove model files that are no checkpoint."""
+        """Remove model files that are no checkpoint, whole or not."""
         kept = self.values("SELECT file FROM checkpoint")
-        for path in self.folder.glob("model-*.romco*"):
+        for path in self.folder.glob("*model-*.romco*"):
             if path.name not in kept:
                 path.unlink(missing_ok=True)
 

@@ -41,6 +41,7 @@ from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent,
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS = 0.2  # between looks at what is due
+FILE_SECONDS = 0.01  # between looks at a file that another thread writes
 SYNC_SECONDS = 1.0  # where answers do not wait for a sync
 CHUNK_SECONDS = 0.1  # that learning one chunk should take
 MIN_CHUNK_EVENTS = 16  # a request of no more than these is never split
@@ -53,11 +54,10 @@ LOG_KEPT = "the log is kept with all events of the task: forget it exactly, ?exa
 CANNOT_FORGET_EXACTLY = "this service cannot forget exactly"
 
 
-@dataclass
-class _Order:
-    """Request to the writer, with its state while it is under way."""
+@dataclass(eq=False)
+class _Order(Future[Any]):
+    """Request to the writer, and the future of its outcome."""
 
-    future: Future[Any]
     requests: list[LearnRequest] = field(default_factory=list)
     source: str | None = None
     position: str | None = None
@@ -67,11 +67,14 @@ class _Order:
     predicted_by: ServedModel | None = None  # that made the pending predictions
     function: Callable[[ServedModel], Any] | None = None
     # while it is under way:
-    done: list[LearnResponse] = field(default_factory=list)
+    responses: list[LearnResponse] = field(default_factory=list)  # so far
     first: int = 0  # sequence number of the change
     change: Learn | Forget | None = None
     rows: Any = None  # of the events of the change, as they were read
-    outcomes: list[LearnResponse] = field(default_factory=list)
+    outcomes: list[LearnResponse] = field(default_factory=list)  # of the change
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     @property
     def changes(self) -> bool:
@@ -79,10 +82,10 @@ class _Order:
 
     def fail(self, error: Exception) -> None:
         self.change = None
-        self.future.set_exception(error)
+        self.set_exception(error)
 
 
-def in_thread(run: Callable[[], Any], wake: Callable[[], object]) -> Generator[float, None, Any]:
+def in_thread(run: Callable[[], Any]) -> Generator[float, None, Any]:
     """Return what a function returns in a thread of its own; yields seconds to wait for it."""
     future: Future[Any] = Future()
 
@@ -91,11 +94,10 @@ def in_thread(run: Callable[[], Any], wake: Callable[[], object]) -> Generator[f
             future.set_result(run())
         except Exception as error:
             future.set_exception(error)
-        wake()
 
     threading.Thread(target=call, name="romco-files", daemon=True).start()
     while not future.done():
-        yield TICK_SECONDS
+        yield FILE_SECONDS
     return future.result()
 
 
@@ -106,12 +108,14 @@ class Service:
     """
 
     message_body: ClassVar[Any] = LEARN_BODY  # of the messages of a source
+    store_type: ClassVar[type[Store]] = Store
+    validator_type: ClassVar[type[Any]] = GroupValidator  # checks the requests of a group
 
     def __init__(
         self, folder: Path, new: Callable[[], Model], settings: Settings, origin: str = ""
     ) -> None:
         self.settings = settings
-        self.store = self._open(folder)
+        self.store = self.store_type(folder, settings)
         try:
             model, sequence, scores = self.store.load(new, origin)
             try:
@@ -131,7 +135,7 @@ class Service:
         self.checkpoint_sequence = sequence
         self.commit_seconds = 0.0  # that the last commit took
         self.positions = self.store.positions()
-        self._queue: Queue[_Order | None] = Queue()  # a SimpleQueue may wait beyond a timeout
+        self._queue: Queue[_Order] = Queue()  # a SimpleQueue may wait beyond a timeout
         self._unfinished: deque[_Order] = deque()  # requests of which some chunks are learned
         self._gate = threading.Lock()  # held to put something in
         self.queued, self._closing = 0, False  # events that wait to be learned
@@ -144,9 +148,6 @@ class Service:
         self._wait = TICK_SECONDS  # for the next order
         self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
-
-    def _open(self, folder: Path) -> Store:
-        return Store(folder, self.settings)
 
     def _serve_model(self, model: Model, scores: bytes, sequence: int) -> ServedModel:
         """Return the model of a checkpoint with its scores; raises where they are damaged."""
@@ -169,9 +170,8 @@ class Service:
         """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
         if self.started:
             with self._gate:
-                if not self._closing:
-                    self._closing = True
-                    self._queue.put(None)
+                self._closing = True
+            self._queue.put(_Order())  # wakes the thread
             self._thread.join(seconds)
         if not self._thread.is_alive():
             self.store.close()
@@ -183,7 +183,7 @@ class Service:
         self, requests: list[LearnRequest], source: str | None = None, position: str | None = None
     ) -> Future[list[LearnResponse]]:
         """Learn events, and store how far a source was read."""
-        return self._put(_Order(Future(), requests, source, position))
+        return self._put(_Order(requests, source, position))
 
     def forget(self, task: Task, exact: bool = False) -> Future[Any]:
         """Forget a task; RequestError (404) if it is not known.
@@ -192,13 +192,13 @@ class Service:
         other process reads the database as it was. Where it is ``exact`` the certificate follows,
         after a replay of the log.
         """
-        return self._put(_Order(Future(), forget=task, exact=exact))
+        return self._put(_Order(forget=task, exact=exact))
 
     def keep(
         self, pending: list[PendingEvent], predicted_by: ServedModel | None = None
     ) -> Future[None]:
         """Keep predicted events until their answers come."""
-        return self._put(_Order(Future(), pending=pending, predicted_by=predicted_by))
+        return self._put(_Order(pending=pending, predicted_by=predicted_by))
 
     def checkpoint(self) -> Future[int]:
         """Write a checkpoint, unless the last one has all changes; the log is trimmed, too.
@@ -211,14 +211,10 @@ class Service:
 
     def call_in_writer(self, function: Callable[[ServedModel], Any]) -> Future[Any]:
         """Call a function in the writer thread, between two groups."""
-        return self._put(_Order(Future(), function=function))
-
-    def wake(self) -> None:
-        """Wake the writer thread, so that it does what is due."""
-        self._queue.put(_Order(Future()))
+        return self._put(_Order(function=function))
 
     def _put(self, order: _Order) -> Future[Any]:
-        order.future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+        order.set_running_or_notify_cancel()  # from now on it cannot be cancelled
         events = len(order.requests)
         with self._gate:
             if self._closing:
@@ -227,52 +223,44 @@ class Service:
                 raise BusyError(f"{self.queued:,} events wait already: try again later")
             self.queued += events
             self._queue.put(order)
-        return order.future
+        return order
 
     # The thread
 
     def _run(self) -> None:
-        running = True
-        while running or self._unfinished:
-            group, running = self._next_group(running)
-            if group:
-                self._serve(group)
+        while not self._closing or self._unfinished or not self._queue.empty():
+            self._serve(self._next_group())
             try:
                 self._maintain()
             except Exception as error:  # a fault of ours
                 self._break(error)
         for wait in chain(self._checkpointing or (), self._checkpoint()):
-            with suppress(Empty):
-                self._queue.get(timeout=wait)
+            time.sleep(wait)
         self._attempt(self._answer_erasures)
         for future in self._erasures:
             future.set_exception(StoppedError(STILL_READ))
         if self.exact is not None:
             self.exact.close()
 
-    def _next_group(self, running: bool) -> tuple[list[_Order], bool]:
-        """Return the next orders that are committed together, and whether more can come."""
+    def _next_group(self) -> list[_Order]:
+        """Return the next orders, which are committed together."""
         group: list[_Order] = []
-        events, deadline = 0, 0.0
-        wait = 0.0 if self._unfinished else self._wait
-        while running and events < self.settings.group_events:
-            try:
+        events, deadline, wait = 0, 0.0, self._wait
+        with suppress(Empty):
+            while events < self.settings.group_events:
+                if self._unfinished:
+                    wait = 0.0
                 order = self._queue.get(timeout=wait)
-            except Empty:
-                break
-            if order is None:
-                running = False
-                break
-            if not group:
-                deadline = time.monotonic() + self.settings.group_ms / 1000.0
-            group.append(order)
-            events += len(order.requests)
-            wait = 0.0 if self._unfinished else max(0.0, deadline - time.monotonic())
+                if not group:
+                    deadline = time.monotonic() + self.settings.group_ms / 1000.0
+                group.append(order)
+                events += len(order.requests)
+                wait = max(0.0, deadline - time.monotonic())
         with self._gate:
             self.queued -= events
         if self._unfinished:
             group.append(self._unfinished.popleft())
-        return group, running
+        return group
 
     def _serve(self, group: list[_Order]) -> None:
         """Process a group; whatever happens, everybody gets an answer."""
@@ -295,10 +283,10 @@ class Service:
         for order in group:
             if order.function is not None:
                 try:
-                    order.future.set_result(order.function(self.served))
+                    order.set_result(order.function(self.served))
                 except Exception as error:  # of the caller, not of the writer
-                    order.future.set_exception(error)
-            elif failure is not None and not order.future.done():
+                    order.set_exception(error)
+            elif failure is not None and not order.done():
                 order.fail(failure)
 
     def _commit(self, group: list[_Order]) -> None:
@@ -308,7 +296,7 @@ class Service:
             return
         if self.failing:
             self._recover()
-        validator = self.served.validator(self.settings)
+        validator = self.validator_type(self.served, self.settings)
         begin, next_sequence = time.perf_counter(), self.served.sequence + 1
         with self.store.transaction(sync=changing):
             for order in group:
@@ -321,8 +309,8 @@ class Service:
                         self._stage(order, validator, next_sequence)
                 except RequestError as error:
                     self.counts["refused"] += 1
-                    if order.done:
-                        error.reason += f"; {len(order.done)} events before were learned"
+                    if order.responses:
+                        error.reason += f"; {len(order.responses)} events before were learned"
                     order.fail(error)
                 if order.change is not None:
                     order.first = next_sequence
@@ -337,12 +325,11 @@ class Service:
         if order.forget is not None:
             self._stage_forgetting(order, order.forget, validator)
             return
-        begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
+        begin, most = len(order.responses), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
         requests = order.requests[begin : begin + most] if begin else order.requests
         events, outcomes = self._match_requests(requests, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
-        if events:
-            # All of a request is checked before anything is learned.
+        if events:  # all of a request is checked before anything is learned
             order.rows = validator.check(events, places)
         size = most if order.position is None else len(events)
         if order.position is None and self.served.target == "classes":  # new ones take long
@@ -362,7 +349,7 @@ class Service:
         if order.exact and self.exact is None:
             raise RequestError(CANNOT_FORGET_EXACTLY, status=409)
         if order.exact:
-            self.exact.request(task, known, order.future)
+            self.exact.request(task, known, order)
             return
         if not known:
             raise UnknownTaskError(task)
@@ -405,9 +392,9 @@ class Service:
             if order.change is not None:
                 changing.append(order)
                 changes.append(order.change)
-        begin, before = time.thread_time(), self.served.events
+        begin = time.thread_time()
         reasons = self.served.apply(changes, [order.rows for order in changing])
-        learned = self.served.events - before
+        learned = sum(len(change.events) for change in changes if isinstance(change, Learn))
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once
@@ -420,7 +407,7 @@ class Service:
                 self.counts["refused"] += 1
                 order.fail(RequestError(reason, 0))
         for order in group:
-            if order.function is None and not order.future.done():
+            if order.function is None and not order.done():
                 self._answer(order, rejected)
 
     def _answer(self, order: _Order, rejected: list[range]) -> None:
@@ -430,16 +417,16 @@ class Service:
             order.fail(RequestError(reason, 0))
             return
         self.counts.update(one.status for one in order.outcomes)
-        order.done += order.outcomes
+        order.responses += order.outcomes
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
         order.change, order.rows, order.outcomes = None, None, []
-        if len(order.done) < len(order.requests):
+        if len(order.responses) < len(order.requests):
             self._unfinished.append(order)
         elif order.forget is not None and not order.exact:
-            self._forgettings.append(order.future)
+            self._forgettings.append(order)
         elif not order.exact:
-            order.future.set_result(order.done)
+            order.set_result(order.responses)
 
     def _replay(self) -> None:
         """Apply the changes of the log that the model does not hold yet."""
@@ -520,11 +507,7 @@ class Service:
             if (due and not self.broken) or self._checkpoints or self._forgettings:
                 self._checkpointing = self._checkpoint()
         if self._checkpointing is not None:
-            wait = next(self._checkpointing, None)
-            if wait is None:
-                self._checkpointing = None
-            else:
-                self._wait = wait
+            self._wait = next(self._checkpointing, TICK_SECONDS)
 
     def _answer_erasures(self) -> None:
         """Answer who forgot tasks, once no other process reads what was removed."""
@@ -535,20 +518,14 @@ class Service:
 
     def _forget_exactly(self) -> None:
         """Go on with exact forgetting, while no checkpoint is written."""
-        if self.exact is None or self._checkpointing is not None or not self.learns:
-            return
-        try:
+        if self.exact is not None and self._checkpointing is None and self.learns:
             wait = self.exact.advance()
-        except Exception:
-            LOG.exception("exact forgetting has failed")
-            raise
-        if wait is not None:
-            self._wait = wait
+            if wait is not None:
+                self._wait = wait
 
     def replace_model(self, served: ServedModel) -> None:
         """Serve another model: a replay of the log has replaced the database."""
         self.served = served
-        self.last_sequence = served.sequence
         self.store.reconnect()
         self.checkpoint_sequence = self.store.last_checkpoint()[0]
 
@@ -566,7 +543,7 @@ class Service:
                 raise StoppedError(STOPPED)
             sequence, state, scores = self.served.copy()
             save = self.store.save_model
-            file = yield from in_thread(lambda: save(state, sequence), self.wake)
+            file = yield from in_thread(lambda: save(state, sequence))
             # A class may have been forgotten with the task.
             if (asked or forgettings) and self.served.target == "classes":
                 self.store.forget_labels(self.served.model.classes)
@@ -587,6 +564,8 @@ class Service:
             self._erasures += forgettings
             for future in asked:
                 future.set_result(sequence)
+        finally:
+            self._checkpointing = None
 
 
 def _whole(request: Any, place: int, waiting: PendingEvent | None) -> Event | None:
