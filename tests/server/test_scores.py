@@ -76,6 +76,20 @@ def test_scores_of_numbers_against_numpy():
     assert scores.score.error == pytest.approx(np.sqrt(np.square(y - predicted).mean()))
 
 
+def test_scores_of_first_classes_do_not_depend_on_how_events_are_grouped():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 1 + np.arange(24) // 4).astype(str).tolist()
+    rows = [{"a": value, "b": 1.0} for value in random.normal(size=24).tolist()]
+    events = [Event(None, f"t{k % 3}", rows[k], labels[k]) for k in range(24)]
+    found = set()
+    for size in (1, 2, 7, 24):
+        served = ServedModel(Model("romco-auto", target="classes"))
+        for begin in range(0, 24, size):
+            served.apply([Learn(events[begin : begin + size])])
+        found.add(encode_scores(served.scores))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("part", ["curve", "width", "score", "target", "sums", "groups"])
 def test_scores_that_do_not_hold_together_are_refused(tmp_path, part):
     scores = Scores()

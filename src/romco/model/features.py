@@ -4,7 +4,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 :mod:`romco.kernels.io.mappings`, which all rows by name go through.
 """
 
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +55,7 @@ class Features:
     """Turns the rows of outside events into rows of numbers (abstract)."""
 
     width: int  # columns in use
+    known: Set[Id] = frozenset()  # names with a column, where names are stored
 
     def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return rows of numbers (n, d), as an array or sparse.
@@ -233,7 +234,7 @@ class Names(NamedFeatures):
         return len(self._column)
 
     @property
-    def known(self) -> KeysView[Id]:
+    def known(self) -> KeysView[Id]:  # type: ignore[override]
         """Names that have a column: a view that grows with them."""
         return self._column.keys()
 

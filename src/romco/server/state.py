@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import chain, compress, count, groupby, pairwise, repeat
 from operator import attrgetter, ne
@@ -22,7 +21,7 @@ from romco.kernels.io.encoded import Encoded, join_encoded
 from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
-from romco.model import Columns, Model, Names
+from romco.model import Columns, Model
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
 from romco.server.protocol import (
@@ -80,11 +79,10 @@ class ErrorCount(msgspec.Struct, array_like=True):
     def points(self) -> list[tuple[int, float]]:
         """Return events so far and the mean error since the point before, per point."""
         points = []
-        begin, before = 0, 0.0
-        for events, errors in [*self.curve, (self.events, self.errors)]:
-            if events > begin:
-                points.append((events, (errors - before) / (events - begin)))
-            begin, before = events, errors
+        ends = [(0, 0.0), *self.curve, (self.events, self.errors)]
+        for (begin, before), (end, errors) in pairwise(ends):
+            if end > begin:
+                points.append((end, (errors - before) / (end - begin)))
         return points
 
 
@@ -149,9 +147,10 @@ class ServedModel:
         rows = Rows(self.encode(_values(events, "x")), tasks, offset=_offsets(events))
         with_id = [k for k, event in enumerate(events) if event.id is not None]
         responses, late, complete = self._predict(rows, bool(with_id))
-        if self._known_names and not complete:
+        known_names = self.model.features.known
+        if known_names and not complete:
             for response, event, row in zip(responses, events, rows.x, strict=True):
-                if not row.keys() <= self._known_names:
+                if not row.keys() <= known_names:
                     response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
             some = rows.select(np.array(with_id))
@@ -276,21 +275,13 @@ class ServedModel:
         if self.schema.complete:
             names = set(row).difference(columns)
         new = set[str]()
-        for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
+        for name in encoded.keys() - self.model.features.known:  # words may be new
             column = name
             if name not in row:
                 column = name.partition("=")[0]
             if column in row and column not in names and (name != column or name not in columns):
                 new.add(name[:MAX_UNKNOWN_CHARS])
         return sorted(names | new)[:MAX_UNKNOWN_NAMES] or None
-
-    @property
-    def _known_names(self) -> AbstractSet[Any]:
-        """Names of features that have been learned; none where they are not kept."""
-        features = self.model.features
-        if isinstance(features, Names):
-            return features.known
-        return frozenset()
 
     def _predictions(
         self, margins: Any, probabilities: Any, target: Target
@@ -336,8 +327,10 @@ class ServedModel:
         had_labels = bool(self.model.classes)
         if self.target == "number":
             had_labels = self.model.events > 0
+        made = list[Prediction]()
         try:
-            made = self._learn_in_order(events, rows)
+            if events:
+                made = self._learn_events(events, rows)
         except (ValueError, ArithmeticError, TypeError) as error:
             if len(changes) > 1:
                 return list(chain.from_iterable(map(self._learn, zip(staged))))
@@ -349,34 +342,16 @@ class ServedModel:
         self.sequence += numbers
         return [None] * len(changes)
 
-    def _learn_in_order(self, events: list[Event], rows: Sequence[Any]) -> list[Prediction]:
-        """Learn events, one by one until two classes are known; return what was predicted."""
-        made = list[Prediction]()
-        x = None
-        if events:
-            x = self._join(rows)
-        while self.target == "classes" and len(self.model.classes) < 2 and len(events) > 1:
-            made += self._learn_events(events[:1])  # else probabilities depend on the batch
-            events = events[1:]
-            x = None  # the others are read anew
-        if events:
-            made += self._learn_events(events, x)
-        return made
-
-    def _join(self, rows: Sequence[Any]) -> Any:
-        """Return rows of several changes in one block; None where they must be read anew."""
-        for one in rows:
-            if not isinstance(one, Encoded) or one.lexicon is not rows[0].lexicon:
-                return None
-        return join_encoded(list(rows))
-
-    def _learn_events(self, events: list[Event], x: Any = None) -> list[Prediction]:
+    def _learn_events(self, events: list[Event], blocks: Sequence[Any]) -> list[Prediction]:
         """Learn events; return what was predicted of each, then or just before.
 
-        ``x`` are their rows, if they were read before. A context that the learner does not
-        understand, as after an update of romco, is left out.
+        ``blocks`` are the rows of each change, if they were read before. A context that the
+        learner does not understand, as after an update of romco, is left out.
         """
-        if x is None:
+        lexicons = {id(block.lexicon) for block in blocks if isinstance(block, Encoded)}
+        if len(lexicons) == 1 and all(isinstance(block, Encoded) for block in blocks):
+            x = join_encoded(list(blocks))
+        else:
             x = self.encode_to_learn(_values(events, "x"))
         rows = Rows(x, _values(events, "task"), _values(events, "y"), offset=_offsets(events))
         contexts = [event.prediction and event.prediction.context for event in events]
@@ -475,7 +450,7 @@ class ServedModel:
             result = reasons(self.model, encoded, event.task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
-        if self._known_names and (unknown := self._unknown(event.x, encoded)):
+        if self.model.features.known and (unknown := self._unknown(event.x, encoded)):
             result["unknown"] = unknown
         return result
 

@@ -205,11 +205,14 @@ class Store(durable.Closable):
         self._lock.close()
 
     def reconnect(self) -> None:
-        """Open the database anew after an I/O error."""
+        """Open the database anew after an I/O error; StoreError unless it can be written."""
         with suppress(sqlite3.Error):
             self._db.close()
         with self._database():
             self._connect()
+        with self.transaction():
+            row = "probe", str(time.time())
+            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
 
     @contextmanager
     def _database(self) -> Iterator[None]:
@@ -385,16 +388,11 @@ class Store(durable.Closable):
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
             self._db.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", position)
-        ids = []
-        rows = []
-        for sequence, event in enumerate(change.events, first):
-            if event.id is not None:
-                ids.append(event.id)
-                rows.append((sequence, hash_id(event.id), hash_answer(event.y)))
-        if ids:
-            self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", rows)
-            self.ids += len(ids)
-            self._drop_pending_ids(ids)
+        named = [pair for pair in enumerate(change.events, first) if pair[1].id is not None]
+        rows = [(sequence, hash_id(event.id), hash_answer(event.y)) for sequence, event in named]
+        self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", rows)
+        self.ids += len(rows)
+        self._drop_pending_ids([event.id for _, event in named])
 
     def forget_ids(self, sequence: int) -> None:
         """Remove ids that were learned too many changes ago."""
@@ -558,12 +556,6 @@ class Store(durable.Closable):
         """Sync what was committed without a sync."""
         with self._database():
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
-    def probe(self) -> None:
-        """Write a row, to find out whether the disk is back."""
-        with self.transaction():
-            row = ("probe", str(time.time()))
-            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
 
     @property
     def bytes(self) -> int:

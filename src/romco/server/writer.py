@@ -397,8 +397,8 @@ class Service:
         learned = sum(len(change.events) for change in changes if isinstance(change, Learn))
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
-            slower = rate < self._rate  # a slower one counts at once
-            self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
+            mean = RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
+            self._rate = min(rate, mean)  # a slower one counts at once
         rejected: list[range] = []
         for order, change, reason in zip(changing, changes, reasons, strict=True):
             if reason is not None:
@@ -461,7 +461,6 @@ class Service:
             self._replay()
         except DamagedError as error:
             raise StoreError(errno.EIO, str(error)) from error
-        self.store.probe()
         LOG.warning("learning continues")
         self.failing = False
 
