@@ -285,7 +285,7 @@ class ChoosingService(Service):
         return self.store.rewarded_after(number)
 
     def _serve_model(self, model: Any, scores: bytes, sequence: int) -> Any:
-        known = msgspec.json.decode(scores, type=ChoiceScores) if scores else ChoiceScores()
+        known = msgspec.json.decode(scores or b"{}", type=ChoiceScores)
         return ServedChooser(model, known, sequence)
 
     def _stage(self, order: Any, validator: Any, sequence: int) -> None:
@@ -439,7 +439,7 @@ class ChoosingApplication(Application):
     async def _lines(self) -> AsyncGenerator[bytes, None]:
         """Yield nothing, then the log of choices as lines for ``romco evaluate-policy``."""
         number = 0
-        with self._download():
+        async with self._download():
             yield b""
             while True:
                 read = partial(self._service.read_log, number)

@@ -24,7 +24,6 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
-    UnknownTaskError,
     encode,
     name_key,
 )
@@ -186,7 +185,7 @@ class Replay(durable.Closable):
         sequence, file, scores = self.new.last_checkpoint()
         path = self._path(file)
         model = yield from in_thread(lambda: load(path))
-        self.served = ServedModel(model, decode_scores(scores) if scores else None, sequence)
+        self.served = ServedModel(model, decode_scores(scores or b"{}"), sequence)
         if self.place < 0:  # of a new replay
             self.place = self._start = model.events
         self._saved = sequence
@@ -469,7 +468,7 @@ class ExactForgetting:
             future.set_result(certificate)  # asked for again
             return
         if not known:
-            raise UnknownTaskError(task)
+            raise RequestError.unknown_task(task)
         if not self._store.keeps_log:
             raise RequestError(LOG_TRIMMED, status=409)
         if self._service.served.model.labels is not None:

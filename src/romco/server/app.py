@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, suppress
 from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,13 +22,7 @@ from prometheus_client import Counter as Count
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from romco.server import routes
-from romco.server.connection import (
-    JSON_HEADERS,
-    MAX_CONNECTIONS,
-    SECURITY_HEADERS,
-    Connection,
-    Headers,
-)
+from romco.server.connection import JSON_HEADERS, MAX_CONNECTIONS, Connection, Headers
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import SourceReader
@@ -183,7 +177,7 @@ class Application:
     def __init__(self, service: Service, access: Access) -> None:
         self.metrics = self.metrics_type(service)
         self._service, self._access = service, access
-        self._downloads = 0  # under way
+        self._downloads = asyncio.Semaphore(MAX_DOWNLOADS)
         self._constant = {  # responses, by the name of the route
             "page": Response(200, *load_page()),
             "healthz": Response(200, b'{"status":"alive"}'),
@@ -304,7 +298,7 @@ class Application:
 
     async def _read_model(self) -> AsyncGenerator[Any, None]:
         """Yield sequence and size of a new checkpoint's model file, then its parts."""
-        with self._download():
+        async with self._download():
             await asyncio.wrap_future(self._service.checkpoint())
             opening = self._service.call_in_writer(lambda _: self._service.store.open_model())
             sequence, file = await asyncio.wrap_future(opening)
@@ -313,16 +307,11 @@ class Application:
                 while part := await asyncio.to_thread(file.read, DOWNLOAD_BYTES):
                     yield part
 
-    @contextmanager
-    def _download(self) -> Iterator[None]:
-        """Count a download; BusyError if too many are under way."""
-        if self._downloads >= MAX_DOWNLOADS:
+    def _download(self) -> asyncio.Semaphore:
+        """Return what counts downloads while one lasts; BusyError if too many are under way."""
+        if self._downloads.locked():
             raise BusyError(f"{MAX_DOWNLOADS} downloads are under way: try again later")
-        self._downloads += 1
-        try:
-            yield
-        finally:
-            self._downloads -= 1
+        return self._downloads
 
     async def _status(self, given: str) -> Any:
         return await asyncio.to_thread(self.metrics.status)
@@ -359,7 +348,7 @@ def refusal(error: Exception, with_index: bool) -> Response:
 def media_headers(name: str, *more: tuple[bytes, bytes]) -> Headers:
     """Return the headers of a route whose response is no JSON."""
     media = routes.BY_NAME[name].media
-    return list({**dict(SECURITY_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
+    return list({**dict(JSON_HEADERS), b"content-type": media.encode(), **dict(more)}.items())
 
 
 async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:

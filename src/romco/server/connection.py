@@ -37,13 +37,13 @@ TOO_LONG = (431, "the head of the request is too long")
 TOO_SLOW = (408, "the request took too long to arrive")
 NO_HTTP = (400, "this is no HTTP request")
 FULL = (503, "too many connections: try again later")
-SECURITY_HEADERS: Headers = [  # of every response; a page has more
+JSON_HEADERS: Headers = [  # of a response; a page has more
+    (b"content-type", b"application/json"),
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
-JSON_HEADERS: Headers = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
 
 
 class PipelineFlow(FlowControl):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -89,12 +89,10 @@ class RequestError(ValueError):
         super().__init__(reason)
         self.reason, self.index, self.status, self.headers = reason, index, status, headers
 
-
-class UnknownTaskError(RequestError):
-    """A request about a task that is not known."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(f"no task {task!r} is known", status=404)
+    @classmethod
+    def unknown_task(cls, task: Task) -> Self:
+        """Return the refusal of a request about a task that is not known."""
+        return cls(f"no task {task!r} is known", status=404)
 
 
 class StoreError(OSError):

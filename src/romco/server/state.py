@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import chain, compress, count, groupby, pairwise, repeat
 from operator import attrgetter, ne
@@ -24,15 +25,7 @@ from romco.learners.capabilities import GivesIntervals
 from romco.model import Columns, Model
 from romco.model.rows import Rows, read_offset
 from romco.model.target import Predictions, Target
-from romco.server.protocol import (
-    PredictResponse,
-    RequestError,
-    Settings,
-    Task,
-    TaskQuery,
-    UnknownTaskError,
-    name_key,
-)
+from romco.server.protocol import PredictResponse, RequestError, Settings, Task, TaskQuery, name_key
 from romco.server.store import Change, Event, Forget, PendingEvent, Prediction
 
 PLAIN_LABELS = (str, int, float, type(None))
@@ -313,10 +306,13 @@ class ServedModel:
         reasons = list[str | None]()
         staged = zip(changes, rows or repeat(None), strict=False)
         for forgets, run in groupby(staged, lambda one: isinstance(one[0], Forget)):
-            if forgets:
-                reasons += [self._forget(change) for change, _ in run]
-            else:
-                reasons += self._learn(list(run))
+            group = list(run)
+            if not forgets:
+                reasons += self._learn(group)
+                continue
+            for change, _ in group:
+                self._forget(change)
+                reasons.append(None)
         return reasons
 
     def _learn(self, staged: Sequence[tuple[Any, Any]]) -> list[str | None]:
@@ -391,17 +387,13 @@ class ServedModel:
             key, counts = name_key(event.task), self.scores.tasks
             (counts.get(key) or counts.setdefault(key, ErrorCount())).add(error)
 
-    def _forget(self, change: Any) -> str | None:
+    def _forget(self, change: Any) -> None:
         self.sequence += change.count
         self.scores.tasks.pop(name_key(change.task), None)
-        try:
-            if self.knows(change.task):  # else it has only predictions that wait
-                self.model.forget(change.task)
-        except ValueError as error:
-            return str(error.args[0])
+        with suppress(KeyError):  # it has only predictions that wait
+            self.model.forget(change.task)
         self._forgotten += 1  # what was read before is not shown again
         self._encoder = None  # it has names of rows
-        return None
 
     def copy(self) -> tuple[int, dict[str, Any], bytes]:
         """Return sequence, model state and scores; no change may be applied meanwhile."""
@@ -425,11 +417,11 @@ class ServedModel:
     def describe_task(self, task: Task) -> dict[str, Any]:
         """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
-            raise UnknownTaskError(task)
+            raise RequestError.unknown_task(task)
         try:
             insight = self.overview.read(task).explain_task(task)
         except KeyError:  # forgotten a moment ago
-            raise UnknownTaskError(task) from None
+            raise RequestError.unknown_task(task) from None
         return self._task_row(insight) | {
             "since": insight.since,
             "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],

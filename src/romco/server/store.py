@@ -35,15 +35,7 @@ from romco.files import load
 from romco.io import durable
 from romco.io.modelfile import ModelFileError, save_state
 from romco.model import Model
-from romco.server.protocol import (
-    Answer,
-    Row,
-    Settings,
-    StoreError,
-    Task,
-    encode,
-    name_key,
-)
+from romco.server.protocol import Answer, Row, Settings, StoreError, Task, encode, name_key
 
 DATABASE = "romco.sqlite"
 NEXT = "next"  # folder of a replay, see ``romco.forgetting``
@@ -236,7 +228,6 @@ class Store(durable.Closable):
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         for pragma in PRAGMAS:
             self._db.execute(f"PRAGMA {pragma}")
-        self._level = "FULL"
         version = self.value("PRAGMA user_version")
         if version == 0:
             self._db.executescript(SCHEMA)
@@ -347,9 +338,7 @@ class Store(durable.Closable):
         """Commit what is done within, or nothing; StoreError if it cannot be written."""
         with self._database():
             level = "FULL" if sync and self.settings.durability == "durable" else "NORMAL"
-            if level != self._level:
-                self._db.execute(f"PRAGMA synchronous={level}")
-                self._level = level
+            self._db.execute(f"PRAGMA synchronous={level}")
             try:
                 with self._db:  # commits or rolls back
                     self._db.execute("BEGIN IMMEDIATE")

@@ -34,7 +34,6 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
-    UnknownTaskError,
 )
 from romco.server.state import GroupValidator, ServedModel, decode_scores
 from romco.server.store import DamagedError, Event, Forget, Learn, PendingEvent, Store, hash_answer
@@ -151,11 +150,10 @@ class Service:
 
     def _serve_model(self, model: Model, scores: bytes, sequence: int) -> ServedModel:
         """Return the model of a checkpoint with its scores; raises where they are damaged."""
-        known = decode_scores(scores) if scores else None
         budget = self.settings.budget
         if budget is not None and getattr(model.labels, "share", None) != budget:
             model.labels = Budget(budget)
-        return ServedModel(model, known, sequence)
+        return ServedModel(model, decode_scores(scores or b"{}"), sequence)
 
     def start(self) -> Self:
         """Replay the log, then learn; neither if it is interrupted."""
@@ -352,7 +350,7 @@ class Service:
             self.exact.request(task, known, order)
             return
         if not known:
-            raise UnknownTaskError(task)
+            raise RequestError.unknown_task(task)
         if self.store.keeps_log:
             raise RequestError(LOG_KEPT, status=409)
         order.change = Forget(task)
