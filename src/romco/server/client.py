@@ -36,9 +36,10 @@ class ServiceError(Exception):
 class Client(durable.Closable):
     """Client of a service; several threads may use it.
 
-    An event to learn that has no id is given one, so that a request that is sent again after
-    a lost connection is learned once. All methods raise :class:`ServiceError` where the service
-    refuses, and OSError where there is no connection after all retries.
+    Events are mappings; one alone is answered by a mapping, an iterable of them by a list. One to
+    learn that has no id is given one, so that a request that is sent again after a lost connection
+    is learned once. All methods raise :class:`ServiceError` where the service refuses, and OSError
+    where there is no connection after all retries.
 
     ``timeout`` is in seconds; a request is sent again up to ``retries`` times, each time after
     a longer pause; lists longer than ``batch`` are sent in several requests.
@@ -77,38 +78,31 @@ class Client(durable.Closable):
         )
 
     def predict(self, events: Events) -> Any:
-        """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
+        """Predict events: "task", "x", and "id" if their answers come later.
 
         "task" is a list or mapping of levels where the model has several groupings. "offset" is
-        the known part of an event's margin, where the model has offsets; a list for classes.
-
-        Returns a mapping per event with "label", "probability", "margin" and "version", and with
-        "unknown", the columns and categories not used since they were never learned, if there
-        are any; for one event the mapping alone.
+        the known part of the margin, where the model has offsets; a list for classes. Returns
+        "label", "probability", "margin" and "version", and with "unknown" the columns and
+        categories that were never learned, so not used, if there are any.
         """
         return self._events("predict", events, dict)
 
     def learn(self, events: Events) -> Any:
-        """Learn one event, or many; each id is learned once, however often it is sent.
+        """Learn events, each id once: "id" and "y" if they were predicted, else "task", "x", "y".
 
-        Events have "id" and "y" if they were predicted with that id, else "task", "x" and "y".
-        Returns "status" and "sequence" of each; for one event the mapping alone.
+        Returns "status" and "sequence".
         """
         return self._events("learn", events, lambda event: {"id": uuid.uuid4().hex, **event})
 
     def choose(self, events: Events) -> Any:
-        """Choose an action, or many: mappings with "id", "x", and "task" and "actions" if needed.
+        """Choose actions: "id", "x", "task" and "actions" if needed; an id gets one choice only.
 
-        The same id gets the same choice again; one without an id is given one. Returns "id",
-        "action", "probability" and "probabilities" of each; for one event the mapping alone.
+        Returns "id", "action", "probability" and "probabilities".
         """
         return self._events("choose", events, lambda event: {"id": uuid.uuid4().hex, **event})
 
     def reward(self, rewards: Events) -> Any:
-        """Learn one reward, or many: mappings with "id" and "reward"; each id counts once.
-
-        Returns "status" and "sequence" of each; for one the mapping alone.
-        """
+        """Learn rewards, each id once: "id" and "reward"; return "status" and "sequence"."""
         return self._events("reward", rewards, dict)
 
     def choices(self, path: str | Path) -> None:

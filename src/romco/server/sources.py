@@ -3,13 +3,11 @@
 import logging
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from romco.server.protocol import RequestError, StoppedError, parse
+from romco.server.writer import Service
 from romco.streams.brokers import EventSource, Message
-
-if TYPE_CHECKING:
-    from romco.server.writer import Service
 
 LOG = logging.getLogger("romco.server")
 PAUSE_SECONDS = 0.5  # before what failed is tried again, doubled up to MAX_PAUSE_SECONDS
@@ -20,7 +18,7 @@ READ_MESSAGES = 64  # at a time
 class SourceReader:
     """Reads a source in a thread and hands it to the service, each message once, in order."""
 
-    def __init__(self, source: EventSource, service: "Service") -> None:
+    def __init__(self, source: EventSource, service: Service) -> None:
         self._source, self._service = source, service
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="romco-source", daemon=True)

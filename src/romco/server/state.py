@@ -110,11 +110,16 @@ class ServedModel:
         kind = "number" if self.target == "number" else "two classes"
         if self.scores.score.target != kind:
             self.scores.score = Score(kind)
-        self.schema = schema = self._take_schema()  # how cells are read
-        self._encoder: Encoder | None = None  # of rows to be learned
+        self.schema: Schema | None = None  # how cells are read; None for arrays
         self.groupings: list[Any] = []
-        if schema is not None and schema.groupings:
-            self.groupings = [schema.task, *schema.groupings]
+        if not isinstance(model.features, Columns):
+            self.schema = schema = model.schema or Schema()
+            if schema.columns:
+                model.session["schema"] = schema.to_json()  # for those who download the model
+            if schema.groupings:
+                self.groupings = [schema.task, *schema.groupings]
+            model.schema = None  # it would infer columns from a call, which a replay divides
+        self._encoder: Encoder | None = None  # of rows to be learned
         columns = chain.from_iterable(expand_groupings(self.groupings).values())
         self._levels = list(dict.fromkeys(columns))  # that a task lists, in this order
         self._policy_lock = threading.Lock()
@@ -209,19 +214,6 @@ class ServedModel:
             return msgspec.structs.replace(event, task=levels[names[0]])  # refused for its row
         (row,), (task,), _ = take_groupings([{**event.x, **levels}], self.groupings)
         return msgspec.structs.replace(event, task=task, x=row)
-
-    def _take_schema(self) -> Schema | None:
-        """Return how cells are read, None for arrays; the model itself gets plain numbers.
-
-        It would infer kinds of columns from the rows of a call, which a replay divides otherwise.
-        """
-        if isinstance(self.model.features, Columns):
-            return None
-        schema = self.model.schema or Schema()
-        if schema.columns:
-            self.model.session["schema"] = schema.to_json()  # for those who download the model
-        self.model.schema = None
-        return schema
 
     def encode(self, rows: Sequence[Any]) -> Sequence[Any]:
         """Read cells as the table was read that the model was learned from, or each by itself.

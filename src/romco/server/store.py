@@ -1,15 +1,5 @@
 """Durable state of a service: one SQLite database and one model file in a folder.
 
-``romco.sqlite`` (WAL mode) holds, see ``SCHEMA``:
-
-- ``setting``: how the folder began (``origin``: name and SHA-256 of the model file, or options);
-- ``change``: the log; a row per request, ``sequence`` is its first sequence number, ``body`` JSON;
-- ``learned``: ids that were learned (as hashes), with sequence number and hash of the answer;
-- ``pending``: predicted events that wait for their answers;
-- ``position``: how far each source was read;
-- ``checkpoint``: model files; ``model-<sequence>-<random>.romco`` holds all changes up to it;
-- ``forgetting``: tasks to forget, and ``certificate``: of those forgotten, ``romco.forgetting``.
-
 A restart loads the last model file and replays the changes after it. The log begins after the
 first checkpoint: that is the last one, unless the log is kept. The folder may be copied while the
 service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus the model files.
@@ -51,19 +41,19 @@ PRAGMAS = ("journal_mode=WAL", "secure_delete=ON", BUSY_TIMEOUT, "synchronous=FU
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE change (
+CREATE TABLE change (  -- the log: a row per request, its first sequence number, and JSON
     sequence INTEGER PRIMARY KEY, count INTEGER NOT NULL, crc32 INTEGER NOT NULL, body BLOB NOT NULL
 );
-CREATE TABLE learned (
+CREATE TABLE learned (  -- ids that were learned, and their answers, as hashes
     sequence INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, answer BLOB NOT NULL
 );
-CREATE TABLE pending (
+CREATE TABLE pending (  -- predicted events that wait for their answers
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
     task TEXT NOT NULL, events INTEGER, body BLOB NOT NULL
 );
 CREATE INDEX pending_events ON pending (events);
 CREATE TABLE position (source TEXT PRIMARY KEY, position TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE checkpoint (
+CREATE TABLE checkpoint (  -- model files, which hold all changes up to a sequence number
     sequence INTEGER PRIMARY KEY, file TEXT NOT NULL, scores BLOB NOT NULL
 );
 CREATE TABLE forgetting (task TEXT PRIMARY KEY, salt TEXT NOT NULL) WITHOUT ROWID;
@@ -172,7 +162,11 @@ class Store(durable.Closable):
             with _opening():
                 self._connect()
                 newest = self.value("SELECT max(time) FROM pending")
-                self.keeps_log = self._choose_log()
+                if settings.keep_log is not None:
+                    row = "log", "kept" if settings.keep_log else "trimmed"
+                    self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
+                kept = self.value("SELECT value FROM setting WHERE name = 'log'") == "kept"
+                self.keeps_log = kept or self.value("SELECT count(*) FROM forgetting") > 0
         except BlockingIOError:
             why = "in use by another server: stop it, or use another"
             raise ValueError(f"the folder {folder.name} is {why}") from None
@@ -180,15 +174,6 @@ class Store(durable.Closable):
             self.close()
             raise
         self._clock_start = max(time.time(), newest or 0.0) - time.monotonic()
-
-    def _choose_log(self) -> bool:
-        """Return whether the log is kept: as is set now, or as it was."""
-        keep = self.settings.keep_log
-        if keep is not None:
-            row = "log", "kept" if keep else "trimmed"
-            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
-        kept = self.value("SELECT value FROM setting WHERE name = 'log'") == "kept"
-        return kept or self.value("SELECT count(*) FROM forgetting") > 0
 
     def close(self) -> None:
         """Close the database and release the folder."""

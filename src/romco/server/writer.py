@@ -50,7 +50,6 @@ RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
 STILL_READ = "forgotten, but another process still reads the database: its log may hold the task"
 LOG_KEPT = "the log is kept with all events of the task: forget it exactly, ?exact=true or --exact"
-CANNOT_FORGET_EXACTLY = "this service cannot forget exactly"
 
 
 @dataclass(eq=False)
@@ -345,7 +344,7 @@ class Service:
     def _stage_forgetting(self, order: _Order, task: Task, validator: GroupValidator) -> None:
         known = validator.knows(task) or self.store.pending_of(task)
         if order.exact and self.exact is None:
-            raise RequestError(CANNOT_FORGET_EXACTLY, status=409)
+            raise RequestError("this service cannot forget exactly", status=409)
         if order.exact:
             self.exact.request(task, known, order)
             return
