@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +199,7 @@ class Replay(durable.Closable):
         """Find events to remove and late answers, up to the end of the old log."""
         while changes := self.old.changes_after(self._scanned):
             for change in changes:
-                events = change.events if isinstance(change, Learn) else []
-                for number, event in enumerate(events, self._scanned + 1):
+                for number, event in enumerate(change.events, self._scanned + 1):
                     made = event.prediction
                     if name_key(event.task) in self.tasks:
                         self._first = self._first or number
@@ -260,7 +260,7 @@ class Replay(durable.Closable):
 
     def _find_waiting(self, changes: Iterable[Change]) -> None:
         """Read the events that were predicted meanwhile and have no answer."""
-        events = sum(len(change.events) for change in changes if isinstance(change, Learn))
+        events = sum(map(len, map(attrgetter("events"), changes)))
         query = "SELECT body FROM pending WHERE events >= ? AND events < ?"
         self._waiting = {}
         for body in self.old.values(query, self.place, self.place + events):

@@ -26,7 +26,6 @@ from romco.server.connection import JSON_HEADERS, MAX_CONNECTIONS, Connection, H
 from romco.server.protocol import BusyError, ErrorResponse, RequestError, encode, parse, parse_query
 from romco.server.routes import Access, Route
 from romco.server.sources import SourceReader
-from romco.server.state import ServedModel
 from romco.server.store import NO_ROOM, list_stored
 from romco.server.writer import Service
 from romco.streams.brokers import EventSource
@@ -183,14 +182,6 @@ class Application:
             "healthz": Response(200, b'{"status":"alive"}'),
             "openapi": Response(200, encode(routes.describe_routes())),
         }
-        self._handlers: dict[str, Any] = {}
-        for route in routes.ROUTES:
-            if route.serves in ("", self.serves) and route.name not in self._constant:
-                self._handlers[route.name] = getattr(self, f"_{route.name}")
-
-    @property
-    def _served(self) -> ServedModel:
-        return self._service.served
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
@@ -207,7 +198,7 @@ class Application:
                 given = (given, query) if given else query
             response = self._constant.get(route.name)
             if response is None:
-                response = await self._handlers[route.name](given)
+                response = await getattr(self, f"_{route.name}")(given)
             if type(response) is not Response:
                 response = Response(200, encode(response if many else response[0]))
         except Exception as error:
@@ -236,7 +227,7 @@ class Application:
 
     def _check_started(self) -> None:
         if not self._service.started:
-            done, total = self._served.sequence, self._service.last_sequence
+            done, total = self._service.served.sequence, self._service.last_sequence
             raise BusyError(f"the service is starting: {done:,} of {total:,} changes replayed")
 
     # Handlers, by the names of routes; they take the events of the body, the query or the task,
@@ -244,7 +235,7 @@ class Application:
 
     async def _predict(self, events: list[Any]) -> Any:
         responses, pending = list[Any](), list[Any]()
-        served = self._served
+        served = self._service.served
         for begin, end in served.pieces(events):
             try:
                 made, kept = served.respond(events[begin:end])
@@ -264,13 +255,13 @@ class Application:
         return await asyncio.wrap_future(self._service.learn(events))
 
     async def _explain(self, events: list[Any]) -> Any:
-        return [await asyncio.to_thread(self._served.explain, events[0])]
+        return [await asyncio.to_thread(self._service.served.explain, events[0])]
 
     async def _tasks(self, query: Any) -> Any:
-        return await asyncio.to_thread(self._served.list_tasks, query)
+        return await asyncio.to_thread(self._service.served.list_tasks, query)
 
     async def _task(self, task: str) -> Any:
-        return await asyncio.to_thread(self._served.describe_task, task)
+        return await asyncio.to_thread(self._service.served.describe_task, task)
 
     async def _stored(self, task: str) -> Any:
         return await asyncio.to_thread(list_stored, self._service.store.folder, task)
@@ -280,7 +271,7 @@ class Application:
         outcome = await asyncio.wrap_future(self._service.forget(task, query.exact))
         if not query.exact:
             return {"status": "forgotten", "sequence": outcome}
-        sequence = self._served.sequence
+        sequence = self._service.served.sequence
         return {"status": "forgotten", "sequence": sequence, "certificate": outcome}
 
     async def _checkpoint(self, given: str) -> Any:
@@ -324,7 +315,7 @@ class Application:
         self._check_started()
         if not self._service.learns:
             raise BusyError("learning has stopped: see the log of the service")
-        return {"status": "ready", "sequence": self._served.sequence}
+        return {"status": "ready", "sequence": self._service.served.sequence}
 
 
 def refusal(error: Exception, with_index: bool) -> Response:
@@ -396,18 +387,15 @@ def load_page() -> tuple[bytes, Headers]:
     style = (page / "page.css").read_bytes()
     script = (page / "page.js").read_bytes()
     text = (page / "page.html").read_bytes()
+    digests = [base64.b64encode(hashlib.sha256(part).digest()) for part in (script, style)]
     headers = media_headers(
         "page",
-        (b"content-security-policy", PAGE_POLICY % (_digest(script), _digest(style))),
+        (b"content-security-policy", PAGE_POLICY % tuple(digests)),
         (b"x-frame-options", b"DENY"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
     return text.replace(b"/*style*/", style).replace(b"/*script*/", script), headers
-
-
-def _digest(part: bytes) -> bytes:
-    return base64.b64encode(hashlib.sha256(part).digest())
 
 
 # The server

@@ -17,12 +17,8 @@ from collections.abc import Collection
 from operator import attrgetter
 from typing import Any
 
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -59,7 +55,7 @@ class PipelineFlow(FlowControl):
             super().resume_reading()
 
 
-class Connection(HttpToolsProtocol):
+class Connection(httptools_impl.HttpToolsProtocol):
     """One connection; a refusal comes after the responses to the requests before it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -70,7 +66,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0  # of this request, after the part in which it began
         self._other_bytes = 0  # of its head, and those after the last part of its body
         self._in_request = self._in_head = False
-        self._unanswered: deque[RequestResponseCycle] = deque()  # requests, in their order
+        self._unanswered: deque[httptools_impl.RequestResponseCycle] = deque()  # in their order
         self._reason = NO_HTTP
         self._refused = False
         self._timer: TimerHandle  # of the request that arrives
@@ -96,8 +92,8 @@ class Connection(HttpToolsProtocol):
 
     def _close_silent(self) -> bool:
         """Close the connection whose client has been silent longest; False if there is none."""
-        ours = [each for each in self.connections if isinstance(each, Connection)]
-        waiting = [each for each in ours if each._waits_for_client()]
+        ours: Any = self.connections
+        waiting = list(filter(Connection._waits_for_client, ours))
         if not waiting:
             return False
         silent = min(waiting, key=attrgetter("active_at"))
@@ -157,6 +153,7 @@ class Connection(HttpToolsProtocol):
     # Parser callbacks
 
     def on_message_begin(self) -> None:
+        """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = True
         self._other_bytes = 0
@@ -179,11 +176,13 @@ class Connection(HttpToolsProtocol):
             self._start_timer(REQUEST_SECONDS)
 
     def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
         self._body_left -= len(body)
         self._other_bytes = self._head_bytes
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """End a request."""
         self._in_request = False
         self._body_left = 0
         self._timer.cancel()
@@ -227,7 +226,7 @@ class Connection(HttpToolsProtocol):
             more = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
             lines = [*self.server_state.default_headers, *JSON_HEADERS, *more]
             head = b"".join([b"%b: %b\r\n" % line for line in lines])
-            self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[status], head, body))
+            self.transport.write(b"%b%b\r\n%b" % (httptools_impl.STATUS_LINE[status], head, body))
             self.transport.close()
 
     def _start_timer(self, seconds: float) -> None:

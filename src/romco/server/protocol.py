@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, get_args
@@ -43,14 +44,9 @@ Numbers = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 
 @dataclass(frozen=True)
 class Settings:
-    """Durability of changes, checkpoints, time that predictions wait, and size of the model.
+    """Durability of changes, checkpoints, time that predictions wait, and size of the model."""
 
-    ``durable``: an answer means that the change is on the disk, synced. ``logged``: the operating
-    system has it, and a sync follows within a second. ``none``: as ``logged``, but the operating
-    system decides when to sync.
-    """
-
-    durability: Durability = "durable"
+    durability: Durability = "durable"  # synced before an answer; within a second; some time
     group_events: int = 256  # committed together at most
     group_ms: float = 2.0  # how long the first request of a group waits for others
     checkpoint_events: int = 100_000
@@ -87,7 +83,8 @@ class RequestError(ValueError):
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         super().__init__(reason)
-        self.reason, self.index, self.status, self.headers = reason, index, status, headers
+        self.reason, self.index = _shorten(reason), index
+        self.status, self.headers = status, headers
 
     @classmethod
     def unknown_task(cls, task: Task) -> Self:
@@ -218,11 +215,7 @@ REWARD_BODY = msgspec.json.Decoder(RewardRequest | Annotated[list[RewardRequest]
 
 
 def parse(body: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[list[Any], bool]:
-    """Return the events of a body, and whether they came as a list; else it is one object.
-
-    >>> parse(b'{"task": "ann", "x": {"a": 1}}', PREDICT_BODY)
-    ([PredictRequest(task='ann', x={'a': 1}, id=None, offset=None)], False)
-    """
+    """Return the events of a body, and whether they came as a list; else it is one object."""
     try:
         parsed = decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -246,18 +239,18 @@ def _invalid(message: str, body: bytes) -> RequestError:
     what, mark, after = message.rpartition(PATH_MARK)
     path = PATH.fullmatch(after) if mark else None
     if path is None:
-        return RequestError(_shorten(message.replace("`", "").replace("array", "list")))
+        return RequestError(message.replace("`", "").replace("array", "list"))
     index = None if path[1] is None else int(path[1])
     place = path[2].strip(".")
     if place == "x[...]":
         place = _bad_feature(body, index)
     text = f"{place}: {what}" if place else what
-    return RequestError(_shorten(text.replace("`", "")), index)
+    return RequestError(text.replace("`", ""), index)
 
 
 def _bad_feature(body: bytes, index: int | None) -> str:
     """Return the path of the feature whose value is not accepted."""
-    try:
+    with suppress(ValueError, LookupError, TypeError, RecursionError):  # no JSON, no event
         event = msgspec.json.decode(body)
         row = (event if index is None else event[index])["x"]
         for name, value in row.items() if isinstance(row, dict) else enumerate(row):
@@ -265,8 +258,6 @@ def _bad_feature(body: bytes, index: int | None) -> str:
                 msgspec.convert(value, Cell)
             except msgspec.ValidationError:
                 return f"x[{_shorten(str(name), 60)!r}]"
-    except (ValueError, LookupError, TypeError, RecursionError):  # no JSON, no UTF-8, no event
-        pass
     return "x[...]"
 
 

@@ -143,12 +143,6 @@ def read_tokens(path: Path) -> dict[str, frozenset[str]]:
     """Return scopes by the SHA-256 of a token; a file has lines ``scopes digest name``.
 
     A token has 256 random bits, so a plain hash of it can be neither guessed nor reversed.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "tokens"
-    >>> secret = create_token(path, ["read"], "dashboard")
-    >>> list(read_tokens(path).values())
-    [frozenset({'read'})]
     """
     tokens = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -92,9 +92,7 @@ class Scores(msgspec.Struct):
 
 NO_ERRORS = ErrorCount()
 encode_scores = msgspec.json.Encoder(enc_hook=Score.to_json).encode
-decode_scores = msgspec.json.Decoder(
-    Scores, dec_hook=lambda _, saved: Score.from_json(saved)
-).decode
+decode_scores = msgspec.json.Decoder(Scores, dec_hook=lambda _, json: Score.from_json(json)).decode
 
 
 class ServedModel:
@@ -225,7 +223,8 @@ class ServedModel:
             return rows
 
         def read(some: Sequence[Any]) -> list[dict[str, float]]:
-            _check_objects(some)
+            if not all(isinstance(row, dict) for row in some):
+                raise ValueError("expected a mapping of names to values")
             return list(map(schema.encode, some))
 
         return check_each(read, rows, range(len(rows)))
@@ -235,7 +234,6 @@ class ServedModel:
         schema = self.schema
         if schema is None:
             return rows
-        _check_objects(rows)
         if self._encoder is None or len(self._encoder.lexicon) > MAX_NAMES:
             self._encoder = Encoder(encode_cell, Lexicon(), schema.columns)
         encoder, roles = self._encoder, schema.roles
@@ -246,27 +244,25 @@ class ServedModel:
 
     def _known_cells(self, row: Any) -> Any:
         """Return a row without the columns that would be refused when it is learned."""
-        schema = self.schema
-        if schema is None or not schema.complete or row.keys() <= schema.columns.keys():
+        if self.schema is None or not self.schema.complete:
             return row
-        known = schema.columns.keys() | schema.roles
+        known = self.schema.columns.keys() | self.schema.roles
         return {name: cell for name, cell in row.items() if name in known}
 
     def _unknown(self, row: Any, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
         assert self.schema is not None
         columns = self.schema.columns
-        names = set[str]()
+        unknown = set[str]()
         if self.schema.complete:
-            names = set(row).difference(columns)
-        new = set[str]()
+            unknown = set(row).difference(columns)
         for name in encoded.keys() - self.model.features.known:  # words may be new
             column = name
             if name not in row:
                 column = name.partition("=")[0]
-            if column in row and column not in names and (name != column or name not in columns):
-                new.add(name[:MAX_UNKNOWN_CHARS])
-        return sorted(names | new)[:MAX_UNKNOWN_NAMES] or None
+            if column in row.keys() - unknown and (name != column or name not in columns):
+                unknown.add(name[:MAX_UNKNOWN_CHARS])
+        return sorted(unknown)[:MAX_UNKNOWN_NAMES] or None
 
     def _predictions(
         self, margins: Any, probabilities: Any, target: Target
@@ -286,9 +282,7 @@ class ServedModel:
 
     # Applying changes
 
-    def apply(
-        self, changes: Sequence[Change], rows: Sequence[Any] | None = None
-    ) -> list[str | None]:
+    def apply(self, changes: Sequence[Change], rows: Sequence[Any] = ()) -> list[str | None]:
         """Apply the next changes; return why a change could not be applied, or None, for each.
 
         A change that fails changes nothing and still uses its sequence numbers. Neighbouring
@@ -336,8 +330,8 @@ class ServedModel:
         ``blocks`` are the rows of each change, if they were read before. A context that the
         learner does not understand, as after an update of romco, is left out.
         """
-        lexicons = {id(block.lexicon) for block in blocks if isinstance(block, Encoded)}
-        if len(lexicons) == 1 and all(isinstance(block, Encoded) for block in blocks):
+        lexicons = {getattr(block, "lexicon", None) for block in blocks}
+        if len(lexicons) == 1 and None not in lexicons:
             x = join_encoded(list(blocks))
         else:
             x = self.encode_to_learn(_values(events, "x"))
@@ -440,7 +434,8 @@ class ServedModel:
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         errors = self._errors_of(insight.task)
-        row = {name: getattr(insight, name) for name in INSIGHT_COLUMNS}
+        values = attrgetter(*INSIGHT_COLUMNS)(insight)
+        row = dict(zip(INSIGHT_COLUMNS, values, strict=True))
         task = _plain(insight.task)
         return {"task": task, **row, "error": errors.mean, "judged": errors.events}
 
@@ -521,11 +516,6 @@ def check_each(check: Callable[[Any], Any], values: Any, places: Sequence[int]) 
             except ValueError as fault:
                 high, reason = middle, fault
         raise RequestError(str(reason), places[low]) from None
-
-
-def _check_objects(rows: Sequence[Any]) -> None:
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("expected an object with a value for each name")
 
 
 def _values(structs: Sequence[Any], field: str) -> list[Any]:

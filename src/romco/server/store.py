@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -107,6 +107,7 @@ class Forget(msgspec.Struct, array_like=True, frozen=True, tag="forget"):
 
     task: Task
     count = 1
+    events = ()
 
 
 class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -141,14 +142,7 @@ def hash_id(identity: str) -> bytes:
 
 
 class Store(durable.Closable):
-    """Folder of one service, locked while it is open; used by one thread at a time.
-
-    >>> import tempfile
-    >>> with Store(Path(tempfile.mkdtemp()), Settings()) as store:
-    ...     model, sequence, scores = store.load(Model)
-    ...     sequence, store.pending_events
-    (0, 0)
-    """
+    """Folder of one service, locked while it is open; used by one thread at a time."""
 
     file_kind = "model"  # of the files of checkpoints
     decode_change: Callable[[bytes], Any] = staticmethod(decode_change)
@@ -344,8 +338,10 @@ class Store(durable.Closable):
         if not self.pending_events:
             return {}
         query = "SELECT id, body FROM pending WHERE time >= ? AND id IN"
-        rows = self._in(query, ids, self.now() - self.settings.pending_seconds)
-        return {identity: decode_pending(body) for identity, body in rows}
+        pending = {}
+        for identity, body in self._in(query, ids, self.now() - self.settings.pending_seconds):
+            pending[identity] = decode_pending(body)
+        return pending
 
     def _in(self, query: str, values: Sequence[Any], *given: Any) -> list[Any]:
         marks = ",".join("?" * len(values))
@@ -362,18 +358,17 @@ class Store(durable.Closable):
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
             self._db.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", position)
-        named = [pair for pair in enumerate(change.events, first) if pair[1].id is not None]
-        rows = [(sequence, hash_id(event.id), hash_answer(event.y)) for sequence, event in named]
-        self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", rows)
-        self.ids += len(rows)
-        self._drop_pending_ids([event.id for _, event in named])
+        for sequence, event in enumerate(change.events, first):
+            if event.id is not None:
+                row = sequence, hash_id(event.id), hash_answer(event.y)
+                self._db.execute("INSERT INTO learned VALUES (?, ?, ?)", row)
+                self.ids += 1
+        self._drop_pending_ids(list(map(attrgetter("id"), change.events)))
 
     def forget_ids(self, sequence: int) -> None:
         """Remove ids that were learned too many changes ago."""
-        last = sequence - self.settings.ids
-        if last > 0 and self.ids:
-            query = "DELETE FROM learned WHERE sequence <= ?"
-            self.ids -= self._db.execute(query, (last,)).rowcount
+        query = "DELETE FROM learned WHERE sequence <= ?"
+        self.ids -= self._db.execute(query, (sequence - self.settings.ids,)).rowcount
 
     def unlearn(self, numbers: range) -> None:
         """Let the ids of a change that could not be applied be learned again."""
@@ -543,19 +538,18 @@ class Store(durable.Closable):
 
 def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:
     """Return the events of a task in the log, and those that wait for an answer."""
-    key, events = name_key(task), list[Any]()
+    log, pending = list[Any](), list[Any]()
+    key = name_key(task)
     uri = (folder / DATABASE).resolve().as_uri() + "?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as database:
         for (body,) in database.execute("SELECT body FROM change ORDER BY sequence"):
-            change = decode_change(body)
-            if isinstance(change, Learn):
-                events += [event for event in change.events if name_key(event.task) == key]
-        rows = database.execute("SELECT body FROM pending WHERE task = ?", (key,))
-        pending = [decode_pending(body) for (body,) in rows]
-    return {
-        "log": [{"id": e.id, "x": e.x, "y": e.y, "offset": e.offset} for e in events],
-        "pending": [{"id": e.id, "x": e.x, "offset": e.offset} for e in pending],
-    }
+            for e in decode_change(body).events:
+                if name_key(e.task) == key:
+                    log.append({"id": e.id, "x": e.x, "y": e.y, "offset": e.offset})
+        for (body,) in database.execute("SELECT body FROM pending WHERE task = ?", (key,)):
+            waiting = decode_pending(body)
+            pending.append({"id": waiting.id, "x": waiting.x, "offset": waiting.offset})
+    return {"log": log, "pending": pending}
 
 
 def describe_origin(path: Path) -> str:

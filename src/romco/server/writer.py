@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, ClassVar, Self
@@ -191,11 +192,9 @@ class Service:
         """
         return self._put(_Order(forget=task, exact=exact))
 
-    def keep(
-        self, pending: list[PendingEvent], predicted_by: ServedModel | None = None
-    ) -> Future[None]:
-        """Keep predicted events until their answers come."""
-        return self._put(_Order(pending=pending, predicted_by=predicted_by))
+    def keep(self, pending: list[PendingEvent], model: ServedModel | None = None) -> Future[None]:
+        """Keep events until their answers come; ``model`` has predicted them."""
+        return self._put(_Order(pending=pending, predicted_by=model))
 
     def checkpoint(self) -> Future[int]:
         """Write a checkpoint, unless the last one has all changes; the log is trimmed, too.
@@ -331,7 +330,7 @@ class Service:
         size = most if order.position is None else len(events)
         if order.position is None and self.served.target == "classes":  # new ones take long
             target = self.served.model.engine.target
-            numbers, _ = target.read([event.y for event in events[:size]])
+            numbers, _ = target.read(map(attrgetter("y"), events[:size]))
             beyond = np.flatnonzero(numbers >= len(target.known) + CHUNK_NEW_CLASSES)
             size = int(beyond[0]) if len(beyond) else size
         if size < len(events):
@@ -358,7 +357,7 @@ class Service:
         self, requests: Sequence[LearnRequest], begin: int, sequence: int
     ) -> tuple[list[Event], list[LearnResponse]]:
         """Return the events to learn, and the outcome of each request."""
-        ids = {request.id for request in requests if request.id is not None}
+        ids = set(map(attrgetter("id"), requests)) - {None}
         known = self.store.learned(list(ids))
         waiting = self.store.pending(list(ids - known.keys()))
         events: list[Event] = []
@@ -385,13 +384,14 @@ class Service:
         """Apply the logged changes to the model, then resolve the futures of their orders."""
         changing = []
         changes: list[Learn | Forget] = []
+        learned = 0
         for order in group:
             if order.change is not None:
                 changing.append(order)
                 changes.append(order.change)
+                learned += len(order.change.events)
         begin = time.thread_time()
-        reasons = self.served.apply(changes, [order.rows for order in changing])
-        learned = sum(len(change.events) for change in changes if isinstance(change, Learn))
+        reasons = self.served.apply(changes, list(map(attrgetter("rows"), changing)))
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             mean = RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
@@ -476,7 +476,7 @@ class Service:
     def _maintain(self) -> None:
         """Do what is due; what fails is tried again later."""
         self._wait = TICK_SECONDS
-        for step in (self._sync, self._go_on, self._answer_erasures, self._forget_exactly):
+        for step in (self._sync, self._go_on, self._answer_erasures):
             self._attempt(step)
 
     def _sync(self) -> None:
@@ -492,7 +492,7 @@ class Service:
             self.counts["never answered"] += self.store.expire_pending()
 
     def _go_on(self) -> None:
-        """Go on with a checkpoint, or begin one if it is due."""
+        """Go on with a checkpoint, or begin one if it is due; else forget exactly."""
         settings, waited = self.settings, time.monotonic() - self._last_checkpoint
         news = self.served.sequence - self.checkpoint_sequence
         due = news >= settings.checkpoint_events and waited > 1.0
@@ -504,6 +504,10 @@ class Service:
                 self._checkpointing = self._checkpoint()
         if self._checkpointing is not None:
             self._wait = next(self._checkpointing, TICK_SECONDS)
+        elif self.exact is not None and self.learns:
+            wait = self.exact.advance()
+            if wait is not None:
+                self._wait = wait
 
     def _answer_erasures(self) -> None:
         """Answer who forgot tasks, once no other process reads what was removed."""
@@ -511,13 +515,6 @@ class Service:
             for future in self._erasures:
                 future.set_result(self.checkpoint_sequence)
             self._erasures = []
-
-    def _forget_exactly(self) -> None:
-        """Go on with exact forgetting, while no checkpoint is written."""
-        if self.exact is not None and self._checkpointing is None and self.learns:
-            wait = self.exact.advance()
-            if wait is not None:
-                self._wait = wait
 
     def replace_model(self, served: ServedModel) -> None:
         """Serve another model: a replay of the log has replaced the database."""
