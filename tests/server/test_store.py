@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import romco
+from romco.forgetting import hash_file
 from romco.labels import Budget
 from romco.model import Hashed, Model
 from romco.server.protocol import LearnRequest as Lesson
@@ -24,7 +25,7 @@ from romco.server.protocol import (
     encode,
 )
 from romco.server.state import ServedModel, encode_scores
-from romco.server.store import DamagedError, Event, Learn, decode_change, describe_origin
+from romco.server.store import DamagedError, Event, Learn, decode_change
 from romco.server.writer import Service
 from tests.server.conftest import copied, held, opened
 from tests.server.same import assert_same_bits
@@ -473,7 +474,7 @@ def test_a_label_policy_is_that_of_the_model_and_kept_with_it(tmp_path):
 def test_another_model_file_beside_a_folder_is_refused(tmp_path):
     romco.save(learned(STREAM), tmp_path / "one.romco")
     romco.save(model(), tmp_path / "two.romco")
-    one, two = (describe_origin(tmp_path / f"{name}.romco") for name in ("one", "two"))
+    one, two = (f"{name}.romco {hash_file(tmp_path / f'{name}.romco')}" for name in ("one", "two"))
     Service(tmp_path / "data", lambda: romco.load(tmp_path / "one.romco"), Settings(), one).close()
     Service(tmp_path / "data", model, Settings(), one).close()
     Service(tmp_path / "data", model, Settings()).close()

@@ -96,11 +96,10 @@ def serve(
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
         from romco.choosing_service import ChoosingApplication, ChoosingService
-        from romco.forgetting import open_service
+        from romco.forgetting import hash_file, open_service
         from romco.server.app import Application, Server
         from romco.server.protocol import Settings
         from romco.server.routes import Access
-        from romco.server.store import describe_origin
         from romco.server.writer import Service
         from romco.streams.brokers import open_source
     except ModuleNotFoundError as missing:
@@ -135,7 +134,7 @@ def serve(
     access = Access.of_host(host, token_file, insecure, name or ())  # before the folder is touched
     origin = ""
     if model is not None:
-        origin = describe_origin(model)
+        origin = f"{model.name} {hash_file(model)}"
     service: Service
     application = Application
     if actions is None:

@@ -424,16 +424,6 @@ class OncePerSecond(logging.Filter):
 FLOODS = OncePerSecond()  # of what clients can make the service log
 
 
-def _allow_files() -> None:
-    """Let the process open as many files as connections need, where the system has such limits."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-
-
 class Server:
     """Runs an application until a signal comes; replays the log while it already listens.
 
@@ -476,7 +466,12 @@ class Server:
         for logger in (LOG, logging.getLogger("uvicorn.error")):
             logger.addFilter(FLOODS)
         sys.setswitchinterval(SWITCH_SECONDS)
-        _allow_files()
+        with suppress(ImportError, ValueError, OSError):  # a system without such limits
+            import resource
+
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
         def start() -> None:
             try:

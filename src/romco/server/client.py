@@ -145,9 +145,10 @@ class Client(durable.Closable):
     def ready(self) -> bool:
         """Return True if the service predicts and learns now."""
         try:
-            return self._send("readyz", retries=False).status == 200
-        except OSError:
+            self._call("readyz", retries=False)
+        except (OSError, ServiceError):
             return False
+        return True
 
     def wait(self, seconds: float = 30.0) -> Self:
         """Wait until the service is ready, and return the client; TimeoutError if it is not."""
@@ -178,7 +179,14 @@ class Client(durable.Closable):
         return responses
 
     def _call(self, name: str, task: str | int = "", **options: Any) -> BaseHTTPResponse:
-        response = self._send(name, task, **options)
+        """Send a request, again if there was no response; OSError if there was none at all."""
+        route = BY_NAME[name]
+        level = quote(str(task), safe="").replace(".", "%2E")  # else ".." would lead elsewhere
+        url = self._url + route.path.replace("{task}", level)
+        try:
+            response = self._pool.request(route.method, url, redirect=False, **options)
+        except HTTPError as error:
+            raise ConnectionError(str(error)) from error
         if response.status < 400:
             return response
         try:
@@ -187,13 +195,3 @@ class Client(durable.Closable):
         except (ValueError, KeyError, TypeError):
             reason, index = "the service gave no reason", None
         raise ServiceError(response.status, reason, index)
-
-    def _send(self, name: str, task: str | int = "", **options: Any) -> BaseHTTPResponse:
-        """Send a request, again if there was no response; OSError if there was none at all."""
-        route = BY_NAME[name]
-        level = quote(str(task), safe="").replace(".", "%2E")  # else ".." would lead elsewhere
-        url = self._url + route.path.replace("{task}", level)
-        try:
-            return self._pool.request(route.method, url, redirect=False, **options)
-        except HTTPError as error:
-            raise ConnectionError(str(error)) from error

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -188,21 +188,19 @@ class Access:
     hosts: frozenset[str] | None = LOCAL_NAMES
 
     @classmethod
-    def of_host(
-        cls, host: str, token_file: Path | None, insecure: bool, names: Sequence[str]
-    ) -> "Access":
+    def of_host(cls, host: str, tokens: Path | None, insecure: bool, names: Sequence[str]) -> Self:
         """Return the rules of a listening address; a local service answers only to local names."""
         try:
             local = ipaddress.ip_address(host).is_loopback
         except ValueError:
             local = host == "localhost"
-        if not local and token_file is None and not insecure:
+        if not local and tokens is None and not insecure:
             raise ValueError(
                 f"{host} can be reached from other machines: give --token-file "
                 "(make one by `romco token FILE`), or say --insecure"
             )
         hosts = LOCAL_NAMES | {*map(str.lower, names)} | {host} if local or names else None
-        return cls(None if token_file is None else read_tokens(token_file), hosts)
+        return cls(None if tokens is None else read_tokens(tokens), hosts)
 
     def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise RequestError unless host, origin and token allow a request with this scope."""

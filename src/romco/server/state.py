@@ -402,11 +402,10 @@ class ServedModel:
 
     def describe_task(self, task: Task) -> dict[str, Any]:
         """Return what was learned of a task; RequestError (404) if it is not known."""
-        if not self.knows(task):
-            raise RequestError.unknown_task(task)
         try:
+            self.model.engine.check_known(task)
             insight = self.overview.read(task).explain_task(task)
-        except KeyError:  # forgotten a moment ago
+        except KeyError:
             raise RequestError.unknown_task(task) from None
         return self._task_row(insight) | {
             "since": insight.since,

@@ -246,8 +246,8 @@ class Store(durable.Closable):
     def load(self, new: Callable[[], Model], origin: str = "") -> tuple[Model, int, bytes]:
         """Return model, sequence and scores of the last checkpoint.
 
-        ``new`` makes the model of a new folder, ``origin`` is the model file it comes from; another
-        one than the folder began with is refused.
+        ``new`` makes the model of a new folder, ``origin`` is name and SHA-256 of the model file it
+        comes from; another one than the folder began with is refused.
         """
         with _opening():
             previous = self.value("SELECT value FROM setting WHERE name = 'origin'")
@@ -550,11 +550,6 @@ def list_stored(folder: Path, task: Any) -> dict[str, list[Any]]:
             waiting = decode_pending(body)
             pending.append({"id": waiting.id, "x": waiting.x, "offset": waiting.offset})
     return {"log": log, "pending": pending}
-
-
-def describe_origin(path: Path) -> str:
-    """Return name and content hash of a model file, to recognise it when it is given again."""
-    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def _title(origin: str) -> str:
