@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from romco.model import Model
-from romco.server.routes import ROUTES
+from romco.server.routes import ROUTES, SUMMARIES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -32,7 +32,8 @@ def table():
             response = name_of(route.response)
         many = ", one or a list" if route.response else ""
         request = f"`{route.method} {route.path}`"
-        lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {route.summary} |")
+        summary = SUMMARIES[route.name]
+        lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {summary} |")
     return "\n".join(lines)
 
 

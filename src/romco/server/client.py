@@ -145,10 +145,9 @@ class Client(durable.Closable):
     def ready(self) -> bool:
         """Return True if the service predicts and learns now."""
         try:
-            self._call("readyz", retries=False)
+            return self._call("readyz", retries=False).status == 200
         except (OSError, ServiceError):
             return False
-        return True
 
     def wait(self, seconds: float = 30.0) -> Self:
         """Wait until the service is ready, and return the client; TimeoutError if it is not."""

@@ -57,11 +57,6 @@ class Route:
             raise ValueError(f"{self.method} {self.path}: unknown scope {self.scope!r}")
 
     @property
-    def summary(self) -> str:
-        """Description in a line."""
-        return SUMMARIES[self.name]
-
-    @property
     def errors(self) -> list[int]:
         """HTTP statuses of its refusals."""
         of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
@@ -268,7 +263,7 @@ def _describe_operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]
     refused = content("Refused", ErrorResponse)
     operation = {
         "operationId": route.name,
-        "summary": route.summary,
+        "summary": SUMMARIES[route.name],
         "parameters": parameters,
         "responses": {"200": content("Done", response, route.media.split(";")[0])}
         | {str(status): refused for status in route.errors},

@@ -228,10 +228,7 @@ class Store(durable.Closable):
 
     def value(self, query: str, *given: Any) -> Any:
         """Return the first value of a query, None if there is no row."""
-        row = self._db.execute(query, given).fetchone()
-        if row is None:
-            return None
-        return row[0]
+        return next(self._db.execute(query, given), (None,))[0]
 
     def values(self, query: str, *given: Any) -> list[Any]:
         """Return the first value of each row of a query."""
@@ -358,11 +355,12 @@ class Store(durable.Closable):
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
             self._db.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", position)
+        learned = []
         for sequence, event in enumerate(change.events, first):
             if event.id is not None:
-                row = sequence, hash_id(event.id), hash_answer(event.y)
-                self._db.execute("INSERT INTO learned VALUES (?, ?, ?)", row)
-                self.ids += 1
+                learned.append((sequence, hash_id(event.id), hash_answer(event.y)))
+        self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", learned)
+        self.ids += len(learned)
         self._drop_pending_ids(list(map(attrgetter("id"), change.events)))
 
     def forget_ids(self, sequence: int) -> None:
