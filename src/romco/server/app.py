@@ -37,7 +37,6 @@ KEEP_ALIVE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # that the writer may go on while a request waits for the interpreter
 OPEN_FILES = 4 * MAX_CONNECTIONS  # that the process may have
 DOWNLOAD_BYTES = 1 << 20  # read and sent at once
-OTHER_PATH = "other"
 RECENT_REQUESTS = 1000  # of which the page shows median and 99th percentile
 OUTCOMES = ("applied", "duplicate", "expired", "refused")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -185,7 +184,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
-        begin, label = time.perf_counter(), OTHER_PATH
+        begin, label = time.perf_counter(), "other"
         many = True  # whether events came as a list, and so does the response
         try:
             headers = routes.read_headers(scope["headers"])
@@ -425,18 +424,15 @@ FLOODS = OncePerSecond()  # of what clients can make the service log
 
 
 class Server:
-    """Runs an application until a signal comes; replays the log while it already listens.
-
-    Port 0 is any that is free; ``grace``: seconds that a stop may take.
-    """
+    """Runs an application until a signal comes; replays the log while it already listens."""
 
     def __init__(
         self,
         service: Service,
         access: Access,
         host: str,
-        port: int = 0,
-        grace: float = 20.0,
+        port: int = 0,  # any that is free
+        grace: float = 20.0,  # seconds that a stop may take
         application: type[Application] = Application,
     ) -> None:
         self.service, self._grace = service, grace

@@ -37,17 +37,14 @@ ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one path; ``{task}`` stands for one part of it, a slash in it for ``%2F``.
-
-    ``body`` decodes JSON, ``response`` is its type; "application/json" without one is any object.
-    """
+    """One method of one path."""
 
     name: str  # of the handler, and of the client's method
     method: str
-    path: str
+    path: str  # "{task}" stands for one part of it; a slash in a task is "%2F"
     scope: str  # "public" or a token's scope
-    body: msgspec.json.Decoder[Any] | None = None
-    response: Any = None
+    body: msgspec.json.Decoder[Any] | None = None  # decodes JSON
+    response: Any = None  # its type; of JSON without one any object
     media: str = "application/json"  # of the response
     query: type[msgspec.Struct] | None = None
     serves: str = ""  # "model" or "chooser", where only one of them answers
@@ -174,13 +171,10 @@ def _digest(secret: str) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """Decides whether a request is let in; ``hosts`` None accepts any Host.
+    """Decides whether a request is let in."""
 
-    ``tokens`` are scopes by the SHA-256 of a token; without them no token is needed.
-    """
-
-    tokens: Mapping[str, frozenset[str]] | None = None
-    hosts: frozenset[str] | None = LOCAL_NAMES
+    tokens: Mapping[str, frozenset[str]] | None = None  # scopes by SHA-256; None: none is needed
+    hosts: frozenset[str] | None = LOCAL_NAMES  # None: any Host
 
     @classmethod
     def of_host(cls, host: str, tokens: Path | None, insecure: bool, names: Sequence[str]) -> Self:

@@ -80,14 +80,11 @@ class ErrorCount(msgspec.Struct, array_like=True):
 
 
 class Scores(msgspec.Struct):
-    """Errors of predictions by task, and quality of all of them.
-
-    ``score`` counts probabilities of the positive label; of many classes, of the predicted one.
-    """
+    """Errors of predictions by task, and quality of all of them."""
 
     total: ErrorCount = msgspec.field(default_factory=ErrorCount)
     tasks: dict[str, ErrorCount] = msgspec.field(default_factory=dict)
-    score: Score = msgspec.field(default_factory=Score)
+    score: Score = msgspec.field(default_factory=Score)  # of the predicted class, if there are many
 
 
 NO_ERRORS = ErrorCount()
@@ -167,11 +164,7 @@ class ServedModel:
         return responses, pending
 
     def _predict(self, rows: Rows, with_context: bool) -> tuple[list[PredictResponse], Any, bool]:
-        """Predict encoded rows.
-
-        Returns responses; the engine's predictions, for late answers; and whether all features
-        are sure to be known.
-        """
+        """Return responses, the engine's predictions, and whether all features are surely known."""
         engine, version = self.model.engine, self.sequence
         target = copy(engine.target)  # of many classes, new ones may come at any moment
         number = self.target == "number"
@@ -214,10 +207,7 @@ class ServedModel:
         return msgspec.structs.replace(event, task=task, x=row)
 
     def encode(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """Read cells as the table was read that the model was learned from, or each by itself.
-
-        RequestError names the first row that cannot be read.
-        """
+        """Read cells as those of the model's table; RequestError names the first bad row."""
         schema = self.schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
@@ -457,10 +447,7 @@ class GroupValidator:
         return self._served.knows(task) or name_key(task) in self._tasks
 
     def check(self, events: list[Event], places: list[int]) -> Any:
-        """Return rows of events; RequestError unless the model can learn the events.
-
-        ``places`` are those of the events in the request.
-        """
+        """Return rows of events; RequestError, with its place, for one that cannot be learned."""
         served, settings, features = self._served, self._settings, dict[Any, int]()
         model, labels = served.model, self._target.known
         engine, offsets = model.engine, _offsets(events)

@@ -456,10 +456,7 @@ class Store(durable.Closable):
         return self._db.execute(query).fetchone()
 
     def put_checkpoint(self, sequence: int, file: str, scores: bytes) -> None:
-        """Make a model file that was written the one to start from.
-
-        Of a log that is kept some earlier ones stay, ever further apart.
-        """
+        """Make a model file the one to start from; if the log is kept some earlier ones stay."""
         with self.transaction():
             row = (sequence, file, scores)
             self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)", row)

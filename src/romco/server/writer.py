@@ -197,10 +197,7 @@ class Service:
         return self._put(_Order(pending=pending, predicted_by=model))
 
     def checkpoint(self) -> Future[int]:
-        """Write a checkpoint, unless the last one has all changes; the log is trimmed, too.
-
-        The future holds its sequence number.
-        """
+        """Write a checkpoint, unless the last has all changes; its sequence number follows."""
         future: Future[int] = Future()
         self.call_in_writer(lambda served: self._checkpoints.append(future))
         return future
