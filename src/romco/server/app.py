@@ -10,9 +10,10 @@ import socket
 import sys
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, suppress
+from functools import partial
 from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple
 
@@ -442,7 +443,7 @@ class Server:
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
             self.application,
-            http=Connection,
+            http=partial(Connection, OrderedDict()),  # type: ignore[arg-type]
             log_config=None,
             access_log=False,
             server_header=False,

@@ -126,10 +126,7 @@ class Client(durable.Closable):
         return self._call("stored", task).json()
 
     def forget(self, task: str | int, exact: bool = False) -> Any:
-        """Forget a task, or let it never have been there (``exact``), which takes a replay.
-
-        Needs the scope admin.
-        """
+        """Forget a task, or let it never have been there (``exact``); needs the scope admin."""
         if exact:
             return self._call("forget", task, fields={"exact": "true"}, timeout=None).json()
         return self._call("forget", task).json()

@@ -12,9 +12,8 @@ connection that has been silent longest is closed.
 
 import asyncio
 from asyncio import TimerHandle
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Collection
-from operator import attrgetter
 from typing import Any
 
 from uvicorn.protocols.http import httptools_impl
@@ -58,9 +57,9 @@ class PipelineFlow(FlowControl):
 class Connection(httptools_impl.HttpToolsProtocol):
     """One connection; a refusal comes after the responses to the requests before it."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.active_at = self.loop.time()  # when the client last sent or read something
+    def __init__(self, by_activity: OrderedDict["Connection", None], **named: Any) -> None:
+        super().__init__(**named)
+        self._by_activity = by_activity  # all of a server, the one that is silent longest first
         self._unparsed = memoryview(b"")
         self._body_left = 0  # of what was declared
         self._head_bytes = 0  # of this request, after the part in which it began
@@ -74,15 +73,17 @@ class Connection(httptools_impl.HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock of the first request; make room for it."""
-        has_room = len(self.connections) < MAX_CONNECTIONS or self._close_silent()
+        has_room = len(self._by_activity) < MAX_CONNECTIONS or self._close_silent()
         super().connection_made(transport)
         self.flow = PipelineFlow(transport, self.pipeline)
+        self._by_activity[self] = None
         self._start_timer(HEAD_SECONDS)
         if not has_room:
             self._refuse_now(*FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""
+        self._by_activity.pop(self, None)
         self._timer.cancel()
         self._stop_read_timer()
         self._unparsed = memoryview(b"")
@@ -92,17 +93,19 @@ class Connection(httptools_impl.HttpToolsProtocol):
 
     def _close_silent(self) -> bool:
         """Close the connection whose client has been silent longest; False if there is none."""
-        ours: Any = self.connections
-        waiting = list(filter(Connection._waits_for_client, ours))
-        if not waiting:
+        silent = next(filter(Connection._waits_for_client, self._by_activity), None)
+        if silent is None:
             return False
-        silent = min(waiting, key=attrgetter("active_at"))
-        self.connections.discard(silent)
+        del self._by_activity[silent]
         silent.transport.abort()
         return True
 
     def _waits_for_client(self) -> bool:
         return not self._unanswered or self.cycle.more_body or self.flow.write_paused
+
+    def _be_active(self) -> None:
+        if self in self._by_activity:
+            self._by_activity.move_to_end(self)
 
     def pause_writing(self) -> None:
         """Start the clock of a client that does not read."""
@@ -112,7 +115,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Stop that clock."""
         self._stop_read_timer()
-        self.active_at = self.loop.time()
+        self._be_active()
         super().resume_writing()
 
     def _stop_read_timer(self) -> None:
@@ -129,7 +132,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
-        self.active_at = self.loop.time()
+        self._be_active()
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
         self._parse()
 
@@ -194,7 +197,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
         super().on_response_complete()
         if self._refused and not self._unanswered:
             self._write_refusal()
-        self.active_at = self.loop.time()
+        self._be_active()
         self._parse()
 
     # Refusing

@@ -182,8 +182,7 @@ class Store(durable.Closable):
         with self._database():
             self._connect()
         with self.transaction():
-            row = "probe", str(time.time())
-            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
+            self._db.execute("INSERT OR REPLACE INTO setting VALUES ('probe', datetime('now'))")
 
     @contextmanager
     def _database(self) -> Iterator[None]:
