@@ -104,6 +104,9 @@ def test_a_policy_that_the_log_could_not_draw():
         value = evaluate(log, "always b")
     assert "could never be drawn" in str(value)
     assert value.effective_size == 0.0
+    for name in ("IPS", "SNIPS", "doubly robust"):  # nothing is known
+        assert value.estimates[name].low == -np.inf
+        assert value.estimates[name].high == np.inf
 
 
 def test_a_chooser_is_a_policy_as_it_is():
@@ -117,6 +120,36 @@ def test_a_chooser_is_a_policy_as_it_is():
     assert repr(chooser.state()) == repr(before)
 
 
+def test_a_chooser_knows_numbers_that_the_log_has_as_text(tmp_path):
+    chooser = romco.Chooser(floor=0.2)
+    log = []
+    for k in range(300):
+        drawn = chooser.choose({}, task=k % 3, actions=[1, 2], id=k)
+        reward = float(drawn.action == 1 + (k % 3 == 0))
+        chooser.reward(k, reward)
+        log.append(LoggedChoice({}, drawn.action, reward, *drawn[1:], k % 3))
+    as_text = []
+    for one in log:
+        law = {str(action): p for action, p in one.probabilities.items()}
+        texts = {"action": str(one.action), "probabilities": law, "task": str(one.task)}
+        as_text.append(one._replace(**texts))
+    value = evaluate(log, chooser)
+    assert value.estimates["doubly robust"].value > 0.8
+    assert evaluate(as_text, chooser) == value
+
+
+def test_a_chooser_that_tells_a_number_from_its_text():
+    chooser = romco.Chooser()
+    for k in range(200):
+        drawn = chooser.choose({}, actions=[7, "7"], id=k)
+        chooser.reward(k, drawn.action == 7)
+    log = []
+    for k in range(100):
+        action = [7, "7"][k % 2]
+        log.append(LoggedChoice({}, action, float(k % 2 == 0), 0.5, {7: 0.5, "7": 0.5}))
+    assert evaluate(log, chooser).estimates["IPS"].value > 0.8
+
+
 BAD_LOGS = {
     "no probability": ({"probability": None}, "nobody can know"),
     "NaN": ({"probability": float("nan")}, "nobody can know"),
@@ -125,6 +158,10 @@ BAD_LOGS = {
     "two probabilities": ({"probability": 0.9}, "two probabilities"),
     "total": ({"probabilities": {"a": 0.5, "b": 0.1}, "probability": 0.5, "action": "a"}, "add up"),
     "reward": ({"reward": float("nan")}, "reward"),
+    "reward in text": ({"reward": "1"}, "choice 7: the reward is '1'"),
+    "probability in text": ({"probability": "0.5"}, "choice 7 .* but '0.5'"),
+    "another action": ({"action": "z"}, "'z' is not among the actions with a probability"),
+    "NaN among all": ({"probabilities": {"a": 0.5, "b": float("nan")}, "action": "a"}, "add up"),
 }
 
 
@@ -137,12 +174,30 @@ def test_a_bad_log_is_refused(what):
         evaluate(log, "uniform")
 
 
+@pytest.mark.parametrize("log", ["log.csv", [{"action": "a", "reward": 1}] * 20])
+def test_what_is_no_log_is_refused(log):
+    with pytest.raises(ValueError, match=r"a LoggedChoice for each choice.*read_log"):
+        evaluate(log)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan")])
+def test_a_bad_largest_weight_is_refused(weight):
+    with pytest.raises(ValueError, match="max_weight must be a positive number"):
+        evaluate(make_log(30, 0.5, 0), best, max_weight=weight)
+
+
 def test_bad_policies_are_refused():
     log = make_log(30, 0.5, 0)
     for policy, message in (
         ("best", "no policy"),
         (lambda event, actions: {"a": 0.4}, "add up"),
         (lambda event, actions: {"z": 1.0}, "not among"),
+        (lambda event, actions: {"a": float("nan")}, "add up"),
+        (lambda event, actions: {"a": "1"}, "add up"),
+        (lambda event, actions: {}, "add up"),
+        (lambda event, actions: "a", "expected probabilities by action; got 'a'"),
+        (3, "no policy 3"),
+        ("lost.romco", "or a chooser"),
         ("always z", "not among"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -231,6 +286,30 @@ def test_text_that_spells_a_number_stays_text_in_json(tmp_path):
     assert one.context == {"zip": "10115", "word": "nan", "n": 3.0}
 
 
+def test_ids_are_no_context_and_rewards_may_be_true_or_false(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("id,action,reward,probability,x\nr1,a,True,0.5,2\nr2,b,False,0.5,3\n")
+    first, second = read_log(path)
+    assert first == LoggedChoice({"x": 2.0}, "a", 1.0, 0.5)
+    assert second.reward == 0.0
+    (one, _) = read_log(path, task="id")
+    assert one.task == "r1"
+
+
+def test_a_column_has_one_role(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action,reward,probability\na,1,0.5\n")
+    with pytest.raises(ValueError, match="a column has one role"):
+        read_log(path, action="reward")
+
+
+def test_a_chosen_action_needs_a_probability_among_those_of_all(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text('action,reward,probability\na,1,"{""b"": 1.0}"\n')
+    with pytest.raises(ValueError, match=r"line 2, column 'probability': no probability of 'a'"):
+        read_log(path)
+
+
 def test_bad_probabilities_of_all_actions_are_refused_by_their_line(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text('action,reward,probability\na,1,"{""a"": 0.5"\n')
@@ -317,20 +396,27 @@ def test_the_command(tmp_path, monkeypatch, capfd):
     write_csv(tmp_path / "log.csv", make_log(300, 0.5, 0))
     named = [text for name, column in COLUMNS.items() for text in (f"--{name}", column)]
 
-    def run(*options):
-        command = ["romco", "evaluate-policy", str(tmp_path / "log.csv"), *options]
-        monkeypatch.setattr(sys, "argv", command)
+    def run(log, *options):
+        monkeypatch.setattr(
+            sys, "argv", ["romco", "evaluate-policy", str(tmp_path / log), *options]
+        )
         with pytest.raises(SystemExit) as end:
             main()
         return end.value.code or 0, *capfd.readouterr()
 
-    code, printed, told = run(*named, "--policy", "always a")
+    code, printed, told = run("log.csv", *named, "--policy", "always a")
     assert code == 0
     assert "doubly robust" in printed
     assert "weights clipped: 0.0%" in printed + told
-    code, printed, _ = run(*named, "--json")
+    code, printed, _ = run("log.csv", *named, "--json")
     assert code == 0
     assert json.loads(printed)["estimates"]["doubly robust"]["value"] > 0.5
-    code, _, told = run("--action", "nothing")
+    row = {"action": "a", "reward": 1, "probability": {"a": 1.0, "b": 0.0}}
+    (tmp_path / "log.jsonl").write_text((json.dumps(row) + "\n") * 12)
+    code, printed, _ = run("log.jsonl", "--json", "--policy", "always b")
+    assert code == 0
+    found = json.loads(printed, parse_constant=pytest.fail)  # JSON has no NaN
+    assert found["estimates"]["SNIPS"] == {"value": None, "low": None, "high": None}
+    code, _, told = run("log.csv", "--action", "nothing")
     assert code == 2
     assert "nothing" in told

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +30,7 @@ MIN_EVENTS = 10
 NEEDS_PROBABILITY = (
     "without it nobody can know whether an action did well, or was shown to those who like it"
 )
+POLICIES = 'give "greedy", "uniform", "always NAME", or a chooser (its file, on the command line)'
 OPEN_BANDIT = {"action": "item_id", "reward": "click", "probability": "propensity_score"}
 
 
@@ -89,12 +91,12 @@ def evaluate(
     """Estimate what a policy would have earned where the log was made.
 
     ``policy`` is a function of a logged choice and the actions offered that returns probabilities
-    by action; a :class:`romco.Chooser`, as it is now; "uniform"; "always NAME"; or "greedy", the
-    best action by the rewards of other parts of the log. Weights above ``max_weight`` are clipped,
-    which biases IPS, SNIPS and doubly robust estimates.
+    by action; a :class:`romco.Chooser`, as it is now, where 7 and "7" are one name; "uniform";
+    "always NAME"; or "greedy", the best action by the rewards of other parts of the log. Weights
+    above ``max_weight`` are clipped, which biases IPS, SNIPS and doubly robust estimates.
 
-    Raises ValueError where the log has no valid probabilities; warns below an expected effective
-    sample size of 50.
+    Raises ValueError where the log or the policy has no valid probabilities; warns below an
+    expected effective sample size of 50.
 
     >>> rng = np.random.default_rng(0)
     >>> log = []
@@ -106,6 +108,8 @@ def evaluate(
     >>> value.low < 0.7 < value.high
     True
     """
+    if max_weight is not None and not max_weight > 0.0:
+        raise ValueError(f"max_weight must be a positive number; got {max_weight!r}")
     events = list(log)
     actions = _checked_actions(events)
     expected = _expected_rewards(events, actions)
@@ -228,43 +232,63 @@ def _expected_square(
 
 
 def _estimate(value: float, error: float, size: float) -> Estimate:
-    """Return an interval by Student's t: the error itself is estimated from ``size`` events."""
+    """Return an interval by Student's t: the error itself is estimated from ``size`` events.
+
+    It has no ends where no event counts: nothing is known then.
+    """
+    if size == 0.0:
+        return Estimate(float(value), -np.inf, np.inf)
     reach = float(stdtrit(max(size - 1.0, 1.0), UPPER_TAIL)) * error
     return Estimate(float(value), float(value - reach), float(value + reach))
 
 
 def _checked_actions(events: Sequence[LoggedChoice]) -> list[list[Id]]:
     """Return the actions offered in each event; all of the log's where that is not known."""
-    if len(events) < MIN_EVENTS:
-        raise ValueError(f"a log of {len(events)} choices is too short: give at least {MIN_EVENTS}")
     for t, event in enumerate(events):
         _check(event, t)
+    if len(events) < MIN_EVENTS:
+        raise ValueError(f"a log of {len(events)} choices is too short: give at least {MIN_EVENTS}")
     everything = list(dict.fromkeys(event.action for event in events))
     return [list(event.probabilities or event.offered or everything) for event in events]
 
 
 def _check(event: LoggedChoice, t: int) -> None:
-    if event.probability is None or not isfinite(event.probability):
+    if not isinstance(event, LoggedChoice):
         raise ValueError(
-            f"choice {t} of the log has no probability: {NEEDS_PROBABILITY}; log choice.probability"
+            f"a log has a LoggedChoice for each choice; got {event!r:.60}: read_log reads files"
+        )
+    if not _is_number(event.probability):
+        raise ValueError(
+            f"choice {t} of the log has no probability, but {event.probability!r:.60}: "
+            f"{NEEDS_PROBABILITY}; log choice.probability"
         )
     if not 0.0 < event.probability <= 1.0:
         raise ValueError(f"choice {t}: a probability is above 0, up to 1; got {event.probability}")
-    if not isfinite(event.reward):
-        raise ValueError(f"choice {t}: the reward is {event.reward}: drop the line")
+    if not _is_number(event.reward):
+        raise ValueError(f"choice {t}: the reward is {event.reward!r:.60}: drop the line")
     if event.probabilities is not None:
-        logged = event.probabilities.get(event.action, 0.0)
-        if abs(logged - event.probability) > TOTAL_TOLERANCE:
-            raise ValueError(f"choice {t}: the action has two probabilities")
+        if event.action not in event.probabilities:
+            raise ValueError(
+                f"choice {t}: {event.action!r:.60} is not among the actions with a probability"
+            )
         _check_total(event.probabilities, f"choice {t}")
+        if abs(event.probabilities[event.action] - event.probability) > TOTAL_TOLERANCE:
+            raise ValueError(f"choice {t}: the action has two probabilities")
     elif event.offered is not None and event.action not in event.offered:
         raise ValueError(f"choice {t}: {event.action!r:.60} is not among the actions offered")
 
 
 def _check_total(probabilities: Mapping[Id, float], where: str) -> None:
+    if not isinstance(probabilities, Mapping):
+        raise ValueError(f"{where}: expected probabilities by action; got {probabilities!r:.60}")
     values = list(probabilities.values())
-    if min(values) < 0.0 or abs(sum(values) - 1.0) > TOTAL_TOLERANCE:
+    valid = all(map(_is_number, values)) and min(values, default=0.0) >= 0.0
+    if not valid or abs(sum(values) - 1.0) > TOTAL_TOLERANCE:
         raise ValueError(f"{where}: probabilities must be 0 or more and add up to 1; got {values}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.number | np.bool_) and isfinite(value)
 
 
 def _expected_rewards(
@@ -300,7 +324,7 @@ def _policy_probabilities(
     decide = _as_function(policy)
     chosen: list[dict[Id, float]] = []
     for t, event in enumerate(events):
-        probabilities = dict(decide(event, actions[t]))
+        probabilities = decide(event, actions[t])
         _check_total(probabilities, f"the policy's choice {t}")
         possible = {a: p for a, p in probabilities.items() if p > 0.0}
         for action in possible:
@@ -312,21 +336,40 @@ def _policy_probabilities(
 
 def _as_function(policy: "Policy | Chooser | str") -> Policy:
     if isinstance(policy, Chooser):
-        chooser = policy
-        return lambda event, actions: chooser.probabilities(
-            event.context, task=event.task, actions=actions
-        )
+        return _as_it_is(policy)
     if policy == "uniform":
         return lambda event, actions: dict.fromkeys(actions, 1.0 / len(actions))
     if isinstance(policy, str):
         word, _, name = policy.partition(" ")
         if word != "always" or not name:
-            raise ValueError(f'no policy {policy!r}: give "greedy", "uniform" or "always NAME"')
+            raise ValueError(f"no policy {policy!r}: {POLICIES}")
         wanted = canonical_name(name)
         return lambda event, actions: {
             next((a for a in actions if canonical_name(a) == wanted), name): 1.0
         }
+    if not callable(policy):
+        raise ValueError(f"no policy {policy!r:.60}: {POLICIES}")
     return policy
+
+
+def _as_it_is(chooser: Chooser) -> Policy:
+    """Return the policy of a chooser, whose names may be numbers where those of a file are text."""
+    known_actions = _by_name(chooser.actions)
+    known_people = _by_name(chooser.tasks)
+
+    def decide(event: LoggedChoice, actions: Sequence[Id]) -> Mapping[Id, float]:
+        person = known_people.get(canonical_name(event.task), event.task)
+        names = [known_actions.get(canonical_name(action), action) for action in actions]
+        if len(set(names)) < len(names):  # the log tells 7 from "7"
+            names = list(actions)
+        law = chooser.probabilities(event.context, task=person, actions=names)
+        return {action: law[name] for action, name in zip(actions, names, strict=True)}
+
+    return decide
+
+
+def _by_name(names: Sequence[Id]) -> dict[Id, Id]:
+    return {canonical_name(name): name for name in names}
 
 
 # Logs in files
@@ -345,9 +388,9 @@ def read_log(
     """Read a log: CSV, JSON lines, Parquet, or one of Vowpal Wabbit's.
 
     Those are "vw" and "dsjson", also by the end of the name. The other arguments name columns; all
-    further columns are the context. A cell of ``probability`` is the chosen action's, or a JSON
-    object with those of all actions. ``format="open-bandit"`` reads the columns of the Open Bandit
-    Dataset.
+    further columns are the context, except "id". A reward may be "true" or "false". A cell of
+    ``probability`` is the chosen action's, or a JSON object with those of all actions.
+    ``format="open-bandit"`` reads the columns of the Open Bandit Dataset.
     """
     kind = format or Path(path).suffix[1:]
     if kind in VOWPAL_WABBIT:
@@ -358,6 +401,8 @@ def read_log(
         ignore = [*ignore, "", "timestamp"]
         format = None
     wanted = [column for column in (action, reward, probability, task) if column is not None]
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"a column has one role; got {', '.join(map(repr, wanted))}")
     needed = [column for column in wanted if column != probability]
     log: list[LoggedChoice] = []
     with OpenFile(path, format) as file:
@@ -368,7 +413,7 @@ def read_log(
             if row is not None:
                 line, cells = row
                 where = f"{file.name}, line {line}"
-                log.append(_logged(dict(cells), where, wanted, ignore, typed))
+                log.append(_logged(dict(cells), where, wanted, ["id", *ignore], typed))
     return log
 
 
@@ -383,7 +428,7 @@ def _logged(
                 f"reward and the probability with which it was drawn: {NEEDS_PROBABILITY}"
             )
     chosen = cells.pop(action)
-    earned = _number(cells.pop(reward), where, reward)
+    earned = _number(canonical_name(cells.pop(reward)), where, reward)
     drawn = cells.pop(probability)
     person = cells.pop(task[0]) if task else None
     if isinstance(drawn, str) and drawn.lstrip().startswith("{"):
@@ -395,7 +440,9 @@ def _logged(
     if isinstance(drawn, Mapping):
         probabilities = {name: _number(p, where, probability) for name, p in drawn.items()}
         chosen = str(chosen)
-        drawn = probabilities.get(chosen, 0.0)
+        if chosen not in probabilities:
+            raise ValueError(f"{where}, column {probability!r}: no probability of {chosen!r:.60}")
+        drawn = probabilities[chosen]
     known = {name: cell for name, cell in cells.items() if cell not in (None, "")}
     context = {name: _cell(cell, typed) for name, cell in known.items() if name not in ignore}
     p = _number(drawn, where, probability)

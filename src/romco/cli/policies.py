@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -61,7 +62,7 @@ def evaluate_policy(
         warnings.simplefilter("ignore", UserWarning)  # they are in the result
         value = evaluate(choices, chosen, max_weight=max_weight)
     if as_json:
-        estimates = {name: one._asdict() for name, one in value.estimates.items()}
+        estimates = {name: _finite(one._asdict()) for name, one in value.estimates.items()}
         print(json.dumps({**asdict(value), "estimates": estimates}))
         return
     print(value.table())
@@ -69,3 +70,8 @@ def evaluate_policy(
     note(f"weights clipped: {value.clipped:.1%}")
     for text in value.warnings:
         warn(text)
+
+
+def _finite(values: dict[str, float]) -> dict[str, float | None]:
+    """Return numbers that JSON has, None for others."""
+    return {name: number if isfinite(number) else None for name, number in values.items()}
