@@ -1,7 +1,9 @@
 """Choices: their law, their rewards, new actions, files, and input that is refused."""
 
+import copy
 import itertools
 import json
+import pickle
 import threading
 
 import numpy as np
@@ -67,6 +69,16 @@ def test_an_explanation_says_what_earns_for_whom():
     assert "person 3: c +" in str(explanation)
     scores = [one.score for one in explanation.actions]
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e9])
+def test_an_explanation_shows_rewards_of_any_size(unit):
+    chooser = romco.Chooser("number")
+    run(chooser, 100, lambda action, x, rng: unit * sales(action, x, rng))
+    explanation = romco.explain(chooser)
+    for one in explanation.actions:
+        assert f"  {one.action}: {one.score:.4g} ± {one.deviation:.4g}; " in str(explanation)
+        assert f"size {one.features['size']:+.4g}" in str(explanation)
 
 
 def test_an_explanation_names_features_of_actions_and_their_products():
@@ -266,6 +278,23 @@ def test_a_loaded_one_goes_on_with_the_same_bits(tmp_path, kind, reward):
     assert same(chooser.state(), loaded.state())
 
 
+def pickled(chooser):
+    return pickle.loads(pickle.dumps(chooser))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_goes_on_by_itself(duplicate):
+    chooser = romco.Chooser("number", seed=3)
+    run(chooser, 40, sales)
+    chooser.choose({"size": 7.0}, task="ann", actions=ACTIONS, id="late")
+    before = chooser.state()
+    other = duplicate(chooser)
+    assert same(other.state(), before)
+    other.reward("late", 2.0)
+    assert same(chooser.state(), before)
+    assert chooser.pending == ["late"]
+
+
 def test_rewards_come_late_in_any_order():
     chooser = romco.Chooser()
     for i in range(30):
@@ -299,6 +328,32 @@ def test_a_forgotten_person_is_nowhere():
     )
     with pytest.raises(KeyError, match="no person"):
         without.forget("person 2")
+
+
+def test_who_is_known():
+    chooser = romco.Chooser()
+    chooser.choose({}, actions=ACTIONS, id="nobody's")
+    assert not chooser.knows("ann")
+    chooser.choose({}, actions=ACTIONS, id="hers", task="ann")
+    assert chooser.knows("ann")
+    for bad in (None, ["ann"]):
+        with pytest.raises(ValueError, match="task"):
+            chooser.knows(bad)
+
+
+def test_errors_cut_long_names():
+    chooser, long = romco.Chooser(), "x" * 10_000
+    chooser.choose({}, actions=[long], id=long)
+    chooser.reward(long, 1)
+    for refused in (
+        lambda: chooser.reward(long, 1),
+        lambda: chooser.reward(long[1:], 1),
+        lambda: chooser.choose({}, actions=["other"], id=long),
+        lambda: chooser.forget(long),
+    ):
+        with pytest.raises((KeyError, ValueError)) as caught:
+            refused()
+        assert len(str(caught.value)) < 300
 
 
 def test_more_names_than_columns_share_columns(tmp_path):

@@ -142,6 +142,7 @@ class Chooser:
 
     def knows(self, task: Any) -> bool:
         """Return True where anything is kept of a person."""
+        task = identity("task", task)
         with Hold(self._lock, self._choices.copy) as choices:
             return task in self._people or any(one.task == task for one in choices.values())
 
@@ -219,7 +220,9 @@ class Chooser:
         task = None if task is None else identity("task", task)
         with Hold(self._lock):
             if id in self._choices:
-                raise ValueError(f"id {id!r} was used before: give each choice an id of its own")
+                raise ValueError(
+                    f"id {id!r:.60} was used before: give each choice an id of its own"
+                )
             offer = self._kernel.read(x, actions)
             if choice.probabilities.keys() != set(offer.names):
                 raise ValueError("the choice was made among other actions")
@@ -248,10 +251,10 @@ class Chooser:
         with Hold(self._lock):
             stored = self._choices.get(id)
             if stored is None:
-                raise KeyError(f"no choice {id!r} is known: it was dropped, or never made")
+                raise KeyError(f"no choice {id!r:.60} is known: it was dropped, or never made")
             offered, probabilities, place, task, context, features = stored
             if context is None:
-                raise KeyError(f"choice {id!r} had its reward already: a reward counts once")
+                raise KeyError(f"choice {id!r:.60} had its reward already: a reward counts once")
             learned = self._kernel.rewards
             if learned & (learned - 1) == 0:  # 0, 1, 2, 4, 8, ...
                 recentre(self._kernel, number, self._people.values())
@@ -268,7 +271,7 @@ class Chooser:
         with Hold(self._lock):
             ids = [id for id, stored in self._choices.items() if stored.task == person]
             if person not in self._people and not ids:
-                raise KeyError(f"no person {task!r} is known")
+                raise KeyError(f"no person {task!r:.60} is known")
             for id in ids:
                 del self._choices[id]
             self._people.pop(person, None)
@@ -366,6 +369,9 @@ class Chooser:
         made._choices = restore_choices(made._kernel, state)
         return made
 
+    def __reduce__(self) -> Any:
+        return type(self).from_state, (self.state(),)
+
     # Within the lock
 
     def _person(self, task: Any) -> Person | None:
@@ -395,8 +401,8 @@ class Chooser:
         choice = self._as_choice(stored)
         if choice.action not in offer.names:
             raise ValueError(
-                f"id {id!r} was used for a choice among other actions, {choice.action!r} was "
-                "chosen: give each choice an id of its own"
+                f"id {id!r:.60} was used for a choice among other actions, "
+                f"{choice.action!r:.60} was chosen: give each choice an id of its own"
             )
         return choice
 

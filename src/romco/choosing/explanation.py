@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from itertools import starmap
 from math import sqrt
@@ -49,24 +50,27 @@ class ChooserExplanation:
     shared: dict[str, float]  # weights of features of actions, and of their products with others
 
     def __str__(self) -> str:
-        unit = "log-odds" if self.kind == "yes/no" else "reward"
+        unit, digits = "log-odds", ".2f"
+        if self.kind == "number":
+            unit, digits = "reward", ".4g"  # of any size
+        weight = partial(_weight, digits)
         counts = f"{self.rewards:,} rewards, {self.n_tasks:,} people, {self.n_features:,} features"
         lines = [f"{counts}; {unit} of each action in the mean context:"]
         for action in self.actions:
-            text = f"  {action.action}: {action.score:.2f} ± {action.deviation:.2f}"
-            lines.append("; ".join([text, *starmap(_weight, action.features.items())]))
+            text = f"  {action.action}: {action.score:{digits}} ± {action.deviation:{digits}}"
+            lines.append("; ".join([text, *starmap(weight, action.features.items())]))
         if self.shared:
-            parts = "; ".join(starmap(_weight, self.shared.items()))
+            parts = "; ".join(starmap(weight, self.shared.items()))
             lines.append(f"shared by all actions: {parts}")
         if self.levels:
             lines.append("people who differ most:")
         for person in self.levels:
-            lines.append(f"  {person.task}: {person.action} {person.level:+.2f}")
+            lines.append(f"  {person.task}: {person.action} {person.level:+{digits}}")
         return "\n".join(lines)
 
 
-def _weight(name: str, weight: float) -> str:
-    return f"{name} {weight:+.2f}"
+def _weight(digits: str, name: str, weight: float) -> str:
+    return f"{name} {weight:+{digits}}"
 
 
 def explain_chooser(
