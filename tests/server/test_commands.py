@@ -84,6 +84,13 @@ def test_beginning_with_a_model_file(tmp_path):
         (["--host", "0.0.0.0"], "--token-file"),
         (["--hash", "18", "--columns", "3"], "contradict"),
         (["--actions", "a,b", "--keep-log"], "contradict"),
+        (["--actions", "a,b", "--learner", "romco"], "--learner is for models"),
+        (["--actions", "a,b", "--target", "number"], "--target is for models"),
+        (["--actions", "a,b", "--columns", "3"], "--columns is for models"),
+        (["--actions", "a,b,a"], "'a' is offered twice"),
+        (["--actions", "a,,b"], "has no name"),
+        (["--reward", "number"], "give --actions too"),
+        (["--floor", "0.1"], "give --actions too"),
         (["--target", "what"], "auto, two-classes, classes, number"),
         (["--labels", "500"], "give a share"),
         (["--learner", "what"], "unknown learner"),
@@ -121,6 +128,21 @@ def test_check_serves_nothing_and_says_what_is_wrong(tmp_path, serve):
     assert code == 2
     assert "other.romco" in said
     assert "--data" in said
+
+
+def test_options_that_contradict_a_chooser_are_told(tmp_path, serve):
+    assert serve("--check", "--actions", "a,b", "--floor", "0.1")[0] == 0
+    for option, value in (("--reward", "number"), ("--floor", "0.2")):
+        code, said = serve("--check", "--actions", "a,b", option, value)
+        assert code == 2
+        assert f"{option} " in said
+        assert "another folder" in said
+    assert serve("--check", "--actions", "c", "--reward", "yes/no")[0] == 0
+    assert serve("--check", "--actions", "")[0] == 0
+    romco.Chooser().save(tmp_path / "c.romco")
+    code, said = serve("--check", "c.romco", data="other")
+    assert code == 2
+    assert "c.romco holds no model, but a Chooser" in said
 
 
 def test_logs_can_be_json(tmp_path):

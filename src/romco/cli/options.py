@@ -192,6 +192,18 @@ class ModelOptions:
     history: tuple[str, ...] | None
     time: str | None
 
+    def given(self) -> dict[str, Any]:
+        """Return values by option, None where it was not given."""
+        return {
+            "--learner": self.learner,
+            "--set": self.settings or None,
+            "--hash": self.hash_bits,
+            "--target": self.target,
+            "--classes": self.classes,
+            "--positive": self.positive,
+            "--history": self.history,
+        }
+
     def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
         """Return a model or shards; a history goes with the schema of its columns."""
         given: dict[str, Any] = {"classes": self.classes, "positive": self.positive}

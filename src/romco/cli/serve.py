@@ -3,6 +3,7 @@
 import json
 import logging
 import secrets
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,13 +47,16 @@ def serve(
     actions: Annotated[
         str | None,
         typer.Option(
-            help="Choose instead of predict: a,b,... are offered where a request names none."
+            help="Choose instead of predict: a,b,... are offered where a request names none; "
+            '"": none are.'
         ),
     ] = None,
-    reward: Annotated[str, typer.Option(help="Rewards of choices: yes/no or number.")] = "yes/no",
+    reward: Annotated[
+        str | None, typer.Option(help="Rewards of choices: yes/no or number; else yes/no.")
+    ] = None,
     floor: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Part of the choices that is uniform.")
-    ] = 0.0,
+        float | None, typer.Option(min=0.0, max=1.0, help="Part of the choices that is uniform.")
+    ] = None,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +114,11 @@ def serve(
         raise ValueError("--hash and --columns contradict each other: events are named or arrays")
     if keep_log and actions is not None:
         raise ValueError("--keep-log and --actions contradict each other: a chooser keeps no log")
+    if actions is None:
+        _refuse({"--reward": reward, "--floor": floor}, "is for choices: give --actions too")
+    else:
+        of_models = {"--columns": columns, "--task": task, "--labels": labels, **options.given()}
+        _refuse(of_models, "is for models, --actions for choices: leave one out")
     groupings = list(expand_groupings(task or ()))
     if groupings[1:] and columns is not None:
         raise ValueError("--task and --columns contradict each other: groupings have names")
@@ -141,13 +150,15 @@ def serve(
         new = partial(_make_model, options, model, columns, groupings)
         service = open_service(data, new, settings, origin)
     else:
-        offered = split_list(actions) or ()
+        offered = _parse_actions(actions)
         new_chooser = partial(_make_chooser, model, reward, floor, pending_events)
         service = ChoosingService(data, new_chooser, settings, origin, offered)
         application = ChoosingApplication
     try:
         if actions is None:
             options.check(data, service.served.model)
+        else:
+            _check_chooser(data, service.served.model, reward, floor)
         if groupings[1:] and groupings != service.served.groupings:
             raise ValueError(f"{data.name} was begun with other groupings: use another folder")
         known = ""
@@ -198,11 +209,40 @@ def _make_model(
     return made
 
 
-def _make_chooser(path: Path | None, reward: Any, floor: float, pending: int) -> Chooser:
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Raise ValueError where an option was given."""
+    for option, value in given.items():
+        if value is not None:
+            raise ValueError(f"{option} {why}")
+
+
+def _parse_actions(text: str) -> tuple[str, ...]:
+    """Return the actions that are offered where a request names none."""
+    if not text:
+        return ()
+    names = split_list(text) or ()
+    if "" in names:
+        raise ValueError(f"--actions {text}: an action has no name")
+    Chooser().probabilities({}, actions=names)  # refuses an action that is there twice
+    return names
+
+
+def _check_chooser(data: Path, chooser: Any, reward: str | None, floor: float | None) -> None:
+    """Raise ValueError where options contradict the chooser that is there."""
+    pairs = ("--reward", reward, chooser.kind), ("--floor", floor, chooser.floor)
+    for option, given, had in pairs:
+        if given is not None and given != had:
+            raise ValueError(
+                f"the chooser of {data.name} has {option} {had}, not {given}: leave {option} out, "
+                "or use another folder"
+            )
+
+
+def _make_chooser(path: Path | None, reward: Any, floor: float | None, pending: int) -> Chooser:
     """Load the chooser that a server begins with, or make a new one."""
     if path is None:
         seed = secrets.randbits(32)  # nobody can choose an action by the choice of an id
-        return Chooser(reward, floor=floor, seed=seed, pending=pending)
+        return Chooser(reward or "yes/no", floor=floor or 0.0, seed=seed, pending=pending)
     made = load(path)
     if not isinstance(made, Chooser):
         raise ValueError(f"{path.name} holds no chooser, but a {type(made).__name__}")

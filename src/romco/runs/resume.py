@@ -15,6 +15,7 @@ from romco.files import load
 from romco.io import durable
 from romco.io.durable import Closable
 from romco.io.formats import FORMATS, format_of
+from romco.learners import Learner
 from romco.model import Model
 from romco.parameters import whole
 from romco.presentation.screen import inert
@@ -26,13 +27,15 @@ DIGEST_BYTES = 1 << 24  # from either end of a long file
 
 
 def load_model(path: Path) -> Model:
-    """Return the model of a file; ValueError if it is a bare learner, which knows no names."""
+    """Return the model of a file; ValueError if it is something else, as a bare learner."""
     model = load(path)
-    if not isinstance(model, Model):
+    if isinstance(model, Learner):
         raise ValueError(
             f"{path.name} holds a bare learner, which knows no names of tasks and features; "
             "save a romco.Model"
         )
+    if not isinstance(model, Model):
+        raise ValueError(f"{path.name} holds no model, but a {type(model).__name__}")
     return model
 
 
