@@ -1,5 +1,6 @@
 """Values of policies from logs: unbiased, with intervals that hold, and logs that are refused."""
 
+import gzip
 import json
 import sys
 
@@ -294,6 +295,26 @@ def test_ids_are_no_context_and_rewards_may_be_true_or_false(tmp_path):
     assert second.reward == 0.0
     (one, _) = read_log(path, task="id")
     assert one.task == "r1"
+
+
+def test_a_column_that_is_ignored_must_be_there(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action,reward,probability,x\na,1,0.5,3\n")
+    assert read_log(path, ignore=["x"]) == [LoggedChoice({}, "a", 1.0, 0.5)]
+    with pytest.raises(ValueError, match="no column 'y'"):
+        read_log(path, ignore=["y"])
+
+
+def test_a_packed_log_of_vowpal_wabbit_is_read(tmp_path):
+    text = b"1:-1:0.5 | h:3\n"
+    path = tmp_path / "log.vw.gz"
+    path.write_bytes(gzip.compress(text))
+    (one,) = read_log(path)
+    assert one == LoggedChoice({"h": 3.0}, "1", 1.0, 0.5)
+    for damaged in (gzip.compress(text)[:-9], text, gzip.compress(b"\xff")):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"log\.vw\.gz: "):
+            read_log(path)
 
 
 def test_a_column_has_one_role(tmp_path):

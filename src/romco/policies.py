@@ -4,9 +4,11 @@ A log has, for each choice, the action, its reward, and the probability with whi
 docs/choosing.md says which estimate to trust when.
 """
 
+import gzip
 import json
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -363,13 +365,13 @@ def _as_it_is(chooser: Chooser) -> Policy:
         if len(set(names)) < len(names):  # the log tells 7 from "7"
             names = list(actions)
         law = chooser.probabilities(event.context, task=person, actions=names)
-        return {action: law[name] for action, name in zip(actions, names, strict=True)}
+        return dict(zip(actions, map(law.__getitem__, names), strict=True))
 
     return decide
 
 
 def _by_name(names: Sequence[Id]) -> dict[Id, Id]:
-    return {canonical_name(name): name for name in names}
+    return dict(zip(map(canonical_name, names), names, strict=True))
 
 
 # Logs in files
@@ -392,10 +394,10 @@ def read_log(
     ``probability`` is the chosen action's, or a JSON object with those of all actions.
     ``format="open-bandit"`` reads the columns of the Open Bandit Dataset.
     """
-    kind = format or Path(path).suffix[1:]
+    kind = format or Path(str(path).removesuffix(".gz")).suffix[1:]
     if kind in VOWPAL_WABBIT:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        return list(VOWPAL_WABBIT[kind](text, str(path)))
+        return list(VOWPAL_WABBIT[kind](_text_of(path), str(path)))
+    named = list(ignore)  # by the caller, so they must be there
     if format == "open-bandit":
         action, reward, probability = OPEN_BANDIT.values()
         ignore = [*ignore, "", "timestamp"]
@@ -403,7 +405,7 @@ def read_log(
     wanted = [column for column in (action, reward, probability, task) if column is not None]
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"a column has one role; got {', '.join(map(repr, wanted))}")
-    needed = [column for column in wanted if column != probability]
+    needed = [column for column in [*wanted, *named] if column != probability]
     log: list[LoggedChoice] = []
     with OpenFile(path, format) as file:
         typed = file.format.delimiter is None
@@ -415,6 +417,16 @@ def read_log(
                 where = f"{file.name}, line {line}"
                 log.append(_logged(dict(cells), where, wanted, ["id", *ignore], typed))
     return log
+
+
+def _text_of(path: str | Path) -> str:
+    content = Path(path).read_bytes()
+    try:
+        if str(path).endswith(".gz"):
+            content = gzip.decompress(content)
+        return content.decode("utf-8-sig")
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _logged(

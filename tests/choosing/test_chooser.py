@@ -67,6 +67,7 @@ def test_an_explanation_says_what_earns_for_whom():
     levels = {one.task: one.level for one in explanation.levels if one.action == "c"}
     assert max(levels, key=levels.get) == "person 3"
     assert "person 3: c +" in str(explanation)
+    assert str(explanation).startswith("600 rewards, 5 people, 4 features; log-odds")
     scores = [one.score for one in explanation.actions]
     assert scores == sorted(scores, reverse=True)
 
@@ -79,6 +80,13 @@ def test_an_explanation_shows_rewards_of_any_size(unit):
     for one in explanation.actions:
         assert f"  {one.action}: {one.score:.4g} ± {one.deviation:.4g}; " in str(explanation)
         assert f"size {one.features['size']:+.4g}" in str(explanation)
+
+
+def test_an_explanation_counts_one_person():
+    chooser = romco.Chooser()
+    chooser.choose({"hour": 3}, actions=["a"], id=1, task="ann")
+    chooser.reward(1, 1)
+    assert str(romco.explain(chooser)).startswith("1 reward, 1 person, 1 feature; ")
 
 
 def test_an_explanation_names_features_of_actions_and_their_products():

@@ -11,7 +11,13 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 
-from romco.choosing.explanation import ChooserExplanation, explain_chooser, largest, own_weights
+from romco.choosing.explanation import (
+    ChooserExplanation,
+    count,
+    explain_chooser,
+    largest,
+    own_weights,
+)
 from romco.choosing.recentring import LEVEL_VARIANCE, recentre
 from romco.choosing.state import StoredChoice, chooser_state, restore_choices, restore_kernel
 from romco.io.modelfile import save_state
@@ -65,12 +71,6 @@ class ActionReasons:
     def index(self) -> float:
         """Number by which actions are ranked."""
         return self.score + self.curiosity
-
-
-def _counted(n: int, one: str, many: str) -> str:
-    if n == 1:
-        return f"1 {one}"
-    return f"{n} {many}"
 
 
 class Chooser:
@@ -159,10 +159,10 @@ class Chooser:
 
     def __repr__(self) -> str:
         words = (
-            _counted(len(self.actions), "action", "actions"),
-            _counted(len(self._people), "person", "people"),
-            _counted(self._kernel.context.width - 1, "feature", "features"),
-            _counted(self.rewards, "reward", "rewards"),
+            count(len(self.actions), "action", "actions"),
+            count(len(self._people), "person", "people"),
+            count(self._kernel.context.width - 1, "feature", "features"),
+            count(self.rewards, "reward", "rewards"),
         )
         return f"<romco.Chooser: {self.kind}, {', '.join(words)}, {len(self.pending)} pending>"
 

@@ -54,8 +54,12 @@ class ChooserExplanation:
         if self.kind == "number":
             unit, digits = "reward", ".4g"  # of any size
         weight = partial(_weight, digits)
-        counts = f"{self.rewards:,} rewards, {self.n_tasks:,} people, {self.n_features:,} features"
-        lines = [f"{counts}; {unit} of each action in the mean context:"]
+        counts = (
+            count(self.rewards, "reward", "rewards"),
+            count(self.n_tasks, "person", "people"),
+            count(self.n_features, "feature", "features"),
+        )
+        lines = [f"{', '.join(counts)}; {unit} of each action in the mean context:"]
         for action in self.actions:
             text = f"  {action.action}: {action.score:{digits}} ± {action.deviation:{digits}}"
             lines.append("; ".join([text, *starmap(weight, action.features.items())]))
@@ -67,6 +71,11 @@ class ChooserExplanation:
         for person in self.levels:
             lines.append(f"  {person.task}: {person.action} {person.level:+{digits}}")
         return "\n".join(lines)
+
+
+def count(n: int, one: str, many: str) -> str:
+    """Return a number and its noun."""
+    return f"{n:,} {one if n == 1 else many}"
 
 
 def _weight(digits: str, name: str, weight: float) -> str:
