@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -235,6 +236,25 @@ def test_the_page_shows_what_was_chosen(tmp_path, chromium):
         assert row.split()[:3] == ["music", "60", str(chosen.count("music"))]
         assert page.title == "romco"
         assert [entry for entry in page.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+@pytest.mark.parametrize("unit", [-2.0, 1e-7])
+def test_the_page_shows_rewards_of_any_unit(tmp_path, chromium, unit):
+    new = partial(Chooser, "number")
+    with choosing(tmp_path / "data", new=new) as client, browser(chromium) as page:
+        for k in range(40):
+            client.choose({"id": f"r{k}"})
+            client.reward({"id": f"r{k}", "reward": unit * (1 + k % 7)})
+        page.get(client._url)
+        wait(page, "document.querySelector('#reward-chart .curve')")
+        drawn = "document.querySelector('#reward-chart .curve').getBBox()"
+        top, height = page.execute_script(f"const {{y, height}} = {drawn}; return [y, height];")
+        assert top >= 12.0
+        assert height > 30.0
+        assert top + height <= 128.0 + 1e-3
+        shown = page.execute_script("return document.querySelector('#mean-reward').innerText")
+        mean = client.service.served.scores.total.mean
+        assert float(shown) == pytest.approx(mean, rel=0.01)
 
 
 def test_rewards_of_a_stream(tmp_path):

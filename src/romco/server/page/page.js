@@ -16,6 +16,7 @@ const percent = (share) => share === null || share === undefined ? "-"
   : numbers ? Number(share).toPrecision(3) : (100 * share).toFixed(1) + " %";
 const whole = (number) => Number(number).toLocaleString("en");
 const short = (number) => Math.abs(number) < 0.0005 ? "0" : Number(number).toPrecision(3);
+const amount = (number) => Number(number) === 0 ? "0" : Number(number).toPrecision(3);  // of any unit
 const time = (seconds) => seconds < 0.001 ? Math.round(1e6 * seconds) + " µs"
   : seconds < 1 ? (1000 * seconds).toFixed(1) + " ms" : seconds.toFixed(2) + " s";
 
@@ -59,9 +60,9 @@ function curve(placed, kind = "curve") {
   const path = placed.map(([x, y], k) => (k ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
   return make("path", { class: kind, d: path });
 }
-function marks(svg, top, left, right) {
+function marks(svg, top, left, right, bottom = "0") {
   svg.append(make("text", { x: 30, y: 16, "text-anchor": "end" }, top));
-  svg.append(make("text", { x: 30, y: 131, "text-anchor": "end" }, "0"));
+  svg.append(make("text", { x: 30, y: 131, "text-anchor": "end" }, bottom));
   svg.append(make("text", { x: 34, y: 145 }, left));
   svg.append(make("text", { x: 316, y: 145, "text-anchor": "end" }, right));
 }
@@ -71,9 +72,22 @@ function errors(points) {
   const top = Math.max(0.05, ...points.map((p) => p[1]));
   const svg = frame("error over " + last + " events");
   marks(svg, numbers ? short(top) : Math.round(100 * top) + "%", "first", whole(last) + " events");
-  const placed = place(points, last, top);
-  svg.append(placed.length > 1 ? curve(placed)
-    : make("circle", { class: "dot", cx: placed[0][0], cy: placed[0][1], r: 4 }));
+  svg.append(line(place(points, last, top)));
+  return svg;
+}
+function line(placed) {
+  return placed.length > 1 ? curve(placed)
+    : make("circle", { class: "dot", cx: placed[0][0], cy: placed[0][1], r: 4 });
+}
+function rewards(points) {
+  if (!points.length) return empty("No reward yet.");
+  const last = points[points.length - 1][0];
+  const bottom = Math.min(0, ...points.map((p) => p[1]));  // costs are below 0
+  const top = Math.max(0, ...points.map((p) => p[1]));
+  const svg = frame("reward over " + last + " events");
+  const rounded = (number) => String(Number(number.toPrecision(2)));
+  marks(svg, rounded(top), "first", whole(last) + " events", rounded(bottom));
+  svg.append(line(place(points.map(([end, y]) => [end, y - bottom]), last, top - bottom)));
   return svg;
 }
 function soFar(points) {
@@ -184,26 +198,25 @@ function tell(now) {
 function tellChoices(now) {
   by("choosing").hidden = false;
   by("whole").hidden = by("one").hidden = true;
-  numbers = true;  // a reward is shown as it is
   if (before && now.time > before.time) {
     const span = now.time - before.time;
     say("choosing-rate", whole(Math.max(0, Math.round((now.predicted - before.predicted) / span))));
     say("reward-rate", whole(Math.max(0, Math.round((now.events - before.events) / span))));
   }
   before = now;
-  say("mean-reward", now.mean_reward === null ? "-" : short(now.mean_reward));
+  say("mean-reward", now.mean_reward === null ? "-" : amount(now.mean_reward));
   say("reward-note", `of ${whole(now.rewards)}`);
   say("choose-latency", now.predicting ? time(now.predicting.median) : "-");
   say("choose-note", now.predicting ? "99 % within " + time(now.predicting.p99) : "");
   say("choice-pending", whole(now.pending));
   say("choice-note", `${whole(now.dropped)} dropped`);
   say("people", whole(now.tasks));
-  show("reward-chart", errors(now.curve));
+  show("reward-chart", rewards(now.curve));
   by("actions").tBodies[0].replaceChildren(...now.actions.map((row) => make("tr", {},
     make("td", {}, row.action), make("td", {}, whole(row.offered)), make("td", {}, whole(row.chosen)),
     make("td", {}, (100 * row.chosen / Math.max(1, now.choices)).toFixed(1) + " %"),
-    make("td", {}, whole(row.rewards)), make("td", {}, row.rewards ? short(row.earned / row.rewards) : "-"),
-    make("td", {}, short(row.earned)))));
+    make("td", {}, whole(row.rewards)), make("td", {}, row.rewards ? amount(row.earned / row.rewards) : "-"),
+    make("td", {}, amount(row.earned)))));
 }
 function drawRates() {
   const top = Math.max(1, ...rates.flat());
