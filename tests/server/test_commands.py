@@ -145,6 +145,31 @@ def test_options_that_contradict_a_chooser_are_told(tmp_path, serve):
     assert "c.romco holds no model, but a Chooser" in said
 
 
+def test_a_chooser_of_a_file_knows_numbers_by_their_text(tmp_path, serve):
+    chooser = romco.Chooser(seed=3)
+    for k in range(200):
+        drawn = chooser.choose({}, task=k % 2, actions=[1, 2], id=k)
+        chooser.reward(k, drawn.action == 1 + k % 2)
+    chooser.choose({}, task=1, actions=[1, 2], id=1000)
+    chooser.save(tmp_path / "c.romco")
+    server = Process(tmp_path / "data", str(tmp_path / "c.romco"), "--actions", "1,2")
+    with server.client() as client:
+        for task in (0, 1):
+            known = client.choose({"task": task})["probabilities"]
+            expected = chooser.probabilities({}, task=task, actions=[1, 2])
+            assert known == {"1": expected[1], "2": expected[2]}
+        assert client.reward({"id": "1000", "reward": 1})["status"] == "applied"
+        client.forget(1)
+        client.model(tmp_path / "after.romco")
+    assert server.end(signal.SIGTERM) == 0
+    assert romco.load(tmp_path / "after.romco").tasks == ["0"]
+    chooser.choose({}, actions=[1, "1"], id="clash")
+    chooser.save(tmp_path / "c.romco")
+    code, said = serve("--check", "c.romco", "--actions", "1,2", data="other")
+    assert code == 2
+    assert "an action is named twice" in said
+
+
 def test_logs_can_be_json(tmp_path):
     server = Process(tmp_path / "data", "--log-json", *CLASSES)
     with server.client() as client:

@@ -16,7 +16,7 @@ from romco.kernels.choosing import (
     Person,
     Posterior,
 )
-from romco.model.names import Id, from_json, to_json
+from romco.model.names import Id, canonical_name, from_json, to_json
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -78,6 +78,29 @@ def chooser_state(
         },
         "arrays": arrays,
     }
+
+
+def text_names(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with text for all names, as requests over HTTP have them.
+
+    A chooser cannot be restored from it where two names become one.
+    """
+    session = state["session"]
+    names = {
+        "actions": list(map(_text, session["actions"])),
+        "ids": list(map(_text, session["ids"])),
+        "tasks": list(map(_person, session["tasks"])),
+    }
+    return {**state, "tasks": list(map(_person, state["tasks"])), "session": names}
+
+
+def _text(name: Any) -> str:
+    return str(from_json(name))
+
+
+def _person(name: Any) -> str | None:
+    """Return the form that the service has of a task, which is None for choices for nobody."""
+    return None if name is None else str(canonical_name(from_json(name)))
 
 
 def restore_kernel(kernel: ChooserKernel, state: Mapping[str, Any]) -> dict[Id, Person]:

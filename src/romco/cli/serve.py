@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from romco.choosing import Chooser
+from romco.choosing.state import text_names
 from romco.cli.options import (
     Data,
     Labels,
@@ -246,7 +247,10 @@ def _make_chooser(path: Path | None, reward: Any, floor: float | None, pending: 
     made = load(path)
     if not isinstance(made, Chooser):
         raise ValueError(f"{path.name} holds no chooser, but a {type(made).__name__}")
-    return made
+    try:
+        return Chooser.from_state(text_names(made.state()))
+    except ValueError as error:
+        raise ValueError(f"{path.name}, where names become text: {error}") from None
 
 
 def _log_to_stderr(as_json: bool) -> None:
