@@ -192,7 +192,7 @@ class ModelOptions:
     history: tuple[str, ...] | None
     time: str | None
 
-    def given(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """Return values by option, None where it was not given."""
         return {
             "--learner": self.learner,

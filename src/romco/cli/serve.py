@@ -118,7 +118,7 @@ def serve(
     if actions is None:
         _refuse({"--reward": reward, "--floor": floor}, "is for choices: give --actions too")
     else:
-        of_models = {"--columns": columns, "--task": task, "--labels": labels, **options.given()}
+        of_models = {"--columns": columns, "--task": task, "--labels": labels, **options.values()}
         _refuse(of_models, "is for models, --actions for choices: leave one out")
     groupings = list(expand_groupings(task or ()))
     if groupings[1:] and columns is not None:
