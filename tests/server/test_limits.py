@@ -16,7 +16,8 @@ import pytest
 import romco
 from romco.server import ServiceError, connection
 from romco.server.app import OncePerSecond
-from tests.server.conftest import held
+from romco.server.protocol import LearnRequest
+from tests.server.conftest import held, opened
 from tests.server.processes import Process
 from tests.server.requests import BODY, LEARN, PLAIN, answers, closing, receive, request
 
@@ -274,3 +275,17 @@ def test_a_body_in_small_chunks_is_no_trailer(service):
     lines = [b"POST /v1/predict HTTP/1.1", *PLAIN, b"transfer-encoding: chunked"]
     data = b"\r\n".join([*lines, b"connection: close", b"", chunks + b"0\r\n\r\n"])
     assert answers(service.port, data)[0] == [200]
+
+
+def test_what_is_left_of_a_large_request_counts_as_waiting(tmp_path):
+    """Many new classes are learned in pieces: else large requests could pile up without limit."""
+    requests = [LearnRequest(y=f"label {k}", task="t", x={"a": 1.0}) for k in range(60)]
+    with opened(tmp_path / "data", lambda: romco.Model(target="classes")) as service:
+        with held(service):
+            responses = service.learn(requests)
+            counts = service.call_in_writer(lambda served: (served.model.events, service.queued))
+        learned, waiting = counts.result()
+        assert 0 < learned < 60
+        assert waiting == 60 - learned
+        assert len(responses.result()) == 60
+        assert service.queued == 0

@@ -79,6 +79,11 @@ class _Order(Future[Any]):
     def changes(self) -> bool:
         return bool(self.requests) or self.position is not None or self.forget is not None
 
+    @property
+    def left(self) -> int:
+        """Number of events that are not learned yet."""
+        return len(self.requests) - len(self.responses)
+
     def fail(self, error: Exception) -> None:
         self.change = None
         self.set_exception(error)
@@ -249,10 +254,10 @@ class Service:
                 group.append(order)
                 events += len(order.requests)
                 wait = max(0.0, deadline - time.monotonic())
-        with self._gate:
-            self.queued -= events
         if self._unfinished:
             group.append(self._unfinished.popleft())
+        with self._gate:
+            self.queued -= sum(order.left for order in group)
         return group
 
     def _serve(self, group: list[_Order]) -> None:
@@ -379,14 +384,9 @@ class Service:
 
     def _apply(self, group: list[_Order]) -> None:
         """Apply the logged changes to the model, then resolve the futures of their orders."""
-        changing = []
-        changes: list[Learn | Forget] = []
-        learned = 0
-        for order in group:
-            if order.change is not None:
-                changing.append(order)
-                changes.append(order.change)
-                learned += len(order.change.events)
+        changing = list(filter(attrgetter("change"), group))
+        changes: list[Learn | Forget] = list(map(attrgetter("change"), changing))
+        learned = sum(map(len, map(attrgetter("events"), changes)))
         begin = time.thread_time()
         reasons = self.served.apply(changes, list(map(attrgetter("rows"), changing)))
         if learned:
@@ -415,8 +415,10 @@ class Service:
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
         order.change, order.rows, order.outcomes = None, None, []
-        if len(order.responses) < len(order.requests):
+        if order.left:
             self._unfinished.append(order)
+            with self._gate:
+                self.queued += order.left
         elif order.forget is not None and not order.exact:
             self._forgettings.append(order)
         elif not order.exact:
