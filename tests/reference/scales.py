@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def known(count, mean, variance, varies):
+def mean_shrinkage(count, mean, variance, varies):
     """How much of a mean is not chance: all of what never varied."""
     sure = (count - 1) * mean**2
     return np.where(varies, sure / np.where(varies, sure + variance, 1.0), 1.0)
@@ -90,7 +90,7 @@ class Scales:
     def measure(self, due):
         variance, square = self.deviations / np.maximum(self.c, 1), self.mean_square()
         often = np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
-        centre = self.mean * often * known(self.c, self.mean, variance, self.spread())
+        centre = self.mean * often * mean_shrinkage(self.c, self.mean, variance, self.spread())
         about = variance + (self.mean - centre) ** 2
         size = np.sqrt(np.where(about > 1e-24 * square, about, square))
         self.centre, self.size = np.where(due, centre, self.centre), np.where(due, size, self.size)

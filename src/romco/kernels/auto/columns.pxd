@@ -28,8 +28,9 @@ cdef extern from *:
 
 
 cdef struct Column:                # what is kept of a feature
-    double count, mean             # of the values that were not zero,
-    double deviations              # and the sum of squares of what they differ from their mean
+    double count                   # number of values that were not zero
+    double mean                    # of these,
+    double deviations              # and their squared distances from it, summed
     double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
     double due_count, due_events   # when the last three are found anew
 
@@ -82,8 +83,8 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
     return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
 
 
-cdef inline double known(const Column* c) noexcept nogil:
-    """Return the shrinkage factor t^2 / (t^2 + 1) of the mean, by its t-statistic."""
+cdef inline double mean_shrinkage(const Column* c) noexcept nogil:
+    """Return t^2 / (t^2 + 1) by the t-statistic of the mean; 1 where all values are the same."""
     cdef double sure = (c.count - 1.0) * c.mean * c.mean
     return sure / (sure + c.deviations / c.count) if spreads(c) else 1.0
 
@@ -95,7 +96,7 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
     if c.count < SELDOM * events:
         c.centre, c.size = 0.0, sqrt(square)
         return
-    c.centre = c.mean * share_centred(c.count, events) * known(c)
+    c.centre = c.mean * share_centred(c.count, events) * mean_shrinkage(c)
     off = c.mean - c.centre
     variance = c.deviations / c.count + off * off
     c.size = sqrt(variance if variance > ROUNDING * ROUNDING * square else square)
