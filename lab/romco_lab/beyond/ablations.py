@@ -1,29 +1,47 @@
 """romco-auto with a part switched off, or with another constant.
 
 ``python -m romco_lab.beyond.ablations`` prints by how much each part changes the log loss on the
-development sets, at most 20,000 events of each, in the order of the file, shuffled and by task.
-The first 70 % are learned and predicted live, the rest frozen. With ``--sensitivity`` it prints the
-change where a constant is doubled or halved. Names of sets may follow.
+development sets of two classes, at most 20,000 events of each, in the order of the file, shuffled
+and by task. The first 70 % are learned and predicted live, the rest frozen. With ``--sensitivity``
+it prints the change where a constant is doubled or halved, also of numbers (RMSE) and of many
+classes. Names of sets may follow, and of constants.
 """
 
+import json
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
+import romco
+from romco.evaluation import Score
 from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, STREAM_FIELDS
 from romco.learners.auto import Auto
 from romco.rounds import Rounds
 from romco.streams.datasets import load
+from romco.typing import Floats
 
-Make = Callable[[int, int], Auto]  # from the number of features and tasks
-DEVELOPMENT_SETS = (
+Make = Callable[[int, int], Any]  # from the number of features and tasks
+DEVELOPMENT_SETS: tuple[str, ...] = (
     *("swissmetro", "star", "nlswork", "fars", "flights", "mhc", "movies", "emails", "spam"),
 )
+OTHER_TARGETS: tuple[str, ...] = (
+    *("cheese@number", "nlswork@number", "star@number", "swissmetro@classes", "fars@classes"),
+)
+SCRIPT = """
+import json, sys
+from romco.kernels.auto import constants
+constant, value, name = sys.argv[1:]
+setattr(constants, constant, float(value))  # before any learner is imported
+from romco_lab.beyond.ablations import losses, usual
+print(json.dumps(losses(name, usual(name)).tolist()))
+"""
 MAX_EVENTS = 20_000
 LEARNED = 0.7  # of the events; the others are predicted frozen
 OWN, MIXED, HINGE, GLOBAL = LEARNERS = INPUT_NAMES[1:5]
@@ -74,13 +92,11 @@ def changed(change: Callable[..., None], *given: str | float, **more: float) -> 
     return make
 
 
-def with_constant(name: str, factor: float) -> Make:
-    """Return what makes learners with a constant times a factor; of a growth, what exceeds 1."""
-    least = 1.0 if name.endswith("GROWTH") else 0.0
-    other = {name: least + factor * (getattr(constants, name) - least)}
+def with_constant(name: str, value: float) -> Make:
+    """Return what makes learners whose kernel reads another constant."""
 
     def make(n_features: int, n_tasks: int) -> Auto:
-        with mock.patch.dict(vars(constants), other):
+        with mock.patch.object(constants, name, value):
             return Auto(n_features, n_tasks)
 
     return make
@@ -96,7 +112,9 @@ ABLATIONS = {
     "auto without learned variances": changed(set_stream, "variances_due", 1e300),
     "auto without covariances": changed(close_blocks),
     "auto without moment": changed(set_stream, "tracking", 0.0),
-    "auto without old copies": with_constant("COPY_GROWTH", 0.0),
+    "auto without old copies": with_constant("COPY_GROWTH", 1.0),
+    "auto without functions of columns": changed(set_stream, "functions_due", 1e300),
+    "auto without agreement of tasks": with_constant("AGREEMENT_ODDS", 1e300),
     "auto with stacking models that do not learn": changed(fix, *INPUT_NAMES),
     "auto with features as they are": changed(as_they_are),
 }
@@ -112,49 +130,103 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     return VARIANTS[name](n_features, n_tasks)
 
 
-def log_losses(learner: Auto, rounds: Rounds) -> NDArray[np.float64]:
-    """Return mean log losses of single events: the first are learned live, the others frozen."""
-    n = int(LEARNED * len(rounds.y))
-    others = rounds[n:].events
-    live = np.logaddexp(0.0, -rounds.y[:n] * learner.replay(rounds[:n]))
-    frozen = np.logaddexp(0.0, -others.y * learner.predict_frozen(others))
-    return np.array([live.mean(), frozen.mean()])
-
-
 def orders(task: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return events as they are, shuffled, and by task."""
     n = len(task)
     return [np.arange(n), np.random.default_rng(n).permutation(n), np.argsort(task, kind="stable")]
 
 
-def changes(name: str, makes: Mapping[str, Make]) -> NDArray[np.float64]:
-    """Return per cent (learners, orders, 2) by which log losses on a set exceed the usual ones."""
-    stream, found = load(name), []
+def losses(name: str, make: Make) -> Floats:
+    """Return log losses on a set, of numbers RMSE: (orders, 2), first live, then frozen."""
+    target, stream, found = target_of(name), load(name), []
     for order in orders(stream.task[:MAX_EVENTS]):
         task = stream.task[order]
         rounds = Rounds(task, stream.x[order], stream.y[order], np.arange(len(order) + 1))
-        shape = stream.x.shape[1], int(task.max()) + 1
-        usual = log_losses(Auto(*shape), rounds)
-        found.append([log_losses(make(*shape), rounds) / usual for make in makes.values()])
-    return 100.0 * (np.array(found).transpose(1, 0, 2) - 1.0)
+        learner = make(stream.x.shape[1], int(task.max()) + 1)
+        n = int(LEARNED * len(order))
+        learned, others = rounds[:n], rounds[n:].events
+        live, frozen = Score(target, curve=False), Score(target, curve=False)
+        live.add(learned.events, learner.replay(learned))
+        frozen.add(others, learner.predict_frozen(others))
+        measure = "error" if target == "number" else "log_loss"
+        found.append([getattr(live, measure), getattr(frozen, measure)])
+    return np.array(found)
 
 
-def print_table(makes: Mapping[str, Make], sets: tuple[str, ...]) -> None:
-    """Print mean, least and most change of each learner, live and frozen, and the worst sets."""
-    found = np.stack([changes(name, makes) for name in sets], axis=1)  # learners, sets, orders, 2
+def target_of(name: str) -> str:
+    """Return what is predicted on a set, by its name."""
+    _, _, variant = name.partition("@")
+    return variant or "two classes"
+
+
+def usual(name: str) -> Make:
+    """Return what makes the learner of a set as it is."""
+    target = target_of(name)
+    if target == "number":
+        return partial(romco.learner, "romco-auto-number")
+    if target == "classes":
+        n_classes = int(load(name).y.max()) + 1
+        return partial(romco.learner, "classes", n_classes=n_classes)
+    return Auto
+
+
+def print_ablations(sets: tuple[str, ...]) -> None:
+    """Print mean, least and most change without each part, live and frozen, and the worst sets."""
+    whole = {name: losses(name, Auto) for name in sets}
     print("| | live: mean, least, most | on | frozen: mean, least, most | on |")
     print("|---|---|---|---|---|")
-    for name, by_set in zip(makes, found, strict=True):
+    for variant_name, make in ABLATIONS.items():
+        changes = np.stack([per_cent(losses(name, make), whole[name]) for name in sets])
         cells = []
-        for one in (by_set[..., 0], by_set[..., 1]):
+        for one in (changes[..., 0], changes[..., 1]):
             worst = sets[int(one.max(axis=1).argmax())]
             cells.append(f"{one.mean():+.2f}, {one.min():+.2f}, {one.max():+.2f} | {worst}")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        print(f"| {variant_name} | {' | '.join(cells)} |", flush=True)
+
+
+def per_cent(losses: Floats, usual: Floats) -> Floats:
+    """Return by how much losses exceed the usual ones."""
+    return 100.0 * (losses / usual - 1.0)
+
+
+def print_sensitivity(names: tuple[str, ...], sets: tuple[str, ...]) -> None:
+    """Print mean and most change where a constant is doubled and halved, by target."""
+    for target in dict.fromkeys(map(target_of, sets)):
+        chosen = tuple(name for name in sets if target_of(name) == target)
+        whole = {name: losses(name, usual(name)) for name in chosen}
+        print(f"\n{target}:\n\n| constant | live x 2 | live / 2 | frozen x 2 | frozen / 2 |")
+        print("|---|---|---|---|---|")
+        for constant in names:
+            changes = np.array(
+                [
+                    [per_cent(losses_with(constant, factor, name), whole[name]) for name in chosen]
+                    for factor in (2.0, 0.5)
+                ]
+            )
+            if not changes.any():  # of another target
+                continue
+            cells = [f"`{constant}`"]
+            for part in (0, 1):
+                for one in changes[..., part]:
+                    cells.append(f"{one.mean():+.2f}, {one.max():+.2f}")
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def losses_with(constant: str, factor: float, name: str) -> Floats:
+    """Return losses with a constant times a factor; of a growth, what exceeds 1."""
+    least = 1.0 if constant.endswith("GROWTH") else 0.0
+    value = least + factor * (getattr(constants, constant) - least)
+    command = [sys.executable, "-c", SCRIPT, constant, str(value), name]
+    return np.array(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
 
 
 if __name__ == "__main__":
-    some = tuple(name for name in sys.argv[1:] if name in DEVELOPMENT_SETS)
-    names = [name for name in vars(constants) if name.isupper()]
-    pairs = [(name, factor) for name in names for factor in (2.0, 0.5)]
-    scaled = {f"{name} x {factor:g}": with_constant(name, factor) for name, factor in pairs}
-    print_table(scaled if "--sensitivity" in sys.argv else ABLATIONS, some or DEVELOPMENT_SETS)
+    given = sys.argv[1:]
+    if "--sensitivity" in given:
+        names = [name for name in vars(constants) if name.isupper()]
+        some_names = tuple(name for name in names if name in given) or tuple(names)
+        sets = (*DEVELOPMENT_SETS, *OTHER_TARGETS)
+        print_sensitivity(some_names, tuple(name for name in sets if name in given) or sets)
+    else:
+        sets = tuple(name for name in DEVELOPMENT_SETS if name in given)
+        print_ablations(sets or DEVELOPMENT_SETS)

@@ -296,9 +296,7 @@ class ServedModel:
         changes, rows = zip(*staged, strict=True)
         events = list(chain.from_iterable(_values(changes, "events")))
         numbers = sum(_values(changes, "count"))
-        had_labels = bool(self.model.classes)
-        if self.target == "number":
-            had_labels = self.model.events > 0
+        had_labels = bool(self.model.classes or self.model.events)
         made = list[Prediction]()
         try:
             if events:

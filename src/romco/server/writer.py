@@ -49,13 +49,13 @@ CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 INITIAL_EVENTS_PER_SECOND = 2_000.0  # learned, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
-STILL_READ = "forgotten, but another process still reads the database: its log may hold the task"
+STILL_HELD = "forgotten, but files may hold the task: another process still reads them, or writes fail"
 LOG_KEPT = "the log is kept with all events of the task: forget it exactly, ?exact=true or --exact"
 
 
 @dataclass(eq=False)
 class _Order(Future[Any]):
-    """Request to the writer, and the future of its outcome."""
+    """Request to learn, forget, keep predictions or call a function; the future of its outcome."""
 
     requests: list[LearnRequest] = field(default_factory=list)
     source: str | None = None
@@ -236,7 +236,7 @@ class Service:
             time.sleep(wait)
         self._attempt(self._answer_erasures)
         for future in self._erasures:
-            future.set_exception(StoppedError(STILL_READ))
+            future.set_exception(StoppedError(STILL_HELD))
         if self.exact is not None:
             self.exact.close()
 
@@ -371,7 +371,7 @@ class Service:
                 outcomes.append(LearnResponse("duplicate", number, differs))
                 continue
             request = self.served.with_task(request, place)
-            event = _whole(request, place, waiting.get(request.id or ""))
+            event = _join_waiting(request, place, waiting.get(request.id or ""))
             if event is None:
                 outcomes.append(LearnResponse("expired", None))
                 continue
@@ -399,7 +399,7 @@ class Service:
                 rejected.append(range(order.first, order.first + change.count))
                 self._attempt(partial(self.store.unlearn, rejected[-1]))
                 self.counts["refused"] += 1
-                order.fail(RequestError(reason, 0))
+                order.fail(RequestError(reason, len(order.responses)))
         for order in group:
             if order.function is None and not order.done():
                 self._answer(order, rejected)
@@ -546,7 +546,7 @@ class Service:
             while self.store.trim_log():
                 yield 0.0
         except Exception as error:
-            LOG.error("no checkpoint: %s", error)
+            LOG.error("the checkpoint was not finished: %s", error)
             self.unsaved = True
             for future in (*asked, *forgettings):
                 future.set_exception(error)
@@ -560,7 +560,7 @@ class Service:
             self._checkpointing = None
 
 
-def _whole(request: Any, place: int, waiting: PendingEvent | None) -> Event | None:
+def _join_waiting(request: Any, place: int, waiting: PendingEvent | None) -> Event | None:
     """Return the event of a request, joined with the one that waits; None if none does."""
     if request.task is not None and request.x is not None:
         given = request.task, request.x, request.offset
