@@ -20,7 +20,7 @@ export ROMCO_DATA
 
 help:
 	@echo "make demo       run the main job on built-in data and name the page it wrote"
-	@echo "make test       all tests that take less than minutes"
+	@echo "make test       all tests but the slow ones"
 	@echo "make test-core  learners, kernels, model, evaluation, label policies: a minute"
 	@echo "make check      what CI runs: lint, types, import contracts, docs examples, tests, a wheel that works"
 	@echo "make check-all  also: slow tests, checked indices, sanitizers, the suite from the sdist"
