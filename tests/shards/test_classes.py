@@ -33,7 +33,7 @@ def classes(n, k, seed=0, **shape):
     return x, [f"label {best}" for best in scores.argmax(axis=1)], task
 
 
-FEW, MANY = classes(240, 4), classes(160, 11)  # by pairs and softmax; by softmax from the 11th on
+FEW, MANY = classes(160, 4), classes(110, 11)  # by pairs and softmax; by softmax from the 11th on
 
 LINE_FIELDS = ("feature", "order", "is_score")
 
@@ -94,7 +94,7 @@ def test_engines_and_calls_change_no_bit(whole):
         assert shards.classes == expected.classes
 
 
-@pytest.mark.parametrize("stop", [1, 137])
+@pytest.mark.parametrize("stop", [1, 87])
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, whole, stop):
     (x, y, task), expected, _ = whole
     first = shards_of(3)
@@ -184,7 +184,7 @@ def test_tasks_are_forgotten_and_bad_rows_change_nothing():
 
 
 def test_files_and_the_command_line_learn_classes_as_rows(tmp_path, monkeypatch, capsys):
-    stream = classes(260, 4, seed=4)
+    stream = classes(260, 3, seed=4)
     folder, labels = write(tmp_path / "in", stream), tuple(sorted(set(stream[1])))
     given = replace(files(folder), classes=labels, target="classes")
     *_, last = learn_files(given, tmp_path / "m.romco", n=3, engine="threads", every=20)

@@ -116,8 +116,7 @@ def test_weights_in_files_are_those_of_rows(tmp_path, n):
         list(learn(files(folder, weight="count"), model, n=n, every=20))
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize(("n", "engine"), [(1, "serial"), (3, "threads")])
 def test_a_history_in_files_is_that_of_rows_also_after_a_stop(tmp_path, n, engine):
     x, y, task = STREAM
     rng = np.random.default_rng(7)

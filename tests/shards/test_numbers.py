@@ -85,7 +85,9 @@ def test_dense_rows_weights_and_offsets_change_no_bit_with_the_engine():
     assert_same(*states)
 
 
-@pytest.mark.parametrize("stop", [1, 2, 60, 137, 200])
+@pytest.mark.parametrize(
+    "stop", [1, 137, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 60, 200))]
+)
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, stop):
     x, y, task = STREAM
     whole, first = shards_of(3), shards_of(3)

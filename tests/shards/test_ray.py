@@ -72,6 +72,7 @@ def check_lost_readers(monkeypatch, folder, stream, **target):
     kills = killing(monkeypatch, [("read", 11), ("state", 2)])
     *_, last = learn_files(given, folder / "ray.romco", engine="ray", **settings)
     assert len(kills) == 2
+    assert last.lost == 2
     assert (last.events, last.loss) == (quiet.events, quiet.loss)
     assert (folder / "ray.romco").read_bytes() == (folder / "serial.romco").read_bytes()
 
@@ -105,7 +106,7 @@ def test_ray_equals_one_process(expected, tmp_path):
     assert romco.load(tmp_path / "m.romco").events == 300
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("checkpoints", ["", "--checkpoint-every 60"])
 def test_people_have_never_been_there(checkpoints, tmp_path):
     """Workers replay from a log of calls alone, or from checkpoints along it."""
@@ -116,36 +117,22 @@ def test_people_have_never_been_there(checkpoints, tmp_path):
         compare(tmp_path, ".csv", how, gone, seed)
 
 
-FEW_MOMENTS = [("apply", 15), ("take_subspaces", 2), ("state", 2)]
-ALL_MOMENTS = [("learn", 5), ("update", 9), ("subspace_sums", 2), *FEW_MOMENTS]
+CALLS = ("learn", "update", "subspace_sums", "apply", "take_subspaces", "state")
 
 
-@pytest.mark.parametrize("moments", [FEW_MOMENTS, pytest.param(ALL_MOMENTS, marks=SLOW)])
-def test_lost_workers_change_no_bit(monkeypatch, expected, tmp_path, moments):
+@SLOW
+def test_lost_workers_change_no_bit(monkeypatch, expected, tmp_path):
     """One is lost while it is saved; what was saved goes on to the same bits."""
-    kills = killing(monkeypatch, moments)
+    kills = killing(monkeypatch, list(zip(CALLS, (5, 9, 2, 15, 2, 2), strict=True)))
     with Shards(**SETTINGS, engine="ray", checkpoint=tmp_path, checkpoint_every=9) as shards:
         np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
         assert_same(shards.state(), expected[1])
-    assert set(kills) == set(dict(moments))
+    assert set(kills) == set(CALLS)
     check_what_was_saved(tmp_path, expected)
 
 
-@pytest.mark.parametrize("history", [pytest.param(False, marks=SLOW), True])
-def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path, history):
-    x, y, task = FILE_STREAM
-    rows = [{**row, "skill": f"s{k % 5}"} for k, row in enumerate(x)]
-    given = files(write(tmp_path / "in", (rows, y, task)), kinds={"skill": "category"})
-    source = replace(given.source, path=given.paths[0]).resolve()
-    past = {"history": ["skill"], "schema": source.schema} if history else {}
-    settings = {"n": 2, "every": 20, "checkpoint_every": 8, **past}
-    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
-    kills = killing(monkeypatch, [("open", 1), ("read", 11), ("state", 2)])
-    *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
-    assert len(kills) == 3
-    assert (last.events, last.loss) == (quiet.events, quiet.loss)
-    assert last.lost == 3
-    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
+    check_lost_readers(monkeypatch, tmp_path, FILE_STREAM)
 
 
 @SLOW
@@ -161,6 +148,7 @@ def test_workers_lost_at_the_first_and_last_call_change_no_bit(monkeypatch, tmp_
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
 
 
+@SLOW
 def test_a_bad_row_among_the_first_is_told_as_by_any_shard(tmp_path):
     folder = write(tmp_path / "in")
     text = (folder / "1.csv").read_text().replace(",no,", ",maybe,", 1)
@@ -169,6 +157,7 @@ def test_a_bad_row_among_the_first_is_told_as_by_any_shard(tmp_path):
         list(learn_files(files(folder), tmp_path / "m.romco", n=2, engine="ray"))
 
 
+@SLOW
 def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, tmp_path):
     monkeypatch.setattr("romco.shards.ray.MAX_RESTARTS", 1)
     settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
@@ -181,6 +170,7 @@ def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, t
     check_what_was_saved(tmp_path, expected)
 
 
+@SLOW
 def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
     monkeypatch, ray, expected, tmp_path
 ):
@@ -201,6 +191,7 @@ def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
     check_what_was_saved(tmp_path, expected)
 
 
+@SLOW
 @pytest.mark.first_events(100)
 def test_shards_on_ray_replace_the_only_worker(tmp_path):
     given, model = files(write(tmp_path / "in")), tmp_path / "m.romco"
@@ -244,7 +235,7 @@ def killing_at_random(monkeypatch, rng, share):
     return kills
 
 
-@pytest.mark.slow
+@SLOW
 def test_fifty_kills_at_random_moments_change_no_bit(monkeypatch, tmp_path):
     """In a batch, in a merge, in a checkpoint, and while the loss before is being made good."""
     stream, settings = events(900, seed=21), {"n": 2, "every": 20}

@@ -84,7 +84,7 @@ def test_names_of_features_may_be_new_in_a_period_that_is_not_over():
                 assert shards.model().features.width == j + 1
 
 
-@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("stored", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_shards_go_on_after_events_whose_zeros_are_values(stored):
     rng = np.random.default_rng(9)
     x = np.column_stack([rng.random(200) < 0.8, rng.normal(size=(200, 2))])
@@ -193,7 +193,9 @@ def test_at_a_barrier_the_model_answers_exactly_as_the_shards():
 
 
 @pytest.mark.parametrize("name", ["romco-auto", "arow-shared", "pa-shared", "arow-global"])
-@pytest.mark.parametrize("stop", [1, 60, 137, 200])
+@pytest.mark.parametrize(
+    "stop", [60, 137, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 200))]
+)
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, name, stop):
     x, y, task = STREAM
     whole = Shards(name, 3, every=20)
@@ -210,7 +212,7 @@ def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, name, stop):
 
 def test_a_large_table_of_pairs_survives_dealing_and_combining(tmp_path):
     x, y, task = events(120, n_tasks=50, d=30)
-    wide = Shards("romco-auto", 3, romco.Hashed(2**18), every=10)
+    wide = Shards("romco-auto", 3, romco.Hashed(2**17), every=10)
     learn(wide, (x[:70], y[:70], task[:70]))
     wide.save(tmp_path / "m.romco")
     again = Shards.load(tmp_path / "m.romco")
@@ -321,7 +323,7 @@ def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
 
 
 def test_others_may_predict_while_shards_learn():
-    x, y, task = events(4000, seed=3)
+    x, y, task = events(1500, seed=3)
     shards = Shards(n=2, engine="threads")
     shards.learn(x[:100], y[:100], task[:100])
     done, seen = threading.Event(), []
@@ -452,7 +454,7 @@ def test_a_shard_holds_only_its_own_tasks_and_nothing_grows_with_tasks_times_fea
 
 def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
-    shards = Shards("romco-auto", 2, romco.Hashed(2**20))
+    shards = Shards("romco-auto", 2, romco.Hashed(2**18))
     shards.learn(x[:30], y[:30], task[:30])
     full = shards.coordinator.engine.local_shards[1].model.engine.learner.pair_store
     full.most = full.used
