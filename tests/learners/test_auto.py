@@ -35,8 +35,15 @@ def replayed(name, rounds, **parameters):
     return learner, learner.replay(rounds)
 
 
-@pytest.mark.parametrize("order", [interleaved, synchronous])
-@pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("order", "stream"),
+    [
+        (interleaved, DENSE),
+        (synchronous, SPARSE),
+        pytest.param(interleaved, SPARSE, marks=pytest.mark.slow),
+        pytest.param(synchronous, DENSE, marks=pytest.mark.slow),
+    ],
+)
 def test_equals_its_transcription(order, stream):
     """Live and frozen, in one replay and event by event."""
     rounds, live = order(stream, seed=1), []
@@ -93,7 +100,7 @@ def test_tasks_that_are_noise_are_not_called_different():
         assert len(learner.personal_tasks()) == 0
 
 
-@pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize("stream", [pytest.param(DENSE, marks=pytest.mark.slow), SPARSE])
 def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream):
     rounds = interleaved(stream, seed=1)
     plain, learner = reference.Auto(9, 6), romco.learner("romco-auto", 9, 6)
@@ -114,7 +121,7 @@ def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream
 def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
     """With a dense store, and with one of pairs; a sum of changes is F = W'B when all is done."""
     rng = np.random.default_rng(2)
-    n, m = 500, 300
+    n, m = 300, 300
     columns = np.array([np.sort(rng.choice(d, 8, replace=False)) for _ in range(n)])
     x = csr_array((rng.normal(size=8 * n), columns.ravel(), np.arange(0, 8 * n + 1, 8)), (n, d))
     rounds = romco.Rounds(rng.integers(m, size=n), x, rng.choice([-1.0, 1.0], n), range(n + 1))
@@ -127,15 +134,18 @@ def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
             other.kernel.subspace.slice = 50
         whole.update(round)
         other.update(round)
-        phases.add(whole.arrays()["progress"][0])
-        for key, array in whole.arrays().items() if k % 9 == 8 else ():
-            np.testing.assert_array_equal(array, other.arrays()[key], err_msg=key)
-        if whole.arrays()["progress"][0] == 0.0 and k > 60:
-            side = whole.arrays()["progress"][3]
-            left = whole.arrays()["directions"]
+        arrays = whole.arrays()
+        phases.add(arrays["progress"][0])
+        if k % 9 == 8:
+            others = other.arrays()
+            for key, array in arrays.items():
+                np.testing.assert_array_equal(array, others[key], err_msg=key)
+        if arrays["progress"][0] == 0.0 and k > 60:
+            side = arrays["progress"][3]
+            left = arrays["directions"]
             B = left[:, -4:] if side else left[:, :4]
             W = whole.pair_store.lane(0)
-            F = whole.arrays()["factor"][:, 4 * int(side) :][:, :4]
+            F = arrays["factor"][:, 4 * int(side) :][:, :4]
             np.testing.assert_allclose(F, W @ B, atol=1e-9)
     assert phases == set(range(7))
 
@@ -233,7 +243,7 @@ def test_covariances_of_few_features_help():
 
 def test_covariances_are_those_of_frequent_features():
     """Whatever their numbers are, and however many others there are."""
-    n = 400
+    n = 200
     rounds = correlated(n=n)
     rng = np.random.default_rng(0)
     x = np.zeros((n, 140))
@@ -265,24 +275,43 @@ def replayed_as_reference(rounds):
     return learner, plain
 
 
-def test_covariances_are_given_up_for_good_in_text():
+def text():
+    """Events of which most columns are zero."""
     rng = np.random.default_rng(1)
     x, task = rng.normal(size=(260, 200)), rng.integers(3, size=260)
     x *= rng.random(size=(260, 200)) < np.repeat([0.15, 0.07], 100)
     y = np.sign(x[:, :20].sum(axis=1) + 0.1)
-    learner, plain = replayed_as_reference(romco.Rounds(task, x, y, np.arange(261)))
-    assert plain.closed
+    return romco.Rounds(task, x, y, np.arange(261))
+
+
+def wide_table():
+    """Events with more columns than places, of which the last ones tell the labels."""
+    rng = np.random.default_rng(2)
+    x, task = rng.normal(size=(260, 90)), rng.integers(3, size=260)
+    y = np.sign(x[:, 80:] @ np.ones(10))
+    return romco.Rounds(task, x, y, np.arange(261))
+
+
+def test_covariances_are_given_up_for_good_in_text():
+    learner, _ = replayed("romco-auto", text())
     assert (learner.arrays()["frequent"][1:] < 0).all()
 
 
 def test_places_go_to_the_features_that_say_most():
-    """Of a table with more columns than places, the last ones tell the labels."""
-    rng = np.random.default_rng(2)
-    x, task = rng.normal(size=(260, 90)), rng.integers(3, size=260)
-    y = np.sign(x[:, 80:] @ np.ones(10))
-    learner, plain = replayed_as_reference(romco.Rounds(task, x, y, np.arange(261)))
+    learner, _ = replayed("romco-auto", wide_table())
+    assert len(set(range(80, 90)) & set(learner.arrays()["frequent"])) >= 8
+
+
+@pytest.mark.slow
+def test_covariances_are_given_up_as_by_the_transcription():
+    _, plain = replayed_as_reference(text())
+    assert plain.closed
+
+
+@pytest.mark.slow
+def test_places_are_those_of_the_transcription():
+    learner, plain = replayed_as_reference(wide_table())
     frequent = learner.arrays()["frequent"]
-    assert len(set(range(80, 90)) & set(frequent)) >= 8
     assert {j for j in plain.joint if j < 90} == set(frequent[(frequent >= 0) & (frequent < 90)])
 
 
@@ -616,7 +645,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
 
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
-    n = 500
+    n = 250
     x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
     y = np.where(
         np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
@@ -783,15 +812,15 @@ def late_margins(learner, rounds, delay, tells):
 
 
 def test_late_answers_equal_their_transcription():
-    rounds = coming_and_going(450, 50)
+    rounds = coming_and_going(250, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
     for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
-        if len(waiting) > 120:
+        if len(waiting) > 60:
             plain.update(*waiting.pop(0))
     learner = romco.learner("romco-auto", 3, 3)
-    margins = late_margins(learner, rounds, 120, True)
+    margins = late_margins(learner, rounds, 60, True)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(learner.drift(), plain.drift, rtol=1e-6)
 

@@ -8,7 +8,9 @@ import romco
 from tests.reference.auto import Auto, AutoNumber
 
 D, OFTEN, SELDOM, NEVER = 5, 60, 30, 30  # features, tasks of each kind
-TASKS, EVENTS, WORLDS = OFTEN + SELDOM + NEVER, 6000, 48
+TASKS, EVENTS = OFTEN + SELDOM + NEVER, 6000
+# Worlds, and the bounds of a share: few worlds tell less.
+SIZES = [(8, 0.90, 0.99), pytest.param(48, 0.93, 0.97, marks=pytest.mark.slow)]
 GROUPS = np.repeat(["often", "seldom", "never"], [OFTEN, SELDOM, NEVER])
 
 
@@ -33,10 +35,11 @@ def world(kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["two classes", "number"])
-def test_true_scores_lie_within_two_standard_deviations(kind):
+@pytest.mark.parametrize(("worlds", "low", "high"), SIZES)
+def test_true_scores_lie_within_two_standard_deviations(kind, worlds, low, high):
     name = "romco-auto-number" if kind == "number" else "romco-auto"
     within = []
-    for seed in range(2000, 2000 + WORLDS):
+    for seed in range(2000, 2000 + worlds):
         stream, round, truth = world(kind, seed)
         learner = romco.learner(name, D, TASKS)
         learner.replay(stream)
@@ -44,7 +47,7 @@ def test_true_scores_lie_within_two_standard_deviations(kind):
         within.append(np.abs(mean - truth) < 2.0 * deviation)
     group = GROUPS[round.task]
     shares = {name: np.mean(np.array(within)[:, group == name]) for name in set(GROUPS)}
-    assert all(0.93 < share < 0.97 for share in shares.values()), shares
+    assert all(low < share < high for share in shares.values()), shares
 
 
 def classes_world(n_classes, seed):
@@ -70,9 +73,10 @@ def classes_world(n_classes, seed):
     return stream, romco.Round(asked, rows, np.empty(0)), truth
 
 
-def test_true_log_odds_of_classes_lie_within_two_standard_deviations():
+@pytest.mark.parametrize(("worlds", "low", "high"), SIZES)
+def test_true_log_odds_of_classes_lie_within_two_standard_deviations(worlds, low, high):
     within = []
-    for seed in range(WORLDS):
+    for seed in range(worlds):
         n_classes = 3 + seed % 3
         stream, round, truth = classes_world(n_classes, 2000 + seed)
         learner = romco.learner("classes", D, TASKS, inner="romco-auto", n_classes=n_classes)
@@ -81,7 +85,7 @@ def test_true_log_odds_of_classes_lie_within_two_standard_deviations():
         within.append(np.mean(np.abs(mean - truth) < 2.0 * deviation, axis=1))
     group = GROUPS[round.task]
     shares = {name: np.mean(np.array(within)[:, group == name]) for name in set(GROUPS)}
-    assert all(0.93 < share < 0.97 for share in shares.values()), shares
+    assert all(low < share < high for share in shares.values()), shares
 
 
 def test_two_classes_have_the_deviation_of_their_one_learner():

@@ -36,16 +36,16 @@ def margins_by_reference(predictor, tasks, rows):
 @pytest.mark.parametrize(("d", "n"), [(5, 1), (5, 30), (5, 400), (130, 600)])
 def test_romco_auto(d, n):
     """Few and many events; covariances, and so many frequent features that there are none."""
-    task, x, y = stream(n, d, n + 60)
+    task, x, y = stream(n, d, n + 20)
     learner = romco.learner("romco-auto", d, TASKS + 1)
     learner.replay(romco.Rounds(task[:n], x[:n], y[:n], np.arange(n + 1)))
     rows = x[n:]
     rows[0] = 0.0
     predictor = learner.frozen_predictor()
     known = learner.predict_frozen(romco.Round(task[n:], stored(rows), np.empty(0)))
-    new = learner.predict_frozen(romco.Round(np.full(60, TASKS), stored(rows), np.empty(0)))
+    new = learner.predict_frozen(romco.Round(np.full(20, TASKS), stored(rows), np.empty(0)))
     assert margins_by_reference(predictor, task[n:], rows) == pytest.approx(known, abs=1e-12)
-    assert margins_by_reference(predictor, [None] * 60, rows) == pytest.approx(new, abs=1e-12)
+    assert margins_by_reference(predictor, [None] * 20, rows) == pytest.approx(new, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["pa-unique", "ogd-global", "pa-shared", "romco-nucl", "mtfl"])
@@ -62,7 +62,7 @@ def test_linear_learners(name):
 @pytest.mark.parametrize(("d", "n"), [(5, 1), (5, 2), (5, 30), (5, 400), (130, 600), (8, 1500)])
 def test_numbers(d, n):
     """One answer, two; many events, of which curves are learned."""
-    task, x, _ = stream(n, d, n + 60)
+    task, x, _ = stream(n, d, n + 20)
     turns = np.sin(6.0 * x[:, 2] / np.abs(x[:, 2]).max())
     y = 500.0 + 40.0 * turns + 0.1 * x[:, 1] * np.where(task % 2, 1.0, -1.0)
     learner = romco.learners.known("romco-auto-number")(d, TASKS + 1)
@@ -72,9 +72,9 @@ def test_numbers(d, n):
     predictor = learner.frozen_predictor()
     assert n < 1500 or len(predictor.functions.scales)
     known = learner.predict_frozen(romco.Round(task[n:], stored(rows), np.empty(0)))
-    new = learner.predict_frozen(romco.Round(np.full(60, TASKS), stored(rows), np.empty(0)))
+    new = learner.predict_frozen(romco.Round(np.full(20, TASKS), stored(rows), np.empty(0)))
     assert margins_by_reference(predictor, task[n:], rows) == pytest.approx(known, rel=1e-13)
-    assert margins_by_reference(predictor, [None] * 60, rows) == pytest.approx(new, rel=1e-13)
+    assert margins_by_reference(predictor, [None] * 20, rows) == pytest.approx(new, rel=1e-13)
 
 
 @pytest.mark.parametrize("name", ["romco-nucl-number", "classes"])

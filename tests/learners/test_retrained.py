@@ -40,7 +40,7 @@ FITS_OF_ALL = (
 
 
 @pytest.mark.parametrize("window", [None, 45])
-@pytest.mark.parametrize("order", [synchronous, interleaved])
+@pytest.mark.parametrize("order", [pytest.param(synchronous, marks=pytest.mark.slow), interleaved])
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_equals_plain_retraining(kind, order, window, precise):
     name, parameters = LEARNERS[kind]

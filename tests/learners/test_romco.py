@@ -128,7 +128,7 @@ def hostile_rounds(draw):
     return romco.Rounds(rng.integers(0, m, n), x, rng.choice([-1.0, 1.0], n), starts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     rounds=hostile_rounds(),
     name=st.sampled_from(sorted(SHRINK)),

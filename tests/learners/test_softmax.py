@@ -25,7 +25,12 @@ def stream(n=200, seed=0, classes=K, features=D, weight=False, sparse=0.0):
 
 @pytest.mark.parametrize(
     ("weight", "sparse", "known"),
-    [(False, 0.0, False), (True, 0.0, False), (False, 0.6, False), (True, 0.6, True)],
+    [
+        (False, 0.0, False),
+        (True, 0.6, True),
+        pytest.param(True, 0.0, False, marks=pytest.mark.slow),
+        pytest.param(False, 0.6, False, marks=pytest.mark.slow),
+    ],
 )
 def test_equals_its_transcription(weight, sparse, known):
     rounds = stream(n=140, weight=weight, sparse=sparse)
