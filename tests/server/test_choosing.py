@@ -238,7 +238,7 @@ def test_the_page_shows_what_was_chosen(tmp_path, chromium):
         assert [entry for entry in page.get_log("browser") if entry["level"] != "INFO"] == []
 
 
-@pytest.mark.parametrize("unit", [-2.0, 1e-7])
+@pytest.mark.parametrize("unit", [-2.0, pytest.param(1e-7, marks=pytest.mark.slow)])
 def test_the_page_shows_rewards_of_any_unit(tmp_path, chromium, unit):
     new = partial(Chooser, "number")
     with choosing(tmp_path / "data", new=new) as client, browser(chromium) as page:

@@ -70,6 +70,7 @@ def test_killed_restarted_and_stopped_cleanly(tmp_path):
         assert_same_bits(service.served.model, expected)
 
 
+@pytest.mark.slow
 def test_beginning_with_a_model_file(tmp_path):
     romco.save(learned(LESSONS), tmp_path / "m.romco")
     server = Process(tmp_path / "data", str(tmp_path / "m.romco"))
@@ -145,6 +146,7 @@ def test_options_that_contradict_a_chooser_are_told(tmp_path, serve):
     assert "c.romco holds no model, but a Chooser" in said
 
 
+@pytest.mark.slow
 def test_a_chooser_of_a_file_knows_numbers_by_their_text(tmp_path, serve):
     chooser = romco.Chooser(seed=3)
     for k in range(200):
@@ -170,6 +172,7 @@ def test_a_chooser_of_a_file_knows_numbers_by_their_text(tmp_path, serve):
     assert "an action is named twice" in said
 
 
+@pytest.mark.slow
 def test_logs_can_be_json(tmp_path):
     server = Process(tmp_path / "data", "--log-json", *CLASSES)
     with server.client() as client:

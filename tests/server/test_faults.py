@@ -164,12 +164,15 @@ runpy.run_module("romco", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_just_before_it_runs_ends_it(tmp_path, how):
     command = [sys.executable, "-c", EARLY.format(how=how)]
     subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120.0, check=True)
 
 
+@pytest.mark.slow
 def test_predictions_with_ids_do_not_fill_the_disk(tmp_path):
     """They are bounded on the disk as in memory, whoever makes them."""
     server = Process(tmp_path / "data", "--pending-events", "50", "--classes", "no,yes")
@@ -195,6 +198,7 @@ def few_inodes(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_learning_goes_on_while_no_inode_is_left_and_after(few_inodes):
     server = Process(few_inodes / "data", "--classes", "no,yes")
     event = {"task": "ann", "x": {"a": 1}, "y": "yes"}

@@ -99,21 +99,21 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_person_has_never_been_there(tmp_path, target):
-    some = requests(250, 1, target)
+    some = requests(130, 1, target)
     with (
         opened(tmp_path / "a", TARGETS[target], KEPT) as service,
         opened(tmp_path / "b", TARGETS[target], KEPT) as reference,
     ):
-        one_by_one(service, some[:200])
+        one_by_one(service, some[:100])
         certificate = service.forget("guest3", exact=True).result(60.0)
-        one_by_one(reference, some[:200], without=["guest3"])
+        one_by_one(reference, some[:100], without=["guest3"])
         assert_same(service, reference)
         assert "guest3" not in service.served.model.tasks
         assert certificate.removed["events"] == sum(
-            kind == "learn" and person == "guest3" for kind, person, _ in some[:200]
+            kind == "learn" and person == "guest3" for kind, person, _ in some[:100]
         )
         for each in (service, reference):
-            one_by_one(each, some[200:], without=["guest3"])
+            one_by_one(each, some[100:], without=["guest3"])
         assert_same(service, reference)
     with opened(tmp_path / "a", settings=KEPT) as service:
         assert encode_scores(service.served.scores)
@@ -263,12 +263,12 @@ def test_a_service_that_stops_says_what_is_still_read(tmp_path):
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_name_of_a_person_is_left_in_any_file(tmp_path, target):
     """Of features, categories and classes that nobody else had, when forgetting is answered."""
-    some = requests(250, 9, target)
+    some = requests(130, 9, target)
     found = [("predict", "guest3", PredictRequest(id="last", task="guest3", x={"f1": 1.0}))]
     with opened(tmp_path / "a", TARGETS[target]) as service:
-        one_by_one(service, some[:100])
+        one_by_one(service, some[:60])
         service.checkpoint().result(60.0)
-        one_by_one(service, some[100:200] + found)
+        one_by_one(service, some[60:100] + found)
         assert any(b"guest3" in path.read_bytes() for path in (tmp_path / "a").glob("romco*"))
         service.checkpoint().result(60.0)
         assert any(b"of guest3" in path.read_bytes() for path in (tmp_path / "a").glob("model*"))
@@ -277,9 +277,9 @@ def test_no_name_of_a_person_is_left_in_any_file(tmp_path, target):
             assert path.is_dir() or b"guest3" not in path.read_bytes(), path
             assert path.is_dir() or path.suffix != ".romco" or b"of guest" in path.read_bytes()
         shutil.copytree(tmp_path / "a", tmp_path / "b")
-        one_by_one(service, some[200:], without=["guest3"])
+        one_by_one(service, some[100:], without=["guest3"])
         with opened(tmp_path / "b") as again:
-            one_by_one(again, some[200:], without=["guest3"])
+            one_by_one(again, some[100:], without=["guest3"])
             assert_same(service, again)
 
 
@@ -326,7 +326,7 @@ def test_it_goes_on_after_a_crash(tmp_path, monkeypatch):
 
         def advance():
             wait = original()
-            if wait is not None and next(numbers) % 7 == 0:
+            if wait is not None and next(numbers) % 13 == 0:
                 copies.append(tmp_path / f"crash{len(copies)}")
                 # A file that another thread writes may get its name meanwhile.
                 shutil.copytree(service.store.folder, copies[-1], ignore=PARTIAL)

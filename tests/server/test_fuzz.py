@@ -80,7 +80,7 @@ def content(service):
     return served.sequence, repr(state), arrays, encode_scores(served.scores)
 
 
-quick = settings(max_examples=120, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=50, suppress_health_check=list(HealthCheck))
 thorough = settings(max_examples=5000, suppress_health_check=list(HealthCheck))
 
 

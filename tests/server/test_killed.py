@@ -246,7 +246,13 @@ def starve(
         assert_same_bits(service.served.model, expected)
 
 
-@pytest.mark.parametrize("call", [*faults.CALLS, "all"])
+SOME_CALLS = ("write", "sync", "all")
+OTHER_CALLS = [name for name in faults.CALLS if name not in SOME_CALLS]
+
+
+@pytest.mark.parametrize(
+    "call", [*SOME_CALLS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_CALLS)]
+)
 def test_learning_resumes_by_itself_when_the_disk_is_back(zygote, call):
     starve(zygote, call, seconds=0.1, patience=60.0, sync_seconds=0.05)
 

@@ -92,7 +92,7 @@ def test_numbers(serving):
 
 
 def test_numbers_have_rmse_and_coverage_of_intervals(serving):
-    events = stream(300, "number")
+    events = stream(100, "number")
     with serving(new=lambda: Model(target="number")) as service:
         first = service.client.predict({"task": "t1", "x": {"f2": 2.0}})
         assert first["label"] is None
