@@ -40,7 +40,10 @@ def errors(seed, learner, task=None, new_task="mean"):
 
 @pytest.mark.parametrize(
     ("worlds", "first"),
-    [(2, 1), pytest.param(16, 0, marks=pytest.mark.slow)],  # few worlds: from the second minute on
+    [
+        (1, 1),
+        pytest.param(16, 0, marks=pytest.mark.slow),
+    ],  # of one world: from the second minute on
 )
 def test_below_the_personal_and_the_impersonal_model_from_the_first_minute_on(worlds, first):
     def mean(*given, **more):

@@ -30,7 +30,7 @@ def test_a_missing_data_set_is_an_error_that_names_it(tmp_path):
 
 
 def test_policies_are_compared_on_a_data_set(tmp_path):
-    given = ("simulated", "--labels", "10%,0.5", "--policies", "budget,random", "--shuffles", 1)
+    given = ("simulated", "--labels", "10%", "--policies", "budget", "--shuffles", 1)
     done = run("label-study", *given, "--learner", "arow-shared", "--jobs", 1, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert "error against labels" in done.output

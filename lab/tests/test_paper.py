@@ -69,7 +69,18 @@ def make_experiment(real):
 
 @pytest.fixture(scope="module")
 def report(world, tmp_path_factory):
+    """A report without figures: to draw them takes most of the time."""
     out = tmp_path_factory.mktemp("paper")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "figures", lambda *_: [])
+        measure(make_experiment(real=True), out, 1, "romco paper all", silent)
+    return out
+
+
+@pytest.fixture(scope="module")
+def drawn(report, world, tmp_path_factory):
+    """The same report with its figures."""
+    out = shutil.copytree(report, tmp_path_factory.mktemp("drawn") / "paper")
     measure(make_experiment(real=True), out, 1, "romco paper all", silent)
     return out
 
@@ -113,27 +124,30 @@ def test_a_listed_learner_and_an_added_data_set_are_in_every_table(report):
         assert "mine" in table.splitlines()[0]
 
 
-def test_all_figures_come_three_ways(report):
-    names = {path.name for path in (report / "figures").iterdir()}
+@pytest.mark.slow
+def test_all_figures_come_three_ways(drawn):
+    names = {path.name for path in (drawn / "figures").iterdir()}
     stems = {"figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure-mine"}
     stems |= {"beside"}  # the tiny users of spam have names of their own: none is printed
     assert names == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "pdf")}
 
 
-def test_the_verdict_is_on_the_first_screen_of_a_page_that_needs_no_other_file(report):
-    page = (report / "index.html").read_text()
+@pytest.mark.slow
+def test_the_verdict_is_on_the_first_screen_of_a_page_that_needs_no_other_file(drawn):
+    page = (drawn / "index.html").read_text()
     assert (
         page.index("<h2>Verdict</h2>") < page.index("clearly ahead of both") < page.index("Table 1")
     )
     assert "http://" not in page
     assert "https://" not in page
     assert 'src="data:image/svg+xml' in page
-    tables = (report / "tables.tex").read_text()
+    tables = (drawn / "tables.tex").read_text()
     assert tables.count(r"\begin{tabular}") == tables.count(r"\end{tabular}") > 8
 
 
-def test_the_first_page_has_the_verdict_one_table_and_one_figure(report):
-    text = (report / "README.md").read_text()
+@pytest.mark.slow
+def test_the_first_page_has_the_verdict_one_table_and_one_figure(drawn):
+    text = (drawn / "README.md").read_text()
     verdict, rest = text.split("**Error, %, averaged over tasks (printed number)**")
     assert "## Verdict" in verdict
     assert "**does not hold**" in verdict or "**holds**" in verdict
@@ -141,7 +155,7 @@ def test_the_first_page_has_the_verdict_one_table_and_one_figure(report):
     assert text.count("![") == 1
     assert text.count("\n| --- |") == 1
     for line in rest.split("## More")[1].split("\n- [")[1:]:
-        assert (report / line.split("](")[1].split(")")[0]).exists()
+        assert (drawn / line.split("](")[1].split(")")[0]).exists()
 
 
 def test_the_whole_tuning_curve_is_stored(report):

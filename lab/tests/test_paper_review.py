@@ -5,6 +5,7 @@ from test_paper import silent, world  # noqa: F401 - a fixture
 
 from romco.compare.results import read
 from romco.compare.run import place
+from romco_lab.paper import report as reporting
 from romco_lab.paper.experiment import Experiment, PaperData
 from romco_lab.paper.measure import measure
 from romco_lab.paper.review import PREPARED, Extent, Review
@@ -39,6 +40,7 @@ def out(world, experiment, tmp_path_factory):  # noqa: F811
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", save)
+        patch.setattr(reporting, "figures", lambda *_: [])  # these are drawn in test_paper.py
         measure(experiment, folder, 1, "romco paper spam", silent, EXTENT)
     return folder
 

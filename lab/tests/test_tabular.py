@@ -55,7 +55,17 @@ def test_ragged_lines_are_refused(tmp_path):
         read(*written(tmp_path, TEXT + b"a,1\n"))
 
 
-@pytest.mark.parametrize("module", SHAPES, ids=lambda module: module.RECIPE.name)
+@pytest.mark.parametrize(
+    "module",
+    [
+        cheese,
+        *(
+            pytest.param(one, marks=pytest.mark.slow, id=one.RECIPE.name)
+            for one in SHAPES
+            if one is not cheese
+        ),
+    ],
+)
 def test_real_ones(data_dir, module):
     stream = module.RECIPE.load(data_dir)
     events, tasks, numbers = SHAPES[module]
@@ -67,6 +77,7 @@ def test_real_ones(data_dir, module):
     assert np.abs(raw.x[:, :numbers].mean(axis=0)).min() > 0.01
 
 
+@pytest.mark.slow
 def test_flights_have_a_calendar(data_dir):
     found = read(flights.RECIPE, data_dir)
     assert (len(found.task), len(found.tasks)) == (119729, 100)
