@@ -17,7 +17,7 @@ from tests.exporting.streams import (
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-MANY = pytest.mark.parametrize("n", [10_000])
+MANY = pytest.mark.parametrize("n", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 
 
 def session_of(folder):
@@ -128,7 +128,7 @@ def test_numbers_are_the_same(n, tmp_path):
 def test_functions_of_features(tmp_path, monkeypatch):
     model = learned()
     predictor = with_functions(model, monkeypatch)
-    rows, tasks = events(1500)
+    rows, tasks = events(500)
     romco.export(model, "onnx", tmp_path)
     session = session_of(tmp_path)
     margin, *_ = session.run(None, feeds(session, rows, tasks))

@@ -262,7 +262,7 @@ def test_linear_learners_of_numbers(name, program, tmp_path):
 
 @needs_c
 @pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.parametrize("new_task", ["mean", "zero"])
+@pytest.mark.parametrize("new_task", ["mean", pytest.param("zero", marks=pytest.mark.slow)])
 def test_linear_learners(name, new_task, program, tmp_path):
     model = learned(name, n=150, users=10, new_task=new_task)
     rows, tasks = events(300, users=10)
