@@ -51,11 +51,11 @@ def test_children_of_a_process_with_a_learning_thread_predict_and_learn(name):
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        codes = [forked(in_child) for _ in range(12)]
+        codes = [forked(in_child) for _ in range(6)]
     finally:
         stop.append(True)
         thread.join()
-    assert codes == [0] * 12
+    assert codes == [0] * 6
 
 
 def test_children_of_a_process_with_a_choosing_thread_choose():

@@ -41,7 +41,7 @@ def test_without_weights_the_prediction_is_the_offset(name):
 
 def test_agrees_with_the_reference():
     learner, twin, expected = romco.learner("romco-auto", D, M), Auto(D, M), []
-    n = 300
+    n = 150
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], n)
     rounds = romco.Rounds(TASK[:n], X[:n], Y[:n], np.arange(n + 1), weight, OFFSET[:n])
     for (i,), x, y, h, o in rounds:
@@ -53,15 +53,15 @@ def test_agrees_with_the_reference():
 
 def test_late_answers_agree_with_the_reference():
     learner, twin = romco.learner("romco-auto", D, M), Auto(D, M)
-    learner.replay(ROUNDS[:100])
-    for (i,), x, y, _, o in ROUNDS[:100]:
+    learner.replay(ROUNDS[:60])
+    for (i,), x, y, _, o in ROUNDS[:60]:
         twin.update([i], x, y, offsets=o)
-    later = ROUNDS[100:300].events
+    later = ROUNDS[60:160].events
     context = learner.prediction_context(later)
     said = [twin.said(i, x, o) for i, x, o in zip(later.task, later.x, later.offset, strict=True)]
     for k in range(len(said)):
-        learner.update_delayed(ROUNDS[100 + k], context[k : k + 1])
-        (i,), x, y, _, o = ROUNDS[100 + k]
+        learner.update_delayed(ROUNDS[60 + k], context[k : k + 1])
+        (i,), x, y, _, o = ROUNDS[60 + k]
         twin.update([i], x, y, said=[said[k]], offsets=o)
     found = learner.predict(later)
     expected = [
@@ -394,7 +394,9 @@ def run(*arguments, fails=False):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-@pytest.mark.parametrize("more", [(), ("--features", "a"), ("--threads", "1")])
+@pytest.mark.parametrize(
+    "more", [(), pytest.param(("--features", "a"), marks=pytest.mark.slow), ("--threads", "1")]
+)
 def test_command_line(tmp_path, suffix, more):
     labels = np.where(Y > 0, "yes", "no").tolist()
     names = ("who", "a", "base", "answer")

@@ -312,7 +312,7 @@ def test_sums_that_are_too_large_are_refused_when_they_are_read():
 
 
 @given(STREAMS)
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_what_is_refused_changes_nothing(tmp_path_factory, stream):
     check_stream(stream, tmp_path_factory.getbasetemp())
 

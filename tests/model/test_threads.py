@@ -77,7 +77,7 @@ def watch_while_learning(name, seconds, n_tasks):
 
 @pytest.mark.parametrize("name", list(romco.LEARNERS))
 def test_readers_never_see_half_a_step(name):
-    watch_while_learning(name, seconds=0.2, n_tasks=11)
+    watch_while_learning(name, seconds=0.1, n_tasks=11)
 
 
 @pytest.mark.slow

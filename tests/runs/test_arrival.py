@@ -71,7 +71,10 @@ def test_a_day_is_predicted_before_any_label_of_it_is_known(tmp_path):
 EVENTS, DAYS = ("--delay", "3"), ("--together", "day", "--delay", "2d")
 
 
-@pytest.mark.parametrize(("labels", "options"), [(TWO, DAYS), (MANY, DAYS), (NUMBER, EVENTS)])
+@pytest.mark.parametrize(
+    ("labels", "options"),
+    [(TWO, DAYS), (MANY, DAYS), pytest.param(NUMBER, EVENTS, marks=pytest.mark.slow)],
+)
 def test_labels_not_known_yet_change_no_prediction(tmp_path, labels, options):
     """The predictions of an event are the same whatever the labels that come after it was made."""
     first = 1600

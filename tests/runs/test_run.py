@@ -158,7 +158,8 @@ def kill_runs(start, finished, path, kills):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kill_at_random_moments_gives_the_uninterrupted_model(tmp_path):
+@pytest.mark.parametrize("kills", [12, pytest.param(40, marks=pytest.mark.slow)])
+def test_kill_at_random_moments_gives_the_uninterrupted_model(tmp_path, kills):
     source = write(tmp_path / "e.csv")
     options = {"every": 7}
     run(source, tmp_path / "whole.romco", predictions=tmp_path / "whole.jsonl", **options)
@@ -180,7 +181,7 @@ def test_kill_at_random_moments_gives_the_uninterrupted_model(tmp_path):
         (tmp_path / "m.romco.bak").unlink()
         predictions.unlink()
 
-    kill_runs(start, finished, path, kills=40)
+    kill_runs(start, finished, path, kills=kills)
     run(source, path, predictions=predictions, **options)
     finished()
 
