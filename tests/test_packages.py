@@ -63,6 +63,7 @@ def test_they_are_listed_and_do_not_replace_those_of_this_package(romco):
     assert "OGD-Unique" in done.stdout
 
 
+@pytest.mark.slow
 def test_they_are_compared_in_processes_of_their_own(romco, tmp_path):
     events = Path(tmp_path, "events.csv")
     events.write_text("user,y,x\n" + "ann,1,1\nbob,0,-1\nbob,1,2\nann,0,3\n" * 10)

@@ -59,7 +59,7 @@ def test_the_greedy_policy_of_the_log_is_found():
 
 @pytest.mark.filterwarnings("ignore:only")
 @pytest.mark.parametrize("logs", [9, pytest.param(25, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+@pytest.mark.parametrize("epsilon", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth_where_weights_are_rare(epsilon, logs):
     held = {"IPS": 0, "doubly robust": 0}
     for seed in range(logs):

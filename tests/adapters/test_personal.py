@@ -33,7 +33,9 @@ def simulated(seed, n=1000, d=5, m=20, personal=0.0):
 PARTS = [slice(1000), slice(1000, 2000), slice(2000, 3000)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
+)
 @pytest.mark.parametrize(("n", "d", "m"), [(1000, 5, 5), (1000, 5, 100), (300, 20, 5)])
 def test_costs_next_to_nothing_without_personal_structure(seed, n, d, m):
     """At most 0.5 % of the base's log loss, while it learns and after."""

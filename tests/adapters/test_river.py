@@ -24,7 +24,10 @@ def all_checks():
             for check in checks.yield_checks(model):
                 name = getattr(check, "__name__", None) or check.func.__qualname__
                 yield pytest.param(
-                    model, check, id=f"{kind.__name__}-{parameters['learner']}-{name}"
+                    model,
+                    check,
+                    id=f"{kind.__name__}-{parameters['learner']}-{name}",
+                    marks=[pytest.mark.slow] * (parameters["learner"] == "romco-nucl"),
                 )
 
 

@@ -541,7 +541,7 @@ def coverage(kind, often):
 
 
 @pytest.mark.parametrize("kind", ["yes/no", "number"])
-@pytest.mark.parametrize("often", [30, 300])
+@pytest.mark.parametrize("often", [30, pytest.param(300, marks=pytest.mark.slow)])
 def test_scores_lie_within_two_standard_deviations(kind, often):
     assert coverage(kind, often) > 0.85
 
@@ -590,6 +590,7 @@ def regret_beside(seed, opposite):
     return regret
 
 
+@pytest.mark.slow
 def test_people_who_report_the_opposite_hardly_harm_the_others():
     seeds = range(1000, 1003)
     honest = sum(regret_beside(seed, False) for seed in seeds)

@@ -263,7 +263,9 @@ def test_a_huge_value_is_one_bad_row(folder, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGTERM")
-@pytest.mark.parametrize("how", ["--threads 2", "--shards 2 --engine serial"])
+@pytest.mark.parametrize(
+    "how", ["--threads 2", pytest.param("--shards 2 --engine serial", marks=pytest.mark.slow)]
+)
 def test_sigterm_in_shards_saves_what_was_learned_and_says_so(how, folder):
     rows = "".join(f"t{i % 9},{i % 7 - 3},{'p' if i % 3 else 'n'}\n" for i in range(3_000))
     (folder / "long.csv").write_text("u,a,y\n" + rows)

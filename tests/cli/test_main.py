@@ -38,6 +38,7 @@ def test_learners_lists_names_and_defaults(romco):
     assert "eta1=0.5" in printed
 
 
+@pytest.mark.slow
 def test_datasets_have_a_line_each(romco, tmp_path):
     code, printed, _ = romco("datasets", "--data-dir", tmp_path)
     assert code == 0
@@ -47,6 +48,7 @@ def test_datasets_have_a_line_each(romco, tmp_path):
     assert sizes[-4:] == ["4", "710-4129", "1458", "50%"]
 
 
+@pytest.mark.slow
 def test_compare_prints_a_table_and_names_the_page(romco, tmp_path):
     arguments = ("compare", "--learners", "ogd-unique,ogd-global", "--shuffles", 1, "--jobs", 1)
     code, printed, _ = romco(*arguments, "--out", tmp_path)

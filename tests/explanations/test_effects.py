@@ -14,8 +14,17 @@ from romco.cli.main import app
 pytest.importorskip("pandas")
 
 
-@pytest.mark.parametrize(("m2", "sd"), [(0, 1.0), (100, 1.0), (0, 0.3)])
-@pytest.mark.parametrize("number", [True, False])
+@pytest.mark.parametrize(
+    ("number", "m2", "sd"),
+    [
+        (True, 100, 1.0),
+        (False, 0, 0.3),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in ((True, 0, 1.0), (True, 0, 0.3), (False, 0, 1.0), (False, 100, 1.0))
+        ),
+    ],
+)
 def test_intervals_cover(number, m2, sd):
     """90 % intervals hold 85 to 95 % of the true effects, about as many of each term."""
     inside, sds = {}, {}

@@ -87,7 +87,7 @@ CELLS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(kind=st.sampled_from(sorted(ENCODERS)), cell=CELLS)
 def test_a_cell_is_what_the_plain_function_says(kind, cell):
     try:
@@ -108,7 +108,7 @@ def test_a_cell_is_what_the_plain_function_says(kind, cell):
     assert list(found) == list(expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(
         st.lists(

@@ -52,8 +52,8 @@ def test_the_seed_decides_everything():
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        ("spam-like", (4, 7068, 1458, 4129, 710)),
-        ("mhc-like", (12, 18664, 400, 3793, 415)),
+        pytest.param("spam-like", (4, 7068, 1458, 4129, 710), marks=pytest.mark.slow),
+        pytest.param("mhc-like", (12, 18664, 400, 3793, 415), marks=pytest.mark.slow),
         ("movies-like", (30, 6000, 1783, 200, 200)),
     ],
 )
