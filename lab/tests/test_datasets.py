@@ -35,6 +35,7 @@ def test_a_damaged_one_is_present_with_its_problem(tmp_path):
     assert found.stream is None
 
 
+@pytest.mark.slow
 def test_real_ones_are_described(data_dir):
     found = {d.dataset.name: d.stream for d in datasets.describe(data_dir, OLD)}
     assert [found[name].n_tasks for name in OLD] == [4, 12, 30, 15]

@@ -26,11 +26,7 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
     [
         ("files", 60),
         ("arrays", 60),
-        ("strangers", 20),
-        ("liars", 12),
         ("folders", 15),
-        ("sources", 6),
-        ("memories", 5),
         ("requests", 150),
         pytest.param("files", 20_000, marks=pytest.mark.slow),
         pytest.param("strangers", 20_000, marks=pytest.mark.slow),

@@ -23,6 +23,7 @@ def test_a_page_is_drawn(tmp_path):
     assert gallery.draw(tmp_path / "none.md") is None
 
 
+@pytest.mark.slow
 def test_a_page_that_explains_a_model_is_drawn(tmp_path):
     page = tmp_path / "page.md"
     page.write_text((DOCS / "what-a-column-does.md").read_text(encoding="utf-8"), encoding="utf-8")

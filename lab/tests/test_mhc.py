@@ -45,6 +45,7 @@ def test_real_stream(data_dir):
     assert_allclose(np.linalg.norm(stream.x, axis=1), 1.0)
 
 
+@pytest.mark.slow
 def test_real_counts_are_of_eight_pairs(data_dir):
     stream = mhc.load(data_dir, normalise=False)
     np.testing.assert_array_equal(stream.x.sum(axis=1), 8.0)

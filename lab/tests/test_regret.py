@@ -48,6 +48,7 @@ def counter_example(T):
     return romco.Rounds(np.zeros(T, dtype=np.int64), x, np.ones(T), np.arange(T + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("always_prox", "growth"), [(False, 10.0), (True, 10.0**0.5)])
 def test_the_papers_rule_can_have_linear_regret(always_prox, growth):
     """Skipping the prox in rounds without loss is not what the theorem covers."""

@@ -27,6 +27,7 @@ def made(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_run_and_page(made, tmp_path):
     result = tracing.run(made, progress=lambda line: None)
     assert result["answers"] == 1200

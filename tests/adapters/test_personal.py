@@ -88,7 +88,7 @@ def live_and_frozen(predict, learn, X, y, task, measure, n=1500):
 
 
 @pytest.mark.parametrize("kind", ["good", "noise", "overconfident", "constant", "turned"])
-@pytest.mark.parametrize("number", [False, True])
+@pytest.mark.parametrize("number", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_base_harms(kind, number):
     """At most 1 % worse than the better of the base and romco alone, live and frozen."""
     X, task, y, numbers = simulated(6, n=1500, personal=0.7)

@@ -161,7 +161,7 @@ def test_large_files_are_read_in_fewer_orders(tmp_path):
     assert len(Comparison("large", shuffles=3, data_dir=tmp_path).seeds) == 3
 
 
-@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd"])
+@pytest.mark.parametrize("name", ["romco-nucl", pytest.param("romco-logd", marks=pytest.mark.slow)])
 def test_the_planted_outliers_have_the_largest_personal_norms(name):
     """The claim of the paper on its simulated data, over 5 streams, with default settings."""
     found = []
@@ -237,8 +237,17 @@ def test_compare_answers_whether_sharing_helps(tmp_path, monkeypatch):
     assert "and no such file" in str(missing.exception)
 
 
-@pytest.mark.parametrize("kind", ["two", "classes", "number"])
-@pytest.mark.parametrize("options", [[], ["--together", "day"]])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("two", ["--together", "day"]),
+        ("classes", []),
+        ("number", []),
+        pytest.param("two", [], marks=pytest.mark.slow),
+        pytest.param("classes", ["--together", "day"], marks=pytest.mark.slow),
+        pytest.param("number", ["--together", "day"], marks=pytest.mark.slow),
+    ],
+)
 def test_learn_and_compare_print_the_same_figures(tmp_path, kind, options):
     rng = np.random.default_rng(3)
     n = 150
@@ -321,7 +330,9 @@ def test_columns_of_a_file_are_no_options_of_a_data_set():
     assert "no such file" in str(result.exception)
 
 
-@pytest.mark.parametrize("target", ["classes", "number", "auto"])
+@pytest.mark.parametrize(
+    "target", ["classes", "number", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_other_targets_on_the_command_line(tmp_path, target):
     made = stream_of(0 if target == "number" else 3, n=60, m=3)
     rows = ["who,answer,u,v"]

@@ -90,14 +90,14 @@ def test_a_gain_is_seen_where_tasks_share_directions():
     assert NO_BATCH in found.text
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_difference_where_tasks_are_all_alike(seed):
     rows, found = judged(impersonal(seed=seed))
     assert "lowers" not in found.title
     assert rows[ENGINE].loss < 1.02 * rows[POOLED].loss
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_difference_where_always_no_is_as_good(seed):
     rows, found = judged(rare(seed=seed))
     assert found.title.startswith("No clear difference: nothing is sure to beat the overall freq")
@@ -192,7 +192,7 @@ def test_every_control_predicts_before_it_learns():
 
 
 @pytest.mark.parametrize("answers", [1, 3, 0])
-@pytest.mark.parametrize("delay", [Delay(0), Delay(7)])
+@pytest.mark.parametrize("delay", [pytest.param(Delay(0), marks=pytest.mark.slow), Delay(7)])
 def test_every_control_knows_only_labels_that_have_come(answers, delay):
     """Moments of ten events; the labels from event 100 on, or 93, are others."""
     rng = np.random.default_rng(0)

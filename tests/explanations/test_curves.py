@@ -50,7 +50,7 @@ TARGETS = pytest.mark.parametrize("number", [False, True])
 
 
 @TARGETS
-@pytest.mark.parametrize("shape", [sine, step])
+@pytest.mark.parametrize("shape", [sine, pytest.param(step, marks=pytest.mark.slow)])
 def test_a_planted_curve_is_drawn(shape, number):
     found = []
     for seed in SEEDS:

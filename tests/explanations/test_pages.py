@@ -38,7 +38,10 @@ def shown(driver, column):
     )
 
 
-@pytest.mark.parametrize(("page", "column"), [("explain", 1), ("explain", 0), ("compare", 1)])
+@pytest.mark.parametrize(
+    ("page", "column"),
+    [("explain", 1), pytest.param("explain", 0, marks=pytest.mark.slow), ("compare", 1)],
+)
 def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path, chromium):
     from selenium.webdriver.common.by import By
 

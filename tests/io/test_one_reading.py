@@ -122,7 +122,9 @@ def test_one_event_at_a_time_gives_the_same_margins(learned):
     np.testing.assert_allclose(found, margins, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [Names, lambda: Hashed(2**12)])
+@pytest.mark.parametrize(
+    "make", [Names, pytest.param(lambda: Hashed(2**12), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("frame", [ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)])
 def test_learning_is_the_same_as_from_the_file(learned, make, frame):
     _, _, folder = learned

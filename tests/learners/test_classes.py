@@ -209,7 +209,7 @@ def test_from_the_eleventh_class_on_there_is_no_pair():
 def test_state_is_of_what_occurred():
     """219 classes, 1,099 tasks and 24 features once took 2.95 GB."""
     rng = np.random.default_rng(0)
-    n, classes, tasks, d = 4000, 219, 1099, 24
+    n, classes, tasks, d = 2000, 219, 1099, 24
     task, y = rng.integers(tasks, size=n), rng.integers(classes, size=n)
     x = rng.normal(size=(classes, d))[y] + rng.normal(size=(n, d))
     learner = romco.learner("classes", d, tasks, n_classes=classes)
@@ -250,7 +250,7 @@ def frozen_error(stream, classes, known):
     return learner.predict(rest).argmax(axis=1) != stream.y[known:]
 
 
-@pytest.mark.parametrize("rare", [0.002, 0.4])
+@pytest.mark.parametrize("rare", [0.002, pytest.param(0.4, marks=pytest.mark.slow)])
 def test_48_classes_are_told_apart_as_well_as_by_logistic_regression(rare):
     """The 31st class once changed the method for all: 19.4 % errors of 30 species, 27.8 of 48."""
     from sklearn.linear_model import LogisticRegression

@@ -92,7 +92,8 @@ def test_rows_left_alone_for_long_catch_up():
     compare("romco-nucl", rounds, eta1=0.3, eta2=0.1, lambda1=0.02, lambda2=0.01)
 
 
-@pytest.mark.parametrize("lambda1", [pytest.param(0.03, marks=pytest.mark.slow), 0.012])
+@pytest.mark.slow
+@pytest.mark.parametrize("lambda1", [0.03, 0.012])
 def test_long_rows_catch_up_together(many, lambda1):
     """Rank 15 to 30 over several blocks of epochs, where rows on the same way are one product."""
     rounds = sparse_rounds(1300, 250, 40, 4)

@@ -199,7 +199,7 @@ def test_named_penalties_take_their_strength_from_lambda1():
 
 @pytest.mark.parametrize("name", ["romco-nucl", "romco-logd"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("order", [synchronous, interleaved])
+@pytest.mark.parametrize("order", [synchronous, pytest.param(interleaved, marks=pytest.mark.slow)])
 def test_shares_agree_with_the_transcription(name, options, order):
     for strengths in SETTINGS[:1] if options else SETTINGS:
         compare(name, order(STREAM, 2), **strengths, **options, shrinkage="share")

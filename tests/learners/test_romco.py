@@ -65,7 +65,9 @@ def test_agrees_under_every_option(name, options):
 
 @pytest.mark.parametrize("name", SHRINK)
 @pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
-@pytest.mark.parametrize("strengths", SETTINGS, ids=str)
+@pytest.mark.parametrize(
+    "strengths", [*SETTINGS[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS[2:])]
+)
 def test_agrees_under_every_loss(name, loss, strengths):
     compare(name, synchronous(STREAM, 2), **strengths, loss=loss)
     compare(name, interleaved(SPARSE, 2), **strengths, loss=loss)

@@ -25,7 +25,9 @@ def outcome(predict, *given):
         return str(error)
 
 
-@pytest.mark.parametrize("features", [Names, lambda: Hashed(16)])
+@pytest.mark.parametrize(
+    "features", [Names, pytest.param(lambda: Hashed(16), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", FAST)
 def test_one_row_is_a_round_of_one(name, features):
     model = Model(name, features(), positive="spam")

@@ -86,7 +86,13 @@ def test_readers_never_see_half_a_step_for_a_minute(name):
     watch_while_learning(name, seconds=60, n_tasks=500)
 
 
-@pytest.mark.parametrize("name", ["romco-nucl", "romco-auto", "arow-shared", "omtlvon", "trml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("romco-nucl", "romco-auto"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("arow-shared", "omtlvon", "trml")),
+    ],
+)
 def test_explanations_and_attributes_are_read_while_another_thread_learns(name):
     estimator = romco.ROMCOClassifier(name)
     X, y, task = ROUNDS.x.toarray(), np.array(LABELS), ROUNDS.task

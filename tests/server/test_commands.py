@@ -192,6 +192,7 @@ def test_tokens_by_the_command_line(tmp_path, command):
     server.end(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_groupings_of_a_new_model(tmp_path, serve):
     options = ["--classes", "bad,good", "--task", "lecturer", "--task"]
     process = Process(tmp_path / "data", *options, "student")

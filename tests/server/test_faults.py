@@ -127,6 +127,7 @@ def test_a_path_that_is_no_text_reaches_no_task(open_server):
     assert client.task("\ufffd")["events"] == 1
 
 
+@pytest.mark.slow
 def test_a_request_of_many_new_classes_does_not_stop_others(tmp_path):
     """985 of them took a minute, in which nobody else could learn."""
     server = Process(tmp_path / "data", "--target", "classes")

@@ -31,6 +31,11 @@ TARGETS = {
     "history": lambda: Model("romco-auto", classes=("no", "yes"), history=["skill"]),
     "baseline": lambda: Model("arow-shared", classes=("no", "yes")),
 }
+SLOW_TARGETS = ("drifting", "number", "baseline")
+EVERY_TARGET = pytest.mark.parametrize(
+    "target",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_TARGETS)) for name in TARGETS],
+)
 
 
 def requests(n, seed, target="two classes", newcomers=()):
@@ -97,7 +102,7 @@ def assert_same(a, b):
         assert one == other, name
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@EVERY_TARGET
 def test_a_person_has_never_been_there(tmp_path, target):
     some = requests(130, 1, target)
     with (
@@ -260,7 +265,7 @@ def test_a_service_that_stops_says_what_is_still_read(tmp_path):
         forgotten.result(0.0)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@EVERY_TARGET
 def test_no_name_of_a_person_is_left_in_any_file(tmp_path, target):
     """Of features, categories and classes that nobody else had, when forgetting is answered."""
     some = requests(130, 9, target)

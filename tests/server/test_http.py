@@ -236,7 +236,14 @@ def test_tasks_and_their_insight(serving):
 
 
 @pytest.mark.parametrize(
-    "order", ["task", "kind", "events", "shared", "personal", "share", "error"]
+    "order",
+    [
+        *("task", "share", "error"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("kind", "events", "shared", "personal")
+        ),
+    ],
 )
 def test_a_page_of_tasks_is_a_part_of_all_in_order(serving, order):
     with serving() as service:

@@ -100,7 +100,7 @@ def survive_many(zygote: Zygote, name: str, kills: int, durability: str) -> None
         stream += 1
 
 
-@pytest.mark.parametrize("durability", ["durable", "logged"])
+@pytest.mark.parametrize("durability", ["durable", pytest.param("logged", marks=pytest.mark.slow)])
 def test_thirty_kills(zygote, durability):
     survive_many(zygote, f"thirty-{durability}", 15, durability)
 
@@ -246,8 +246,8 @@ def starve(
         assert_same_bits(service.served.model, expected)
 
 
-SOME_CALLS = ("write", "sync", "all")
-OTHER_CALLS = [name for name in faults.CALLS if name not in SOME_CALLS]
+SOME_CALLS = ("write", "sync")
+OTHER_CALLS = [name for name in (*faults.CALLS, "all") if name not in SOME_CALLS]
 
 
 @pytest.mark.parametrize(

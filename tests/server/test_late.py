@@ -51,7 +51,7 @@ def play(service, size, begin, end):
             service.checkpoint().result()
 
 
-@pytest.mark.parametrize("size", [1, 6])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 6])
 def test_late_answers_are_learned_as_by_a_model_that_keeps_its_context(tmp_path, size):
     """One by one and many at a time, through crashes."""
     begin = 0

@@ -141,6 +141,7 @@ def brightness(color: str) -> float:
     return sum(map(float, color.strip("rgba()").split(",")[:3])) / 3
 
 
+@pytest.mark.slow
 def test_a_token_is_asked_for(serving, tmp_path, chromium):
     secret = create(tmp_path / "tokens", ["read"], "")
     with serving(tokens=read_tokens(tmp_path / "tokens")) as service, browser(chromium) as driver:

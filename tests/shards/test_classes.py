@@ -42,7 +42,7 @@ def shards_of(n, **settings):
     return Shards("romco-auto", n, target="classes", every=20, **settings)
 
 
-@pytest.mark.parametrize("history", [None, ["f1"]])
+@pytest.mark.parametrize("history", [pytest.param(None, marks=pytest.mark.slow), ["f1"]])
 @pytest.mark.parametrize("given", [{}, {"weight": True}, {"offset": True}])
 @pytest.mark.parametrize("stream", [FEW, MANY], ids=["few", "many"])
 def test_one_shard_is_the_model_to_the_last_bit(stream, given, history):

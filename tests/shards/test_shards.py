@@ -39,7 +39,7 @@ def test_one_shard_is_the_model_to_the_last_bit(name, kind):
 
 
 @pytest.mark.parametrize("name", sorted(SHARDED))
-@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_threads_equal_one_after_the_other(name, n):
     states, margins = [], []
     for engine in ("serial", "threads"):
@@ -50,13 +50,14 @@ def test_threads_equal_one_after_the_other(name, n):
     assert_same(*states)
 
 
-@pytest.mark.parametrize("sizes", [(300,), (1,), (13, 2)])
+@pytest.mark.parametrize("sizes", [pytest.param((300,), marks=pytest.mark.slow), (1,), (13, 2)])
 def test_how_a_stream_is_cut_into_calls_does_not_matter(sizes):
     whole, parts = Shards("romco-auto", 3, every=20), Shards("romco-auto", 3, every=20)
     np.testing.assert_array_equal(learn(whole, STREAM), learn(parts, STREAM, sizes))
     assert_same(whole.state(), parts.state())
 
 
+@pytest.mark.slow
 def test_room_for_tasks_that_are_only_predicted_does_not_matter():
     x, _, task = events(300, n_tasks=200, seed=4)
     y = [("no", "yes", "perhaps")[(len(row) + k) % 3] for k, row in enumerate(x)]
