@@ -122,6 +122,7 @@ def small(monkeypatch, tmp_path):
     return contest
 
 
+@pytest.mark.slow
 def test_the_page_is_written_from_stored_results_alone(small, tmp_path):
     before = sorted(path.stat().st_mtime_ns for path in small.results.iterdir())
     page = beyond_report.write(small, tmp_path / "docs", "romco beyond")

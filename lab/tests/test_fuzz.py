@@ -46,6 +46,7 @@ def test_nothing_breaks_it(kind, n):
     assert counts["used"] > n // 50  # and not all of them
 
 
+@pytest.mark.slow
 def test_every_learner_is_among_the_seeds():
     from romco.learners.registry import GIVEN
 

@@ -197,6 +197,7 @@ def test_started_again_it_repeats_nothing_and_reports_the_same(
     assert (again / "summary.csv").read_text() == before
 
 
+@pytest.mark.slow
 def test_on_simulated_data_every_title_says_so(world, tmp_path, monkeypatch):
     monkeypatch.setattr(reporting, "figures", lambda *_: [])
     measure(make_experiment(real=False), tmp_path, 1, "romco paper all", silent)

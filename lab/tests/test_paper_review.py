@@ -50,6 +50,7 @@ def review(out, experiment):
     return Review(experiment, experiment.chosen(out / "runs"), EXTENT)
 
 
+@pytest.mark.slow
 def test_one_page_answers_what_a_reviewer_asks(out):
     page = (out / "fair.md").read_text()
     for name in PREPARED:
@@ -63,6 +64,7 @@ def test_one_page_answers_what_a_reviewer_asks(out):
     assert "`romco paper spam`" in (out / "reproduction.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_best_in_hindsight_is_no_worse_than_what_was_tuned(out, review, experiment):
     results = out / "runs"
     [source] = experiment.sources
@@ -73,6 +75,7 @@ def test_the_best_in_hindsight_is_no_worse_than_what_was_tuned(out, review, expe
         assert best.mean() <= np.mean(errors) + 1e-12
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_map_is_the_difference_of_errors_in_fresh_worlds(out):
     results = out / "runs"
     found = SMALL.panels(results)["against PA-Unique"]

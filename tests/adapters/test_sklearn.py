@@ -39,11 +39,7 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [
-        ROMCOClassifier(),
-        ROMCOClassifier("romco-nucl"),
-        ROMCORegressor(),
-    ],
+    [ROMCOClassifier(), ROMCORegressor()],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -53,6 +49,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
+        ROMCOClassifier("romco-nucl"),
         ROMCOClassifier("romco-nucl", loss="logistic"),
         ROMCOClassifier("ogd-unique"),
         ROMCORegressor("arow-unique"),

@@ -41,7 +41,10 @@ def started(system, workload):
     return system
 
 
-@pytest.mark.parametrize("shape", WORKLOADS)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "many tasks")) for name in WORKLOADS],
+)
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_every_event_is_answered(system, shape):
     workload = WORKLOADS[shape]()

@@ -23,7 +23,12 @@ PAGES = sorted(
     if page.name not in ELSEWHERE and "\n>>> " in page.read_text(encoding="utf-8")
 )
 # Their examples take seconds.
-SLOW_PAGES = ("serving.md", "howto/nightly-base.md", "gallery/label-budget.md")
+SLOW_PAGES = (
+    "serving.md",
+    "howto/nightly-base.md",
+    "howto/choosing-pipelines.md",
+    "gallery/label-budget.md",
+)
 
 
 @pytest.mark.first_events(20_000)

@@ -59,7 +59,7 @@ def test_equals_plain_retraining(kind, order, window, precise):
 
 OFTEN = [
     ("mtfl", {}),
-    ("trml", {"rho1": 0.2, "window": 40}),
+    pytest.param("trml", {"rho1": 0.2, "window": 40}, marks=pytest.mark.slow),
     pytest.param("trml", {"loss": "least-squares"}, marks=pytest.mark.slow),
 ]
 

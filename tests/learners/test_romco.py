@@ -19,6 +19,11 @@ SETTINGS = [
     {"eta1": 1.0, "eta2": 1e-3, "lambda1": 1e-4, "lambda2": 2.0},
     {"eta1": 0.5, "eta2": 0.5, "lambda1": 0.0, "lambda2": 0.0},
 ]
+SOME_SETTINGS = pytest.mark.parametrize(
+    "strengths",
+    [*SETTINGS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in SETTINGS[2:])],
+    ids=str,
+)
 OPTIONS = [
     {},
     {"update": "mistake"},
@@ -51,7 +56,7 @@ def compare(name, rounds, tolerance=1e-10, **parameters):
 @pytest.mark.parametrize("name", SHRINK)
 @pytest.mark.parametrize("order", [synchronous, interleaved], ids=lambda order: order.__name__)
 @pytest.mark.parametrize("stream", [STREAM, SPARSE], ids=["dense", "sparse"])
-@pytest.mark.parametrize("strengths", SETTINGS, ids=str)
+@SOME_SETTINGS
 def test_agrees_with_the_transcription(name, order, stream, strengths):
     compare(name, order(stream, 1), **strengths)
 
@@ -65,9 +70,7 @@ def test_agrees_under_every_option(name, options):
 
 @pytest.mark.parametrize("name", SHRINK)
 @pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
-@pytest.mark.parametrize(
-    "strengths", [*SETTINGS[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS[2:])]
-)
+@SOME_SETTINGS
 def test_agrees_under_every_loss(name, loss, strengths):
     compare(name, synchronous(STREAM, 2), **strengths, loss=loss)
     compare(name, interleaved(SPARSE, 2), **strengths, loss=loss)
@@ -143,7 +146,10 @@ def test_agrees_on_hostile_streams(rounds, name, **strengths):
     compare(name, rounds, tolerance=1e-9, **strengths)
 
 
-@pytest.mark.parametrize("lambda1", [0.04, pytest.param(0.03, marks=pytest.mark.slow), 0.02])
+@pytest.mark.parametrize(
+    "lambda1",
+    [pytest.param(0.04, marks=pytest.mark.slow), pytest.param(0.03, marks=pytest.mark.slow), 0.02],
+)
 def test_agrees_at_high_rank_with_many_tasks(lambda1):
     """Ranks of 20 to 50, where secular equations take the place of most rotations."""
     stream = simulated(n_tasks=90, n_features=120, n_events=4, outliers=9, sparsity=0.7, seed=8)

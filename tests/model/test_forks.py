@@ -112,7 +112,7 @@ def test_a_fork_waits_until_who_holds_one_model_and_wants_another_is_done():
         thread.join()
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize("engine", [pytest.param("serial", marks=pytest.mark.slow), "threads"])
 def test_children_have_whole_shards_too(engine):
     from romco.shards import Shards
 

@@ -148,7 +148,7 @@ def test_a_label_is_never_visible_to_its_own_prediction(mode, delay, tmp_path):
     before = np.array(mode(LABELS, tmp_path))
     assert len(before) == N
 
-    @settings(max_examples=4, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=2, deadline=None, database=None, derandomize=True)
     @given(st.integers(0, N - 10))
     def check(k):
         changed = LABELS.copy()

@@ -94,7 +94,7 @@ def test_engines_and_calls_change_no_bit(whole):
         assert shards.classes == expected.classes
 
 
-@pytest.mark.parametrize("stop", [1, 87])
+@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 87])
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, whole, stop):
     (x, y, task), expected, _ = whole
     first = shards_of(3)
@@ -136,7 +136,7 @@ def test_a_number_becomes_a_score_in_all_shards():
     np.testing.assert_allclose(of_tasks, arrays["softmax_sums"][:, lines], rtol=0.0, atol=1e-11)
 
 
-@pytest.mark.parametrize("n", [2, 16])
+@pytest.mark.parametrize("n", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_feature_keeps_its_unit_where_a_shard_had_no_event_of_a_pair_of_classes(n):
     """Such a shard may have had the feature more often than the others, in other classes."""
     x, y, task = classes(300, 5, sparse=False)
