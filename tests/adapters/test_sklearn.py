@@ -129,7 +129,13 @@ def test_fitted_attributes():
         _ = ROMCOClassifier("romco-nucl").coef_
 
 
-@pytest.mark.parametrize("name", [*romco.LEARNERS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * romco.LEARNERS[name].keeps_events)
+        for name in romco.LEARNERS
+    ],
+)
 def test_linear_attributes_are_what_is_answered_or_they_are_absent(name):
     method = romco.LEARNERS[name]
     if name == "classes" or "number" in name:

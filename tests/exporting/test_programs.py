@@ -345,6 +345,7 @@ def sanitized(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("sanitized"), "margins", *SANITIZED)
 
 
+@pytest.mark.slow
 @needs_c
 def test_classes_stay_within_memory(many, sanitized, tmp_path):
     check_classes_in_c(many, sanitized, tmp_path, 50)

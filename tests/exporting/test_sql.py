@@ -141,7 +141,7 @@ def predict_in(engine, folder, columns, request, query=QUERY):
     return {"duckdb": in_duckdb, "sqlite": in_sqlite}[engine](folder, columns, query)
 
 
-@pytest.mark.parametrize("n", [300, MANY])
+@pytest.mark.parametrize("n", [120, MANY])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_margins_are_the_same(engine, n, models, tmp_path, request):
     rows, tasks = events(n)

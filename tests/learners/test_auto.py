@@ -117,7 +117,9 @@ def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream
 
 
 @pytest.mark.parametrize("d", [60, 4096])
-@pytest.mark.parametrize("name", ["romco-auto", "romco-auto-number"])
+@pytest.mark.parametrize(
+    "name", ["romco-auto", pytest.param("romco-auto-number", marks=pytest.mark.slow)]
+)
 def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
     """With a dense store, and with one of pairs; a sum of changes is F = W'B when all is done."""
     rng = np.random.default_rng(2)

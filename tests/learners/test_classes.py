@@ -92,7 +92,7 @@ def test_two_classes_are_the_learner_of_two_to_the_last_bit(inner):
 
 @pytest.mark.parametrize(("inner", "form"), FORMS)
 def test_promises(inner, form):
-    stream = rounds(4)
+    stream = rounds(4, n=100)
     looped, replayed, half = (made(inner, form=form) for _ in range(3))
     scores = []
     for round in stream:

@@ -49,7 +49,11 @@ def test_uncoupled_passive_aggressive_steps_on_margins_are_pa():
 
 @pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
 @pytest.mark.parametrize("name", DIVERGENCES)
-@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [*SETTINGS[:5], *(pytest.param(one, marks=pytest.mark.slow) for one in SETTINGS[5:])],
+    ids=str,
+)
 def test_learned_relation_agrees_with_the_transcription(options, name, rounds):
     learner = romco.learner(name, D, M, **options)
     twin = reference.LearnedRelation(D, M, divergence=DIVERGENCES[name], **options)

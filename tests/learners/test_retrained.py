@@ -157,8 +157,8 @@ def test_features_that_no_fit_could_calculate_with_are_refused(name, parameters,
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("mtfl", {"eps": 1e300}),
-        ("mtfl", {"gamma": 1e300}),
+        pytest.param("mtfl", {"eps": 1e300}, marks=pytest.mark.slow),
+        pytest.param("mtfl", {"gamma": 1e300}, marks=pytest.mark.slow),
         ("mtfl", {"gamma": 1e300, "eps": 1e300}),
         ("mtfl", {"eps": 1e-300, "gamma": 1e-300}),
         ("trml", {"rho1": 1e300}),

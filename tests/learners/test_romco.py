@@ -61,7 +61,7 @@ def test_agrees_with_the_transcription(name, order, stream, strengths):
     compare(name, order(stream, 1), **strengths)
 
 
-@pytest.mark.parametrize("name", SHRINK)
+@pytest.mark.parametrize("name", ["romco-nucl", pytest.param("romco-logd", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_agrees_under_every_option(name, options):
     compare(name, synchronous(STREAM, 2), **SETTINGS[0], **options)

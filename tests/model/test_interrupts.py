@@ -168,7 +168,7 @@ def test_learning_broken_off_at_every_bytecode(name, stride):
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("row", [0, 10])
+@pytest.mark.parametrize("row", [pytest.param(0, marks=pytest.mark.slow), 10])
 def test_learning_one_broken_off_at_every_bytecode(name, row):
     state = started(name, 9)
     model = Model.from_state(state)

@@ -393,7 +393,7 @@ def run(*arguments, fails=False):
     return result.output + str(result.exception or "")
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", pytest.param(".jsonl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "more", [(), pytest.param(("--features", "a"), marks=pytest.mark.slow), ("--threads", "1")]
 )

@@ -33,7 +33,7 @@ def classes(n, k, seed=0, **shape):
     return x, [f"label {best}" for best in scores.argmax(axis=1)], task
 
 
-FEW, MANY = classes(240, 4), classes(110, 11)  # by pairs and softmax; by softmax from the 11th on
+FEW, MANY = classes(240, 4), classes(80, 11)  # by pairs and softmax; by softmax from the 11th on
 
 LINE_FIELDS = ("feature", "order", "is_score")
 
@@ -94,7 +94,7 @@ def test_engines_and_calls_change_no_bit(whole):
         assert shards.classes == expected.classes
 
 
-@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 87])
+@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 57])
 def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, whole, stop):
     (x, y, task), expected, _ = whole
     first = shards_of(3)
