@@ -647,7 +647,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
 
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
-    n = 250
+    n = 350
     x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
     y = np.where(
         np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
