@@ -36,6 +36,7 @@ def test_missing_and_wrong_files(tmp_path, damaged_copy):
         mhc.load(damaged_copy(table, mhc.FILE, lambda content: content))
 
 
+@pytest.mark.slow
 def test_real_stream(data_dir):
     stream = mhc.load(data_dir)
     assert (stream.n_tasks, stream.n_features) == (12, 400)

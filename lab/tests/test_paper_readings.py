@@ -12,6 +12,7 @@ def page(world, tmp_path_factory):  # noqa: F811
     return study(Study(experiment), out, 1, "romco paper spam --choices", silent).read_text()
 
 
+@pytest.mark.slow
 def test_every_choice_is_told_and_measured(page):
     for choice in MEASURED:
         section = page.split(f"### {choice.point}\n")[1].split("\n### ")[0]

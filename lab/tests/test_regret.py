@@ -25,6 +25,7 @@ def test_the_best_fixed_model_agrees_with_a_general_solver():
     assert best_fixed(rounds, 4, lambda1, lambda2) == pytest.approx(problem.value, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_regret_per_round_falls_like_one_over_sqrt_t():
     stream = simulated(n_tasks=6, n_features=10, n_events=1600, outliers=1, noise=0.1, seed=1)
     rounds = synchronous(stream, 0)

@@ -110,6 +110,7 @@ def test_a_busy_machine_is_called_busy(parts):
     assert "the machine was busy: wall time up to 2.0" in tables(parts)[0].notes[-1]
 
 
+@pytest.mark.slow
 def test_figures(parts, tmp_path):
     written = figure.draw(parts, tmp_path)
     assert {path.name for path in written} == {"speed.svg", "speed.png", "growth.svg", "growth.png"}

@@ -28,6 +28,7 @@ SLOW_PAGES = (
     "howto/nightly-base.md",
     "howto/choosing-pipelines.md",
     "gallery/label-budget.md",
+    "gallery/recommendations.md",
 )
 
 

@@ -146,7 +146,7 @@ def test_numbers_in_javascript(n, number, tmp_path):
     assert_close(found[:, 0], number.predict(rows, tasks), 1e-12)
 
 
-@pytest.fixture(scope="module", params=[5, 15])
+@pytest.fixture(scope="module", params=[5, pytest.param(15, marks=pytest.mark.slow)])
 def many(request):
     """A model of some classes by pairs and at once, or of more at once."""
     model = learned(target="classes", classes=request.param)
@@ -387,7 +387,13 @@ def fuzzer(tmp_path_factory):
 
 
 @needs_c
-@pytest.mark.parametrize("kind", FUZZED)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("pairs", "softmax"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("two classes", "number")),
+    ],
+)
 def test_c_refuses_damaged_and_crafted_files(kind, fuzzer, tmp_path):
     """A file that is changed is refused; one with a right checksum never leaves its memory."""
     romco.export(learned(users=8, **FUZZED[kind]), "c", tmp_path)

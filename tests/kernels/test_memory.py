@@ -73,7 +73,14 @@ def fails_clearly(act):
     return False
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOW_KINDS = ("few hashed", "many")
+EVERY_KIND = pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW_KINDS)) for kind in KINDS],
+)
+
+
+@EVERY_KIND
 def test_every_request_of_a_step_may_fail(kind):
     """The learner is as before, or says that it is broken; it never goes on half-made."""
     choose(kind)
@@ -85,7 +92,7 @@ def test_every_request_of_a_step_may_fail(kind):
     assert broken > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@EVERY_KIND
 def test_every_request_of_loading_may_fail(kind):
     choose(kind)
     learner = make(kind)

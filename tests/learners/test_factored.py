@@ -51,12 +51,12 @@ class TestTwoSided:
         check_learner(lambda d, m: romco.learner("romco-nucl", d, m, **SETTINGS[0]))
 
     @pytest.mark.parametrize("strengths", SETTINGS, ids=str)
-    @pytest.mark.parametrize("size", [1, 7])
+    @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 7])
     def test_agrees_with_the_transcription(self, strengths, size):
         compare("romco-nucl", sparse_rounds(350, 60, 25, 6, size=size), **strengths)
 
     @pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
-    @pytest.mark.parametrize("size", [1, 7])
+    @pytest.mark.parametrize("size", [1, pytest.param(7, marks=pytest.mark.slow)])
     def test_agrees_under_every_loss(self, loss, size):
         for strengths in SETTINGS:
             compare("romco-nucl", sparse_rounds(210, 60, 25, 6, size=size), **strengths, loss=loss)

@@ -67,6 +67,7 @@ def test_the_page_tells_what_goes_on(shown):
     wait(driver, "document.getElementById('pending').textContent === '0'")
 
 
+@pytest.mark.slow
 def test_the_table_sorts_and_searches(shown):
     service, driver = shown
     assert NASTY in rows(driver)

@@ -21,7 +21,9 @@ def stream(target, n=200):
     return rows, y.tolist(), [f"user {t}" for t in task]
 
 
-@pytest.mark.parametrize("target", ["two classes", "classes", "number"])
+@pytest.mark.parametrize(
+    "target", [pytest.param("two classes", marks=pytest.mark.slow), "classes", "number"]
+)
 def test_changes_that_are_sent_are_merged_as_in_place(target):
     classes = {"two classes": (0, 1), "classes": (0, 1, 2)}.get(target)
     settings = {"target": target, "classes": classes, "engine": "serial"}
