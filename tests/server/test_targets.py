@@ -203,7 +203,7 @@ def ratings(n):
     return rows, y
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_levels_of_several_groupings(serving, tmp_path, nested):
     """As a list, as an object, or the further ones in the row: as a model reads its table."""
     rows, y = ratings(300)

@@ -182,7 +182,9 @@ def die_at(call, monkeypatch):
     monkeypatch.setattr(durable, "replace", replace)
 
 
-@pytest.mark.parametrize("call", [1, 2, 3])
+@pytest.mark.parametrize(
+    "call", [1, *(pytest.param(call, marks=pytest.mark.slow) for call in (2, 3))]
+)
 def test_a_driver_killed_while_it_saves_goes_on_with_the_same_bits(tmp_path, monkeypatch, call):
     stream, kept = events(300, seed=5), {"n": 2, "every": 20, "checkpoint_every": 6}
     child = os.fork()
