@@ -3,16 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
-from romco.io.reader import Block
+from romco.io.reader import Block, join_blocks
 from romco.model.features import Names, Sparse, as_matrix
 from romco.model.names import TaskTable
 from romco.model.target import make_target
@@ -93,56 +92,53 @@ def gather(
     names = Names()
     tasks = TaskTable()
     labels = make_target(target, None, positive)
-    parts: list[Sparse] = []
-    task: list[int] = []
-    y: list[np.ndarray[Any, Any]] = []
-    offsets: list[np.ndarray[Any, Any]] = []
+    held = list(blocks)
+    if not held:
+        raise ValueError(f"{name} has no events")
+    rows = join_blocks(held)
     moments: list[float] = []
     late = LateLabels(arrival, lambda piece, context: None)
-    for block in blocks:
-        if block.moments is not None:
-            late.check(block)
-            for piece in late.pieces(block):
-                moments += [late.time] * len(piece)
-        new: dict[Any, int] = {}
-        rows = names.read(block.features, new)
-        assert isinstance(rows, Sparse)
-        names.add(new)
-        parts.append(rows)
-        for one in block.tasks:
-            number = tasks.find(one)
-            if number < 0:
-                number = tasks.add(one)
-            task.append(number)
-        signs, side = labels.read(block.labels)
-        labels.adopt(side)
-        y.append(signs)
-        if block.offsets is not None:
-            offsets.append(block.offsets)
-    if not y:
-        raise ValueError(f"{name} has no events")
+    if rows.moments is not None:
+        late.check(rows)
+        for piece in late.pieces(rows):
+            moments += [late.time] * len(piece)
+    new: dict[Any, int] = {}
+    features = names.read(rows.features, new)
+    assert isinstance(features, Sparse)
+    names.add(new)
+    task = []
+    for one in rows.tasks:
+        number = tasks.find(one)
+        if number < 0:
+            number = tasks.add(one)
+        task.append(number)
+    signs, side = labels.read(rows.labels)
+    labels.adopt(side)
     if labels.kind != "number" and len(labels.classes) < 2:
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
-    if offsets and (labels.kind == "classes" or offsets[0].ndim == 2):
+    offset = rows.offsets
+    if offset is not None and (labels.kind == "classes" or offset.ndim == 2):
         raise ValueError(f"{name}: an offset is of two classes or of a number, not of many classes")
-    x = csr_array(vstack([as_matrix(part, max(names.width, 1)) for part in parts]))
-    stream = Stream(
+    moment = None
+    if moments:
+        moment = np.array(moments)
+    notes = []
+    if late.scattered:
+        notes.append(f"rows of one {arrival.together} are {SCATTERED}")
+    if offset is not None:
+        notes.append(OFFSET_NOTE)
+    return Stream(
         name,
         np.array(task, dtype=np.int64),
-        x,
-        labels.sign * np.concatenate(y),
+        csr_array(as_matrix(features, max(names.width, 1))),
+        labels.sign * signs,
         tuple(map(str, tasks.number)),
         tuple(map(str, labels.classes)),
+        notes=tuple(notes),
         answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
+        offset=offset,
+        moment=moment,
     )
-    if moments:
-        stream = replace(stream, moment=np.array(moments))
-    if late.scattered:
-        stream = replace(stream, notes=(f"rows of one {arrival.together} are {SCATTERED}",))
-    if offsets:
-        notes = (*stream.notes, OFFSET_NOTE)
-        return replace(stream, notes=notes, offset=np.concatenate(offsets))
-    return stream
 
 
 def save_stream(stream: Stream, folder: Path) -> None:

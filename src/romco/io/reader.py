@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,7 +37,7 @@ from romco.io.groupings import expand_groupings
 from romco.io.inference import Column
 from romco.io.schema import Schema
 from romco.kernels.io.delimited import LABEL, TASK, UNUSED
-from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.encoded import Encoded, join_encoded
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 from romco.rounds import select
@@ -76,6 +77,26 @@ class Block:
     def rows(self, begin: int, end: int) -> Block:
         """Return events begin to end."""
         return self.at(np.arange(begin, end))
+
+
+def join_blocks(blocks: list[Block]) -> Block:
+    """Return blocks end to end."""
+    lexicon = blocks[0].features.lexicon
+    features = []
+    for block in blocks:
+        rows = block.features
+        if rows.lexicon is not lexicon:  # it was too large to go on with
+            renumbered = np.array(list(map(lexicon.number, rows.lexicon.names)), dtype=np.int32)
+            rows = rows._replace(names=renumbered[rows.names], lexicon=lexicon)
+        features.append(rows)
+    joined: dict[str, Any] = {"features": join_encoded(features)}
+    for name in ("tasks", "labels", "lines", "weights", "offsets", "moments"):
+        parts = list(map(attrgetter(name), blocks))
+        if isinstance(parts[0], np.ndarray):
+            joined[name] = np.concatenate(parts)
+        elif parts[0] is not None:
+            joined[name] = list(chain.from_iterable(parts))
+    return Block(**joined)
 
 
 def _pick(values: list[Any], places: NDArray[np.intp]) -> list[Any]:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from romco.files import save
 from romco.io.formats import OpenFile
-from romco.io.reader import Block, Source
-from romco.kernels.io.encoded import Encoded
+from romco.io.reader import Block, Source, join_blocks
 from romco.model import Model
 from romco.model.features import Sparse, as_matrix
 from romco.model.fitting import fit
@@ -68,16 +67,16 @@ class FitRun:
         parts = []
         with self.source.open() as reader:
             for block in usable_blocks(reader, self.source):
-                places = np.arange(len(block))
+                known = block
                 if labels_known:
-                    places = np.array(known_rows(model, self.source, block), dtype=np.intp)
-                self.skipped += len(block) - len(places)
-                parts.append(block.at(places))
+                    known = block.at(known_rows(model, self.source, block))
+                self.skipped += len(block) - len(known)
+                parts.append(known)
                 self.report("reading", reader.progress() or 0.0)
             self.skipped += reader.skipped
         if not sum(map(len, parts)):
             raise ValueError(f"{self.source.path} has no events to fit")
-        rows = join(parts)
+        rows = join_blocks(parts)
         labels = set(map(canonical_name, rows.labels))
         if len(labels) == 1 and model.engine.target.kind != "number":
             raise ValueError(f"all rows have the label {rows.labels[0]!r}: add rows of another one")
@@ -123,8 +122,7 @@ class FitRun:
         learned = rows.at(train)
         model = self.fit(learned, f"all but the {name}")
         held_out = rows.at(test)
-        known = known_rows(model, replace(self.source, skip_bad=True), held_out)
-        held_out = held_out.at(np.array(known, dtype=np.intp))
+        held_out = held_out.at(known_rows(model, replace(self.source, skip_bad=True), held_out))
         if not len(held_out):
             return
         self.report(f"one regression for the {name}", 0.0)
@@ -134,38 +132,6 @@ class FitRun:
             regression = score(model, held_out, regress(model, learned, held_out))
         own = score(model, held_out, predict(model, held_out))
         yield HeldOut(name, len(held_out), own, regression)
-
-
-def join(blocks: list[Block]) -> Block:
-    """Return blocks end to end."""
-    lexicon = blocks[0].features.lexicon
-    tasks: list[str] = []
-    labels: list[str | None] = []
-    lines: list[int] = []
-    names: list[NDArray[np.int32]] = []
-    values: list[Floats] = []
-    starts = [np.zeros(1, dtype=np.int64)]
-    for block in blocks:
-        own_values, own_names, own_starts, other = block.features
-        if other is not lexicon:  # it was too large to go on with
-            renumbered = np.array(list(map(lexicon.number, other.names)), dtype=np.int32)
-            own_names = renumbered[own_names]
-        tasks += block.tasks
-        labels += block.labels
-        lines += block.lines
-        names.append(own_names)
-        values.append(own_values)
-        starts.append(starts[-1][-1] + own_starts[1:])
-    ends = np.concatenate(starts)
-    features = Encoded(np.concatenate(values), np.concatenate(names), ends, lexicon)
-    weight = offset = None
-    weights = [block.weights for block in blocks if block.weights is not None]
-    if weights:
-        weight = np.concatenate(weights)
-    offsets = [block.offsets for block in blocks if block.offsets is not None]
-    if offsets:
-        offset = np.concatenate(offsets)
-    return Block(tasks, labels, lines, features, weight, offset)
 
 
 def predict(model: Model, rows: Block) -> Floats:

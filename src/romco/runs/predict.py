@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
@@ -81,12 +82,6 @@ def intervals_of(model: Learns, block: Block) -> Floats | None:
     return bounds
 
 
-def predicted_labels(model: Learns, answers: Predictions) -> list[Any]:
-    """Return the label, or number, that each answer predicts."""
-    labels: list[Any] = model.engine.target.labels_of(answers.margins).tolist()
-    return labels
-
-
 def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
     """Yield blocks to the end; a row with a number that cannot be used is a bad row."""
     for block in reader.blocks():
@@ -137,9 +132,10 @@ def prediction_rows(
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    kind = model.engine.target.kind
-    predicted = predicted_labels(model, answers)
-    names = list(map(str, model.engine.target.classes))
+    target = model.engine.target
+    kind = target.kind
+    predicted = target.labels_of(answers.margins).tolist()
+    names = list(map(str, target.classes))
     margins = answers.margins.tolist()
     chances = answers.probabilities.tolist()
     for at, label in enumerate(events.labels):
@@ -147,7 +143,7 @@ def prediction_rows(
         if predicted[at] != predicted[at]:  # NaN: no number was known yet
             row["predicted"] = None
         if kind == "two classes":
-            row |= {"probability": chances[at], "positive": model.engine.target.positive}
+            row |= {"probability": chances[at], "positive": target.positive}
             row["margin"] = margins[at]
         elif kind == "classes" and predicted[at] is not None:
             row["probabilities"] = dict(zip(names, chances[at], strict=False))
@@ -264,18 +260,19 @@ class Evaluation:
     def __post_init__(self) -> None:
         self.whole = Score.of(self.model)
 
-    def add(self, events: Block, answers: Predictions, known: Sequence[int]) -> None:
-        """Count the ``known`` events: those whose label is one of the model's."""
-        self._count(self.whole, events, answers, known)
-        if events.weights is not None and known:
-            self._add_weights(events, answers, known, events.weights[known])
+    def add(self, events: Block, answers: Predictions) -> None:
+        """Count events whose labels the model knows."""
+        self.whole.count(self.model, events.labels, answers)
+        if events.weights is not None:
+            self._add_weights(events, answers, events.weights)
         places: dict[str, list[int]] = {}
-        for at in known:
-            places.setdefault(events.tasks[at], []).append(at)
+        for at, task in enumerate(events.tasks):
+            places.setdefault(task, []).append(at)
         for task, some in places.items():
             if task not in self.tasks:
                 self.tasks[task] = Score.of(self.model, curve=False)
-            self._count(self.tasks[task], events, answers, some)
+            labels = list(map(events.labels.__getitem__, some))
+            self.tasks[task].count(self.model, labels, _select(answers, some))
 
     def summary(self) -> dict[str, Any]:
         """Return all numbers by name; ``error`` is by events, ``error_by_tasks`` over tasks."""
@@ -299,28 +296,25 @@ class Evaluation:
             return {"weighted_rmse": float(np.sqrt(mean))}
         return {"weighted_error": mean}
 
-    def _add_weights(
-        self, events: Block, answers: Predictions, known: Sequence[int], weight: Floats
-    ) -> None:
+    def _add_weights(self, events: Block, answers: Predictions, weight: Floats) -> None:
         good = np.isfinite(weight) & (weight >= 0.0)
         if not good.all():
-            line = events.lines[known[int(np.argmin(good))]]
+            line = events.lines[int(np.argmin(good))]
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
-        labels = list(map(events.labels.__getitem__, known))
-        if self.model.engine.target.kind == "number":
-            truth = np.array(list(map(self.model.engine.target.number_of, labels)))
-            losses = np.square(answers.margins[known] - truth)
+        target = self.model.engine.target
+        if target.kind == "number":
+            truth = np.array(list(map(target.number_of, events.labels)))
+            losses = np.square(answers.margins - truth)
         else:
-            predicted = self.model.engine.target.labels_of(answers.margins[known]).tolist()
-            pairs = zip(predicted, labels, strict=True)
+            pairs = zip(target.labels_of(answers.margins).tolist(), events.labels, strict=True)
             losses = np.array([float(canonical_name(a) != canonical_name(b)) for a, b in pairs])
         self.weight_sum += float(weight.sum())
         self.weighted_loss += float(weight @ losses)
 
-    def _count(self, score: Score, events: Block, answers: Predictions, at: Sequence[int]) -> None:
-        if at:
-            some = Predictions(answers.margins[at], answers.probabilities[at])
-            score.count(self.model, list(map(events.labels.__getitem__, at)), some)
+
+def _select(answers: Predictions, at: Any) -> Predictions:
+    """Return some of the answers."""
+    return Predictions(answers.margins[at], answers.probabilities[at])
 
 
 def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evaluation:
@@ -350,7 +344,9 @@ def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evalua
     with source.open() as reader:
         for block in usable_blocks(reader, source):
             known = known_rows(model, source, block)
-            found.add(block, predict_block(block), known)
+            answers = predict_block(block)
+            if len(known):
+                found.add(block.at(known), _select(answers, known))
             found.skipped += len(block) - len(known)
         found.skipped += reader.skipped
         return found
@@ -361,7 +357,7 @@ def as_rows(block: Block) -> Rows:
     return Rows(block.features, block.tasks, block.labels, block.weights, block.offsets)
 
 
-def known_rows(model: Model, source: Source, block: Block) -> list[int]:
+def known_rows(model: Model, source: Source, block: Block) -> NDArray[np.intp]:
     """Return where a block has labels that the model knows; BadRow if others are not skipped."""
     unknown = set()
     for label in dict.fromkeys(block.labels):
@@ -375,4 +371,4 @@ def known_rows(model: Model, source: Source, block: Block) -> list[int]:
                 line = block.lines[list(block.labels).index(label)]
                 raise BadRow(source.path, line, column, str(error)) from None
             unknown.add(label)
-    return [at for at, label in enumerate(block.labels) if label not in unknown]
+    return np.flatnonzero([label not in unknown for label in block.labels])
