@@ -10,9 +10,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from romco.explanations.effects import EFFICIENCY, QUANTILE
+from romco.explanations.effects import EFFICIENCY, QUANTILE, rows_of_columns
 from romco.learners.auto import BaseAuto
 from romco.learners.numbers import NOISE_FACTOR
 from romco.model import Model
@@ -171,7 +170,7 @@ class CurveReader:
         if len(np.unique(ranked)) <= len(MAP_RANKS):  # between few values there are no others
             values = np.unique(ranked)
         n = len(values)
-        rows = _rows([column], np.concatenate([values, ranked])[:, None])
+        rows = rows_of_columns([column], np.concatenate([values, ranked])[:, None])
         effect = self._added(rows, column, self.newcomer, n)
         deviations = self.learner.term_deviations(self._round(rows, self.newcomer), (column,))
         error = np.zeros(n)
@@ -196,7 +195,7 @@ class CurveReader:
         x = self._map_values(first)
         y = self._map_values(second)
         pairs = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
-        round = self._round(_rows([first, second], pairs), self.newcomer)
+        round = self._round(rows_of_columns([first, second], pairs), self.newcomer)
         added = self.sign * self.learner.contributions(round).products[first, second]
         names = (feature_name(self.model, first), feature_name(self.model, second))
         return Cross(names, x, y, added.reshape(len(y), len(x)))
@@ -205,7 +204,7 @@ class CurveReader:
         """Return what curves and products add where each column has its mean value."""
         mean, _ = self.learner.feature_moments()
         columns = np.flatnonzero(mean)
-        round = self._round(_rows(columns.tolist(), mean[None, columns]), self.newcomer)
+        round = self._round(rows_of_columns(columns.tolist(), mean[None, columns]), self.newcomer)
         products = self.learner.contributions(round).products.values()
         added = 0.0
         for column, curve in curves.items():
@@ -261,13 +260,6 @@ def _rank_error(values: Floats, effect: Floats, ranked: Floats) -> Floats:
     above, below = np.minimum(rank + RANK_STEP, 1.0), np.maximum(rank - RANK_STEP, 0.0)
     rise = (np.interp(above, known, waves) - np.interp(below, known, waves)) / (above - below)
     return np.abs(rise) * np.sqrt(rank * (1.0 - rank) / RANK_VALUES)
-
-
-def _rows(columns: list[int], values: Floats) -> Sparse:
-    """Return rows (n, k) of values of some columns, and no others."""
-    n, k = values.shape
-    starts: NDArray[np.int32] = (np.arange(n + 1) * k).astype(np.int32)
-    return Sparse(values.ravel(), np.tile(np.array(columns, dtype=np.int32), n), starts)
 
 
 def map_labels(values: list[float]) -> list[str]:

@@ -307,13 +307,16 @@ class _ClassEffects(_NumberEffects):
             at = np.union1d(at, [column])
         values = self.mean[at] + np.where(at == column, step, 0.0)
         n = len(names)
-        columns = np.tile(at, (n, 1))
-        rows = np.tile(values, (n, 1))
-        numbers = self.engine.tasks.numbers(names)
-        starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
-        sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
+        rows = rows_of_columns(at, np.tile(values, (n, 1)))
         offset = np.zeros(n) if self.engine.with_offset else None
-        return self.engine.margins_of(sparse, numbers, offset)
+        return self.engine.margins_of(rows, self.engine.tasks.numbers(names), offset)
+
+
+def rows_of_columns(columns: Any, values: Floats) -> Sparse:
+    """Return rows (n, k) of values of some columns (k,), and no others."""
+    n, k = values.shape
+    starts: NDArray[np.int32] = (np.arange(n + 1) * k).astype(np.int32)
+    return Sparse(values.ravel(), np.tile(np.array(columns, dtype=np.int32), n), starts)
 
 
 def _information(middle: Floats, spread: Floats) -> Floats:
@@ -323,21 +326,17 @@ def _information(middle: Floats, spread: Floats) -> Floats:
     return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
 
 
-def _maximise_likelihood(between: float, estimate: Floats, precision: Floats) -> float:
-    """Return the variance between levels, by expectation maximisation from a first guess."""
+def _term(name: Any, values: Floats, precision: Floats) -> Term:
+    """Return the term of levels whose posterior means are ``values``.
+
+    The variance between them is found by expectation maximisation.
+    """
+    common = float(values.mean())
+    estimate = values - common
+    between = float(np.mean(estimate * estimate))
     for _ in range(MAX_STEPS):
         before = between
         between = float(np.mean(estimate * estimate + before / (1.0 + before * precision)))
         if abs(between - before) <= TOLERANCE * before:
             break
-    return between
-
-
-def _term(name: Any, values: Floats, precision: Floats) -> Term:
-    """Return the term of levels whose posterior means are ``values``."""
-    common = float(values.mean())
-    estimate = values - common
-    between = float(np.mean(estimate * estimate))
-    if between > 0.0:
-        between = _maximise_likelihood(between, estimate, precision)
     return Term(name, common, estimate, np.sqrt(between / (1.0 + between * precision)), between)

@@ -15,6 +15,7 @@ from scipy.sparse import csc_array, csr_array
 
 from romco.choosing import Chooser, ChooserExplanation
 from romco.explanations.curves import NO_CURVES, Curves, read_curves
+from romco.explanations.effects import rows_of_columns
 from romco.explanations.text import EFFECT, Explanation, TaskInsight, describe_rank, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
@@ -23,7 +24,6 @@ from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
 from romco.model.body import personal_tasks, predict
-from romco.model.features import Sparse
 from romco.model.history import feature_name
 from romco.model.names import canonical_name
 from romco.typing import Floats
@@ -247,7 +247,8 @@ class ModelReader:
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.values_met = _values_met(learner, self.numbers)
-        self.average, self.spread = _moments(learner)
+        moments = _inner_learners(learner)[0].feature_moments()  # of features, where known
+        self.average, self.spread = moments or (None, None)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
         self.levels: Floats | None = None
@@ -421,12 +422,10 @@ class ModelReader:
         if self.average is None or model is None or not self.names:
             return None
         kind = model.engine.target.kind
-        columns = np.flatnonzero(self.average).astype(np.int32)
+        columns = np.flatnonzero(self.average)
         if kind == "classes" or len(columns) * len(self.names) > MAX_LEVEL_ENTRIES:
             return None
-        m, k = len(self.names), len(columns)
-        row = np.tile(self.average[columns], m), np.tile(columns, m)
-        rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
+        rows = rows_of_columns(columns, np.tile(self.average[columns], (len(self.names), 1)))
         margins = self.sign * predict(self.learner, rows, self.numbers) - self.curves.at_average
         if kind == "number":
             return margins
@@ -543,11 +542,6 @@ class Overview:
                 self._at, end = version, monotonic()
                 self._again = end + READING_PAUSE * (end - begin)
             return self._reader
-
-
-def _moments(learner: Learner) -> tuple[Floats | None, Floats | None]:
-    """Mean and standard deviation (d,) of each feature, where the learner knows them."""
-    return _inner_learners(learner)[0].feature_moments() or (None, None)
 
 
 def _inner_learners(learner: Learner) -> list[Any]:
