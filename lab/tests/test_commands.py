@@ -18,7 +18,7 @@ def test_the_lab_adds_commands(command):
 
 
 def test_datasets_say_what_is_here_and_where_the_rest_comes_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "preset", lambda name: simulated(2, 3, 4, 1, 0))
+    monkeypatch.setattr(datasets, "simulated", lambda *_, **__: simulated(2, 3, 4, 1, 0))
     printed = run("datasets", "--data-dir", tmp_path).output
     assert "missing" in printed
     assert "grouplens.org" in printed

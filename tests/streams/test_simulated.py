@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from romco.streams import preset, simulated
+from romco.streams import simulated
+from romco.streams.datasets import load
 
 
 def test_the_truth_is_low_rank_plus_outliers():
@@ -58,7 +59,7 @@ def test_the_seed_decides_everything():
     ],
 )
 def test_presets_have_the_shapes_of_table_1(name, shape):
-    stream = preset(name)
+    stream = load(name)
     counts = np.bincount(stream.task)
     found = (stream.n_tasks, stream.n_events, stream.n_features, counts.max(), counts.min())
     assert found == shape
@@ -76,6 +77,6 @@ def test_bad_shapes_are_refused(wrong):
         simulated(**wrong)
 
 
-def test_unknown_preset_names_the_known():
+def test_unknown_name_names_the_known():
     with pytest.raises(ValueError, match="spam-like"):
-        preset("spam")
+        load("junk")

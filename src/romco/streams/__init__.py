@@ -1,6 +1,6 @@
 """Streams of events: simulated, from arrays, or of brokers; and their orders."""
 
-from romco.streams.simulated import preset, simulated
+from romco.streams.simulated import simulated
 from romco.streams.stream import ORDERS, Stream, Truth, interleaved, recorded, synchronous
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "Stream",
     "Truth",
     "interleaved",
-    "preset",
     "recorded",
     "simulated",
     "synchronous",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from romco.parameters import setting
 from romco.plugins import Registry
-from romco.streams.simulated import preset, simulated
+from romco.streams.simulated import PRESETS, simulated
 from romco.streams.stream import Stream
 
 VARIANT_MARK = "@"  # between the name of a data set and that of a variant
@@ -48,7 +48,8 @@ class Description(NamedTuple):
 
 def _shaped_as(name: str) -> Dataset:
     like = f"{name}-like"
-    return Dataset(like, f"simulated, shaped as {name}", lambda data_dir: preset(like))
+    summary = f"simulated, shaped as {name}"
+    return Dataset(like, summary, lambda data_dir: simulated(*PRESETS[like], name=like))
 
 
 DATASETS = Registry(

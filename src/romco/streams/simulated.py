@@ -21,17 +21,6 @@ PRESETS: dict[str, tuple[int, int, Any, int, int, float, float]] = {
 }
 
 
-def preset(name: str, seed: int = 0) -> Stream:
-    """A simulated stream of the shape of one of the paper's data sets.
-
-    >>> preset("mhc-like").n_tasks
-    12
-    """
-    if name not in PRESETS:
-        raise ValueError(f"unknown preset {name!r}; known are {', '.join(PRESETS)}")
-    return simulated(*PRESETS[name], seed=seed, name=name)
-
-
 def simulated(
     n_tasks: int = 20,
     n_features: int = 50,
