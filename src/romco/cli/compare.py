@@ -20,7 +20,6 @@ from romco.cli.options import (
     check_source,
     expand_options,
     parse_target,
-    resolve_target,
     typed_command,
 )
 from romco.cli.output import note_schema, progress
@@ -28,6 +27,7 @@ from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Source
+from romco.runs.learn import infer_target
 from romco.streams import ORDERS
 
 EVENTS_AT_A_TIME = 10_000
@@ -171,7 +171,7 @@ def read_file(
     source = source.resolve()
     assert source.schema is not None
     note_schema(source.schema)
-    kind = resolve_target(parse_target(target), source)
+    kind = parse_target(target) or infer_target(source)
     with source.open() as reader:
         stream = gather(path.name, reader.blocks(EVENTS_AT_A_TIME), positive, kind, arrival)
     save_stream(stream, folder)

@@ -1,4 +1,4 @@
-"""Commands that learn: learn, in one process or in shards, and ask for labels."""
+"""Commands that learn: learn, in one process or in shards, fit, and ask for labels."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,9 +29,8 @@ from romco.cli.options import (
     expand_options,
     parse_label_budget,
     resolve_source,
-    resolve_target,
 )
-from romco.cli.output import console, note, note_schema, quantity, warn
+from romco.cli.output import console, note, note_schema, note_skipped, quantity, warn
 from romco.evaluation.arrival import AT_ONCE, Arrival
 from romco.files import save
 from romco.io.inference import labels_that_occur_once
@@ -40,11 +39,19 @@ from romco.model import Hashed, Model
 from romco.model.body import personal_tasks
 from romco.model.features import Features
 from romco.model.target import Kind
+from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
-from romco.runs.learn import OtherTasks, infer_classes, learn_into, stop_on_sigterm
+from romco.runs.fit import SAMPLED_ROWS, FitRun, HeldOut
+from romco.runs.learn import (
+    OtherTasks,
+    infer_classes,
+    infer_target,
+    learn_into,
+    stop_on_sigterm,
+)
 from romco.runs.predict import Learns
-from romco.runs.resume import load_model, locked_model
+from romco.runs.resume import STDIN, load_model, locked_model
 
 if TYPE_CHECKING:
     from romco.shards.files import ShardsProgress
@@ -161,16 +168,17 @@ def _learn_one(
             widened = options.target == "classes" and known.engine.target.kind == "two classes"
             if widened:
                 known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
-            learner: Learns = known
         else:
-            learner, options = new_model(source, options)
-        if threads is not None:
+            options = _resolve_options(source, options)
+        learner: Learns
+        if threads is None:
+            learner = known or options.new(Model, source.schema)
+        else:
             from romco.shards import Shards
 
             n, engine = _read_threads(threads), {**schedule, "engine": "threads"}
             if known is None:
-                target = learner.engine.target.kind
-                learner = options.new(Shards, source.schema, n, target=target, **engine)
+                learner = options.new(Shards, source.schema, n, **engine)
             elif widened:
                 learner = Shards.of(known, n, **engine)
             else:
@@ -180,17 +188,17 @@ def _learn_one(
         _follow(steps, source, path, schema is None, stop)
 
 
-def new_model(source: Source, options: ModelOptions) -> tuple[Model, ModelOptions]:
-    """Return a model that has learned nothing, and the options with the labels of the source."""
-    target, kind = None, options.target
-    if kind is None and len(options.classes or ()) > 2:
+def _resolve_options(source: Source, options: ModelOptions) -> ModelOptions:
+    """Return the options of a new model with the target and the labels of a source."""
+    kind, classes = options.target, options.classes
+    if kind is None and len(classes or ()) > 2:
         kind = "classes"
-    if kind or not (options.classes or options.positive):
-        target = resolve_target(kind, source)
-    if target is None:
-        classes = options.classes or infer_classes(source, options.positive)
-        options = replace(options, classes=classes)
-    return options.new(Model, source.schema, target=target), options
+    if kind is None and not (classes or options.positive):
+        kind = infer_target(source)
+    if kind in (None, "two classes"):
+        kind = "two classes"
+        classes = classes or infer_classes(source, options.positive)
+    return replace(options, target=kind, classes=classes)
 
 
 def _read_threads(text: str) -> int | Literal["auto"]:
@@ -215,7 +223,7 @@ def _follow(
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
-    with show_progress(stop) as show:
+    with _show_progress(stop) as show:
         for last in steps:
             if new and source.schema is not None and last.events > last.resumed:
                 note_schema(source.schema)
@@ -273,7 +281,7 @@ def _describe_labels(model: Any) -> str:
 
 
 @contextmanager
-def show_progress(stop: runs.Stop, stopped: str = GOES_ON) -> Iterator[Callable[[Describe], None]]:
+def _show_progress(stop: runs.Stop, stopped: str = GOES_ON) -> Iterator[Callable[[Describe], None]]:
     """Show a line of progress, at most ten times a second, until it ends or is stopped.
 
     It takes at most a fiftieth of the time: the rank of many features is not free. After Ctrl-C
@@ -368,7 +376,7 @@ def _learn_in_shards(
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}
     steps = learn_files(files, model, stop, **how)
-    with show_progress(stop) as show:
+    with _show_progress(stop) as show:
         for last in steps:
             show(partial(_describe_shards, last, classes is None))
     if last is not None:
@@ -389,7 +397,8 @@ def _labels_in_shards(
 ) -> tuple[Kind, tuple[Any, ...] | None]:
     """Return the target, and the labels that shards will read, which must know them all."""
     if known is None:
-        known, options = new_model(source, options)
+        options = _resolve_options(source, options)
+        known = options.new(Model, source.schema)
     kind = known.engine.target.kind
     classes: tuple[Any, ...] | None = known.classes or options.classes
     if kind == "number":
@@ -430,6 +439,76 @@ def _describe_shards(progress: "ShardsProgress", number: bool, seconds: float) -
     if progress.lost:
         parts.append(f"{quantity(progress.lost, 'worker')} lost and replaced")
     return ", ".join(parts)
+
+
+@expand_options
+def fit(
+    source: Source,
+    model: ModelPath,
+    options: ModelOptions,
+    weight: Weight = None,
+    seed: Seed = 0,
+) -> None:
+    """Fit a new model to all rows of a file, to predict later without answers.
+
+    For streams, and to go on learning, take learn. The model replaces that in the file; a table
+    shows its errors on rows held out, beside one plain regression.
+    """
+    if source.path == STDIN:
+        raise ValueError("romco fit needs a file, which it reads twice; romco learn takes stdin")
+    check_source(source, True)
+    kinds = options.kinds(source.kinds) or None
+    source = replace(source, weight=weight, kinds=kinds, sample_rows=SAMPLED_ROWS)
+    stop = runs.Stop()
+    stopped = f"stopped: {model} is as it was"
+    with _show_progress(stop, stopped) as show, locked_model(model):
+        source = source.resolve()
+        options = _resolve_options(source, options)
+        make = partial(options.new, Model, source.schema)
+
+        def report(text: str, share: float) -> None:
+            show(lambda _: f"{text}: {share:.0%}")
+            if stop.wanted:
+                note(stopped)
+                raise typer.Exit(143)
+
+        run = FitRun(source, make, seed, report)
+        rows = run.read()
+        held_out = list(run.hold_out(rows))
+        fitted = run.fit(rows)
+        run.save(fitted, rows, model)
+    assert source.schema is not None
+    note_schema(source.schema)
+    note_skipped(run.skipped)
+    if held_out:
+        print(as_text(_table_of_errors(held_out, fitted.engine.target.kind == "number")))
+    else:
+        note("too few rows to hold some out: how well it predicts is not known")
+    events = quantity(fitted.events, "event")
+    tasks = quantity(len(fitted.tasks), "task")
+    note(f"model: {model}, fitted to {events} of {tasks}")
+    note("it predicts later without answers; to go on learning, take romco learn")
+
+
+def _table_of_errors(held_out: list[HeldOut], number: bool) -> Table:
+    """Return a table of errors on rows held out."""
+    names = ["error", "log loss"]
+    if number:
+        names = ["RMSE"]
+    head = ["held out", "events", *names, *(f"regression {name}" for name in names)]
+    rows = []
+    for one in held_out:
+        row = [one.name, f"{one.rows:,}"]
+        for errors in (one.model, one.regression):
+            if errors is None:
+                row += ["-"] * len(names)
+            elif number:
+                row.append(f"{errors.error:.4g}")
+            else:
+                row += [f"{errors.error:.2%}", f"{errors.log_loss:.4f}"]
+        rows.append(row)
+    notes = ["regression: one for all, the task one-hot"]
+    return Table("", head, mark_best(rows), notes)
 
 
 @expand_options

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from romco.version import __version__
 
 BUILT_IN = {  # command: module:function
-    "fit": "romco.cli.fit:fit",
+    "fit": "romco.cli.learn:fit",
     "learn": "romco.cli.learn:learn",
     "predict": "romco.cli.answer:predict",
     "evaluate": "romco.cli.answer:evaluate",

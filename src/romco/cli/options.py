@@ -20,7 +20,6 @@ from romco.model.names import canonical_name
 from romco.model.target import Kind
 from romco.parameters import setting
 from romco.runs import Source
-from romco.runs.learn import infer_target
 
 TARGETS: dict[str, Kind | None] = {
     "auto": None,
@@ -206,7 +205,8 @@ class ModelOptions:
 
     def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
         """Return a model or shards; a history goes with the schema of its columns."""
-        given: dict[str, Any] = {"classes": self.classes, "positive": self.positive}
+        labels = {"classes": self.classes, "positive": self.positive}
+        given: dict[str, Any] = {"target": self.target, **labels}
         if self.hash_bits is not None:
             given["features"] = Hashed(2**self.hash_bits)
         given |= self.parameters(schema) | more
@@ -374,15 +374,6 @@ def parse_target(text: str) -> Kind | None:
     if text not in TARGETS:
         raise ValueError(f"--target {text}: expected {', '.join(TARGETS)}")
     return TARGETS[text]
-
-
-def resolve_target(target: Kind | None, source: Source) -> Kind | None:
-    """Return what a new model predicts, None for two classes; None looks at the first labels."""
-    if target is None:
-        return infer_target(source)
-    if target == "two classes":
-        return None
-    return target
 
 
 def check_known(what: str, value: str, known: Iterable[str]) -> None:

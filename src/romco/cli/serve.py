@@ -204,7 +204,7 @@ def _make_model(
         features = {"features": Columns(columns)}
     kinds = options.kinds() | dict.fromkeys(groupings[1:], "category")
     schema = Schema(kinds, task=groupings)
-    made: Model = options.new(Model, schema, target=options.target, **features)
+    made: Model = options.new(Model, schema, **features)
     if groupings[1:]:
         made.schema = schema
     return made
