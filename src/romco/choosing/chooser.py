@@ -13,7 +13,6 @@ from scipy.special import expit
 
 from romco.choosing.explanation import (
     ChooserExplanation,
-    count,
     explain_chooser,
     largest,
     own_weights,
@@ -32,6 +31,7 @@ from romco.kernels.io.mappings import hash_name
 from romco.model.lock import Hold, Locks
 from romco.model.names import Id, identity, to_json
 from romco.parameters import choice, not_negative, whole
+from romco.presentation.screen import quantity
 
 MAX_STORED_CHOICES = 100_000
 LARGEST_REWARD = 1e60
@@ -159,10 +159,10 @@ class Chooser:
 
     def __repr__(self) -> str:
         words = (
-            count(len(self.actions), "action", "actions"),
-            count(len(self._people), "person", "people"),
-            count(self._kernel.context.width - 1, "feature", "features"),
-            count(self.rewards, "reward", "rewards"),
+            quantity(len(self.actions), "action"),
+            quantity(len(self._people), "person", "people"),
+            quantity(self._kernel.context.width - 1, "feature"),
+            quantity(self.rewards, "reward"),
         )
         return f"<romco.Chooser: {self.kind}, {', '.join(words)}, {len(self.pending)} pending>"
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.choosing import ChooserKernel, Person
 from romco.model.names import Id
+from romco.presentation.screen import quantity
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class ChooserExplanation:
             unit, digits = "reward", ".4g"  # of any size
         weight = partial(_weight, digits)
         counts = (
-            count(self.rewards, "reward", "rewards"),
-            count(self.n_tasks, "person", "people"),
-            count(self.n_features, "feature", "features"),
+            quantity(self.rewards, "reward"),
+            quantity(self.n_tasks, "person", "people"),
+            quantity(self.n_features, "feature"),
         )
         lines = [f"{', '.join(counts)}; {unit} of each action in the mean context:"]
         for action in self.actions:
@@ -71,11 +72,6 @@ class ChooserExplanation:
         for person in self.levels:
             lines.append(f"  {person.task}: {person.action} {person.level:+{digits}}")
         return "\n".join(lines)
-
-
-def count(n: int, one: str, many: str) -> str:
-    """Return a number and its noun."""
-    return f"{n:,} {one if n == 1 else many}"
 
 
 def _weight(digits: str, name: str, weight: float) -> str:

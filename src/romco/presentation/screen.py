@@ -16,15 +16,15 @@ def inert(text: str, spell: Callable[[str], str] = ascii) -> str:
     return "".join(c if c.isprintable() else spell(c)[1:-1] for c in text)
 
 
-def quantity(n: int, noun: str) -> str:
+def quantity(n: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun.
 
-    >>> quantity(1, "task"), quantity(2000, "event")
-    ('1 task', '2,000 events')
+    >>> quantity(1, "task"), quantity(2000, "event"), quantity(2, "person", "people")
+    ('1 task', '2,000 events', '2 people')
     """
     if n == 1:
         return f"1 {noun}"
-    return f"{n:,} {noun}s"
+    return f"{n:,} {plural or noun + 's'}"
 
 
 def spell_number(number: float) -> str:
