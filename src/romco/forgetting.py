@@ -7,9 +7,11 @@ little: it goes on from there. In the end its database replaces the old one.
 import hashlib
 import secrets
 import shutil
+import tempfile
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -38,6 +40,7 @@ from romco.server.store import (
     PendingEvent,
     Store,
     decode_pending,
+    list_stored,
 )
 from romco.server.writer import Service, in_thread
 from romco.version import __version__
@@ -255,7 +258,8 @@ class Replay(durable.Closable):
                 if time.perf_counter() > deadline:
                     break
             self._apply()
-            self._put_position()
+            position = encode([self.old_sequence, self.place, self._start]).decode()
+            self.new.execute("INSERT OR REPLACE INTO setting VALUES ('replay', ?)", position)
         return not is_end and self.sequence < last
 
     def _find_waiting(self, changes: Iterable[Change]) -> None:
@@ -266,10 +270,6 @@ class Replay(durable.Closable):
         for body in self.old.values(query, self.place, self.place + events):
             event = decode_pending(body)
             self._waiting.setdefault(event.prediction.events or 0, []).append(event)
-
-    def _put_position(self) -> None:
-        position = encode([self.old_sequence, self.place, self._start]).decode()
-        self.new.execute("INSERT OR REPLACE INTO setting VALUES ('replay', ?)", position)
 
     def _replay(self, change: Change) -> None:
         """Append what is left of a change to the new log; it is applied later."""
@@ -423,6 +423,68 @@ class Replay(durable.Closable):
                     new.execute("DELETE FROM checkpoint WHERE file = ?", file)
         new.flush()
         new.close()
+
+
+# Verifying
+
+Showing = Callable[[], AbstractContextManager[Callable[[float], object]]]
+
+
+def check_certificate(
+    proof: Certificate, store: Store, task: str | None, showing: Showing
+) -> Iterator[tuple[str, bool]]:
+    """Yield what a certificate states of a folder, and whether it holds.
+
+    What is entered with ``showing()`` takes the share of the log that is replayed.
+    """
+    if task is not None:
+        yield "the certificate names the task", proof.names(task)
+        stored = list_stored(store.folder, task)
+        yield "the database does not know the task", not any(stored.values())
+    last = proof.log.sequence
+    with tempfile.TemporaryDirectory() as folder, Replay(store, Path(folder), ()) as replay:
+        base = store.folder / replay.base[1]
+        yield "the log begins with the same model", hash_file(base) == proof.base.sha256
+        yield "the log is the same", _result_of(hash_log(store, last)) == proof.log.sha256
+        _result_of(replay.open())
+        stated = proof.base.sequence, proof.base_events, proof.model.sequence
+        found = replay.base[0], replay.base_events, last
+        yield "the numbers of changes and events are the same", stated == found
+        model = _hash_replayed(replay, last, showing)
+        log = _result_of(hash_log(replay.new, last))
+        _, _, scores = replay.served.copy()
+        yield "the log follows from its events alone", log == proof.log.sha256
+        yield "the model follows from the log", model == proof.model.sha256
+        yield "the scores follow from the log", hash_bytes(scores) == proof.scores
+        end, file, _ = store.last_checkpoint()
+        served = hash_file(store.folder / file)
+        replayed = _hash_replayed(replay, end, showing)
+        yield "the folder's model follows from its log", replayed == served
+        if task is not None:
+            models = map(load, store.folder.glob("model-*.romco"))
+            known = any(ServedModel(model).knows(task) for model in models)
+            yield "no model in the folder knows the task", not known
+
+
+def _hash_replayed(replay: Replay, last: int, showing: Showing) -> str:
+    """Replay up to a change; return the SHA-256 of the model file."""
+    with showing() as show:
+        while replay.advance(last):
+            show(replay.share)
+    _, state, _ = replay.served.copy()
+    return hash_file(replay.new.folder / replay.new.save_model(state, last))
+
+
+def _result_of(steps: Any) -> Any:
+    """Run a generator to its end; return what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+# Within a service
 
 
 def take_models(folder: Path) -> None:

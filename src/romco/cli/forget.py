@@ -1,12 +1,12 @@
 """Commands on a service's folder: forget people, and verify that they were forgotten exactly."""
 
-import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.progress import Progress as Bar
@@ -15,10 +15,6 @@ from romco.cli.options import Data
 from romco.cli.output import console, note
 from romco.io import durable
 from romco.version import __version__
-
-if TYPE_CHECKING:
-    from romco.forgetting import Certificate, Replay
-    from romco.server.store import Store
 
 NO_LIMIT = 2**62
 LOOK_SECONDS = 0.1  # between two looks at the progress
@@ -69,7 +65,7 @@ def verify(
     task: Annotated[str | None, typer.Option(help="The name that was forgotten.")] = None,
 ) -> None:
     """Verify a certificate of exact forgetting: replay the log and compare; changes nothing."""
-    from romco.forgetting import read_certificate
+    from romco.forgetting import check_certificate, read_certificate
     from romco.server.protocol import Settings
     from romco.server.store import DATABASE, Store
 
@@ -85,7 +81,7 @@ def verify(
     verified = True
     with Store(data, Settings()) as store:
         try:
-            for what, holds in _checks(store, proof, task):
+            for what, holds in check_certificate(proof, store, task, _replaying):
                 note(f"{what}: {words[holds]}")
                 verified = verified and holds
         except (TypeError, ValueError) as error:  # of values of another type
@@ -97,77 +93,22 @@ def verify(
     note("verified")
 
 
-def _checks(
-    store: "Store", proof: "Certificate", task: str | None
-) -> Generator[tuple[str, bool], None, None]:
-    """Yield what a certificate states, and whether it holds."""
-    from romco.files import load
-    from romco.forgetting import Replay, hash_bytes, hash_file, hash_log
-    from romco.server.state import ServedModel
-    from romco.server.store import list_stored
-
-    if task is not None:
-        yield "the certificate names the task", proof.names(task)
-        stored = list_stored(store.folder, task)
-        yield "the database does not know the task", not any(stored.values())
-    last = proof.log.sequence
-    with tempfile.TemporaryDirectory() as folder, Replay(store, Path(folder), ()) as replay:
-        base = store.folder / replay.base[1]
-        yield "the log begins with the same model", hash_file(base) == proof.base.sha256
-        yield "the log is the same", _last(hash_log(store, last)) == proof.log.sha256
-        _last(replay.open())
-        stated = proof.base.sequence, proof.base_events, proof.model.sequence
-        found = replay.base[0], replay.base_events, last
-        yield "the numbers of changes and events are the same", stated == found
-        model = _replay(replay, last)
-        log = _last(hash_log(replay.new, last))
-        _, _, scores = replay.served.copy()
-        yield "the log follows from its events alone", log == proof.log.sha256
-        yield "the model follows from the log", model == proof.model.sha256
-        yield "the scores follow from the log", hash_bytes(scores) == proof.scores
-        end, file, _ = store.last_checkpoint()
-        served = hash_file(store.folder / file)
-        yield "the folder's model follows from its log", _replay(replay, end) == served
-        if task is not None:
-            models = map(load, store.folder.glob("model-*.romco"))
-            known = any(ServedModel(model).knows(task) for model in models)
-            yield "no model in the folder knows the task", not known
-
-
-def _replay(replay: "Replay", last: int) -> str:
-    """Replay up to a change; return the SHA-256 of the model file."""
-    from romco.forgetting import hash_file
-
-    with _bar() as bar:
-        line = bar.add_task("replaying", total=1.0)
-        while replay.advance(last):
-            bar.update(line, completed=replay.share)
-    _, state, _ = replay.served.copy()
-    return hash_file(replay.new.folder / replay.new.save_model(state, last))
-
-
-def _last(steps: Any) -> Any:
-    """Run a generator to its end; return what it returns."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 def _wait(service: Any, future: Future[Any]) -> Any:
     """Return the result of a future; show the progress of the replay until it comes."""
-    with _bar() as bar:
-        line = bar.add_task("replaying", total=1.0)
+    with _replaying() as show:
         while True:
             try:
                 return future.result(LOOK_SECONDS)
             except NotDone:
-                bar.update(line, completed=service.exact.share or 0.0)
+                show(service.exact.share or 0.0)
 
 
-def _bar() -> Bar:
-    return Bar(console=console, transient=True, disable=not console.is_terminal)
+@contextmanager
+def _replaying() -> Iterator[Callable[[float], object]]:
+    """Show a bar; call the result with the share of the log that is replayed."""
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("replaying", total=1.0)
+        yield lambda share: bar.update(line, completed=share)
 
 
 def _no_model() -> NoReturn:
