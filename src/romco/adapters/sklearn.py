@@ -341,9 +341,15 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         if first:
             self._category_columns = category_columns(X)
         X, task = self._split_task(X, task)
-        answers = self._read_table(X, y, first)
-        if answers is not None:
-            answers = self._checked_answers(answers)
+        if first:
+            asked = self.history is not None or bool(self.kinds)
+            self.reads_table_ = asked or needs_schema(X)
+        answers = None
+        if self.reads_table_:
+            self._check_table(X, first)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            answers = self._checked_answers(y)
         elif not first and self._plain(X):
             answers = self._plain_answers(y, X.shape[0])
         if answers is None:
@@ -368,18 +374,6 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         raise ValueError(
             "X contains NaN: give a data frame, in which gaps are left out, or impute them"
         )
-
-    def _read_table(self, X: Any, y: Any, first: bool) -> Any:
-        """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
-        if first:
-            asked = self.history is not None or bool(self.kinds)
-            self.reads_table_ = asked or needs_schema(X)
-        if not self.reads_table_:
-            return None
-        self._check_table(X, first)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        return y
 
     def _check_table(self, X: Any, first: bool = False) -> None:
         """Raise ValueError where a frame has not the fitted columns, in any order."""

@@ -30,6 +30,7 @@ from romco.files import load
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.frames import quoted, rows_of
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Evaluation, Source
@@ -299,13 +300,10 @@ def _explain_one(
         explanation = explained(model, top=1, task=task)
         print(as_text(tasks_table(explanation, explanation.tasks[:1])))
         return
-    schema, cells = model.schema, _cells(event)
-    column = None
-    if schema is not None:
-        column = schema.task
-    if task is None and column is not None and column in cells:
-        task = read_name(column, cells)
-    if task is None and not (schema is not None and schema.one_task):
+    schema, cells = model.schema or Schema(), _cells(event)
+    if task is None and schema.task is not None and schema.task in cells:
+        task = read_name(schema.task, cells)
+    if task is None and not schema.one_task:
         raise ValueError("say whose event it is: --task NAME")
     if task is None:
         task = ONLY_TASK

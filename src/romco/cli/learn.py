@@ -322,8 +322,12 @@ def _describe_run(progress: Progress, seconds: float) -> str:
 def _describe_progress(progress: Progress) -> list[str]:
     """Return two lines: how much was learned and how, and how good the predictions were."""
     counts = [f"{quantity(progress.events - progress.refused, 'event')} learned"]
-    if isinstance(progress.model, Model):
-        counts += _describe_tasks(progress.model)
+    model = progress.model
+    if isinstance(model, Model):
+        counts.append(quantity(len(model.tasks), "task"))
+        personal = personal_tasks(model.engine.learner)
+        if len(model.tasks) > 1 and personal is not None and personal.any():
+            counts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
     if progress.skipped:
         counts.append(f"{quantity(progress.skipped, 'bad row')} skipped")
     if progress.resumed:
@@ -336,14 +340,6 @@ def _describe_progress(progress: Progress) -> list[str]:
         arrival = progress.late.arrival
     scores.append(f"labels came {arrival}")
     return [", ".join(counts), ", ".join(scores)]
-
-
-def _describe_tasks(model: Model) -> list[str]:
-    parts = [quantity(len(model.tasks), "task")]
-    personal = personal_tasks(model.engine.learner)
-    if len(model.tasks) > 1 and personal is not None and personal.any():
-        parts.append(f"{np.count_nonzero(personal):,} of them unlike the others")
-    return parts
 
 
 def _learn_in_shards(
@@ -359,19 +355,15 @@ def _learn_in_shards(
     from romco.shards.reader import EventFiles, list_files
 
     paths = list_files(sources, source.format)
+    schema = None
+    features: Features = Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS))
     if known is not None:
         options.check(model, known)
         options = replace(options, learner=known.engine.learner_name)
         how = {**how, "new_task": known.engine.new_task}
-    schema = None
-    if known is not None:
-        schema = known.schema
+        schema, features = known.schema, known.features
     source = replace(source, path=paths[0]).resolve(schema)
     kind, classes = _labels_in_shards(known, options, source, paths)
-    if known is None:
-        features: Features = Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS))
-    else:
-        features = known.features
     files = EventFiles(paths, source, classes, features.to_json(), kind)
     begin, last, stop = time.perf_counter(), None, runs.Stop()
     how |= {"learner": options.learner or "romco-auto", **options.parameters(source.schema)}

@@ -106,7 +106,7 @@ def _predict(
     task, x, y, _, offset = rounds.events
     known = known_labels(rounds, delay)
     group = task
-    if row in (*IGNORE_TASK, ONE_HOT):
+    if row in (*IGNORE_TASK, TASK_COLUMN, ONE_HOT):
         group = np.zeros_like(task)
     if row in (FREQUENCY, HISTORY) and offset is None:
         return _from_answers(row, stream, task, y, known)
@@ -125,8 +125,6 @@ def _predict(
         return _learned(row, stream, rounds, parameters, delay)
     if row in (FREQUENCY, HISTORY):  # an intercept besides the offset
         x = np.zeros((len(y), 1))
-    elif row == TASK_COLUMN:
-        group = np.zeros_like(task)
     some = Rounds(group, x, y, rounds.starts - rounds.starts[0], offset=offset)
     return _learned(ENGINE, stream, some, parameters, delay)
 

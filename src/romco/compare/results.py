@@ -17,7 +17,7 @@ from romco.compare.controls import class_numbers, known_labels, predict, title_o
 from romco.compare.run import Run, delay_of, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of
 from romco.evaluation import Score
-from romco.evaluation.score import log_loss
+from romco.evaluation.score import log_loss, most_likely
 from romco.rounds import Round, Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.stream import count_earlier
@@ -183,7 +183,7 @@ def event_losses(
         losses[known == 0] = np.nan
         return losses, losses
     classes = class_numbers(stream, y)
-    answers = values.shape[1] - 1 - values[:, ::-1].argmax(axis=1)  # of equal ones the last
+    answers = most_likely(values)
     losses = log_loss(values[np.arange(len(y)), classes])
     wrong = answers != classes
     if stream.answers > 1:

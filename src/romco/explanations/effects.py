@@ -20,6 +20,7 @@ from romco.learners.capabilities import Posterior
 from romco.learners.numbers import AutoNumber
 from romco.model import Model
 from romco.model.features import Sparse
+from romco.model.target import logistic
 from romco.typing import Floats
 
 QUANTILE = 1.6448536269514722  # of a normal distribution: 90 % are within so many deviations
@@ -322,7 +323,7 @@ def rows_of_columns(columns: Any, values: Floats) -> Sparse:
 def _information(middle: Floats, spread: Floats) -> Floats:
     """Return the mean of p (1 - p) where log-odds are normal with this mean and variance."""
     scale = 1.0 / np.sqrt(1.0 + np.pi * spread / 8.0)
-    p = 0.5 * (1.0 + np.tanh(0.5 * scale * middle))
+    p = logistic(scale * middle)
     return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
 
 

@@ -247,8 +247,9 @@ class ModelReader:
             self.sign = model.engine.target.sign
         self.weights = TaskWeights.of(learner, self.numbers)
         self.values_met = _values_met(learner, self.numbers)
-        moments = _inner_learners(learner)[0].feature_moments()  # of features, where known
-        self.average, self.spread = moments or (None, None)
+        self.average: Floats | None  # of each feature, where the learner knows it
+        self.spread: Floats | None
+        self.average, self.spread = _inner_learners(learner)[0].feature_moments() or (None, None)
         if self.spread is not None:
             self.weights = self.weights.per_spread(self.spread)
         self.levels: Floats | None = None

@@ -160,20 +160,14 @@ class Source:
                     schema.add(column, Column("ignored", "unknown", "never learned"))
         return replace(self, schema=schema)
 
-    def open(
-        self,
-        start: int = 0,
-        stream: BinaryIO | None = None,
-        file: OpenFile | None = None,
-        **options: Any,
-    ) -> Reader:
-        """Return a reader of the events from number ``start`` on; of a stream instead, if given."""
+    def open(self, start: int = 0, file: OpenFile | None = None, **options: Any) -> Reader:
+        """Return a reader of the events from number ``start`` on; ``file`` is open already."""
         schema = self.schema or self.resolve().schema
         assert schema is not None
         options |= {"format": self.format, "start": start, "skip_bad": self.skip_bad}
         options["chosen"] = self.chosen
         options["together"] = self.together
-        return Reader(file or stream or self.path, schema, **options)
+        return Reader(file or self.path, schema, **options)
 
     def unknown_columns(self, known: Schema) -> str | None:
         """Return a message on columns that are not as learned; None if all are.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,7 +166,8 @@ def regress(model: Model, learned: Block, asked: Block) -> Floats:
         read = features.read(rows.features)
         assert isinstance(read, Sparse)
         tables.append(as_matrix(read, features.width))
-    indicators = _indicators(tables[0])
+    other_values = np.bincount(tables[0].indices, tables[0].data != 1.0, features.width)
+    indicators = other_values == 0.0  # columns of nothing but zeros and ones
     centred = tables[0].nnz > CENTRED * np.prod(tables[0].shape)
     if centred:  # the same regression, found in half the iterations
         tables = [table.toarray() for table in tables]
@@ -189,14 +189,6 @@ def regress(model: Model, learned: Block, asked: Block) -> Floats:
     chances = np.zeros((asked_x.shape[0], len(model.classes)))
     chances[:, regression.classes_] = regression.predict_proba(asked_x)
     return chances
-
-
-def _indicators(table: Any) -> NDArray[np.bool_]:
-    """Return which columns (d,) of a CSR matrix hold nothing but zeros and ones."""
-    width = table.shape[1]
-    entries = np.bincount(table.indices, minlength=width)
-    ones = np.bincount(table.indices[table.data == 1.0], minlength=width)
-    return np.asarray(entries == ones)
 
 
 def _places_of(model: Model, numbers: Floats) -> Places:
