@@ -242,16 +242,6 @@ def read_sample(
 # Delimited text
 
 
-class EncodedRows(NamedTuple):
-    """Rows whose entries are in an encoder."""
-
-    tasks: list[str]
-    labels: list[str | None]
-    lines: list[int]
-    ends: list[int]  # of the rows, among the encoder's entries
-    moments: list[str]  # values of the column by which labels arrive; empty without one
-
-
 class DelimitedText:
     """Table with a header whose cells are separated by a sign; split by compiled code.
 
@@ -274,7 +264,7 @@ class DelimitedText:
         first = _LINE_END.split(self._data, 1)[0]
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
         self.splitter = Delimited(self.separator.encode())
-        (rows,), bad, _ = self._read(self.splitter.split_rows, 1)
+        (rows,), bad, _ = self.read(self.splitter.split_rows, 1)
         if bad is not None:
             raise BadFile(f"{name}: the header cannot be read ({bad.reason})")
         header = []
@@ -286,7 +276,7 @@ class DelimitedText:
         """Yield rows as mappings of text; a column without a name is left out."""
         more, width = True, len(self.header)
         while more:
-            (rows,), bad, more = self._read(self.splitter.split_rows, PARQUET_BATCH_ROWS)
+            (rows,), bad, more = self.read(self.splitter.split_rows, PARQUET_BATCH_ROWS)
             for line, cells in rows:
                 if len(cells) == width:
                     pairs = zip(self.header, cells, strict=True)
@@ -297,17 +287,11 @@ class DelimitedText:
             if bad is not None:
                 yield bad
 
-    def encode(self, most: int) -> tuple[EncodedRows, BadRow | None, int, bool]:
-        """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
+    def read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
+        """Take up to ``most`` rows by a ``step`` of the splitter; read more bytes if there is none.
 
-        Goes on as ``splitter.encode_into`` says. Returns the rows; the bad row after them; the
-        number of rows passed, of other owners, too; and whether more may come.
+        Returns what the step gave, the bad row after it, and whether more may come.
         """
-        (tasks, labels, lines, ends), bad, more = self._read(self.splitter.read, most)
-        found = EncodedRows(tasks, labels, lines, ends, [])
-        return found, bad, self.splitter.passed, more
-
-    def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, BadRow | None, bool]:
         bad_row = None
         while True:
             *found, self._at, bad = step(self._data, self._at, self._last, most)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from romco.io.formats import (
     BadFile,
     BadRow,
     DelimitedText,
-    EncodedRows,
     OpenFile,
     Owns,
     Rows,
@@ -438,6 +437,16 @@ def _rows_of(
     return _MappingRows(rows, file.name, columns)
 
 
+class EncodedRows(NamedTuple):
+    """Rows whose entries are in an encoder."""
+
+    tasks: list[str]
+    labels: list[str | None]
+    lines: list[int]
+    ends: list[int]  # of the rows, among the encoder's entries
+    moments: list[str]  # values of the column by which labels arrive; empty without one
+
+
 # The schema, the columns of the task (none for one task, two for a nested one) and of the label,
 # whether each row must have a label, and the column of moments.
 _Columns = tuple[Schema, tuple[str, ...], str | None, bool, str | None]
@@ -467,10 +476,11 @@ class _TableRows:
             roles = list(map(self._role, table.header))
             table.splitter.encode_into(self.encoder, roles, self._labelled, self._owns)
             self._table = table
-        found, bad, passed, more = self._table.encode(most)
+        splitter = self._table.splitter
+        (tasks, labels, lines, ends), bad, more = self._table.read(splitter.read, most)
         if not self._task:
-            found = found._replace(tasks=[ONLY_TASK] * len(found.lines))
-        return found, bad, passed, more
+            tasks = [ONLY_TASK] * len(lines)
+        return EncodedRows(tasks, labels, lines, ends, []), bad, splitter.passed, more
 
     def close(self) -> None:
         """Nothing was opened here."""
