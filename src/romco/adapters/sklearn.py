@@ -33,7 +33,7 @@ from romco.adapters.common import (
 from romco.explanations.explanation import TaskWeights
 from romco.io.frames import category_columns, rows_of
 from romco.io.groupings import expand_groupings
-from romco.io.schema import schema_of_groupings
+from romco.io.schema import Schema
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed
 from romco.model import Columns, Model, Names
@@ -217,7 +217,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def personal_norms_(self) -> Floats:
         """Length of each task's row of V (m,)."""
-        return self._parts().personal()
+        return self._parts().personal
 
     def _rows(self, read: Callable[[Learner], Floats]) -> Floats:
         """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
@@ -319,7 +319,9 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
     def _make_model(self, target: Any, classes: Any, tasks: Sequence[Any], given: Any) -> Model:
         schema = None
         if isinstance(self.task_column, list):
-            schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+            names = list(expand_groupings(self.task_column))
+            levels = dict.fromkeys(names[1:], "category")  # however they look
+            schema = Schema(levels, task=names, complete=True)
         schema = asked_schema(schema, self._category_columns | dict(self.kinds or {}), self.time)
         settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
         columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}

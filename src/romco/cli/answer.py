@@ -28,7 +28,8 @@ from romco.cli.output import inert, note, note_skipped, quantity, warn
 from romco.evaluation.arrival import Arrival
 from romco.files import load
 from romco.io import durable
-from romco.io.cells import ONLY_TASK
+from romco.io.cells import ONLY_TASK, read_name
+from romco.io.encoder import encode_rows
 from romco.io.frames import quoted, rows_of
 from romco.io.schema import Schema
 from romco.model import Model
@@ -286,9 +287,8 @@ def _explain_one(
     path: Path, task: str | None, event: str | None, label: str | None, top: int, as_json: bool
 ) -> None:
     from romco.explanations import explain as explained
+    from romco.explanations import reasons
     from romco.explanations.text import tasks_table
-    from romco.io.cells import read_name
-    from romco.runs.predict import explain_cells
 
     model = load_model(path)
     if event is None:
@@ -307,11 +307,17 @@ def _explain_one(
         raise ValueError("say whose event it is: --task NAME")
     if task is None:
         task = ONLY_TASK
-    reasons = explain_cells(model, cells, task, label)
+    unknown = schema.unknown(cells)
+    if schema.complete and unknown:
+        raise ValueError(f"the model has no column {', '.join(unknown)}")
+    row: Any = cells  # as features, where no file was learned
+    if model.schema is not None:
+        row = encode_rows([cells], schema)
+    found = reasons(model, row, task, label)
     if as_json:
-        print(json.dumps(reasons.summary(top)))
+        print(json.dumps(found.summary(top)))
     else:
-        print("\n".join(map(inert, reasons.lines(top))))
+        print("\n".join(map(inert, found.lines(top))))
 
 
 def _cells(event: str) -> dict[str, Any]:

@@ -422,12 +422,6 @@ class Schema:
             )
 
 
-def schema_of_groupings(names: Sequence[str]) -> Schema:
-    """Return a schema in which further groupings are categories, however their levels look."""
-    first, *rest = names
-    return Schema(dict.fromkeys(rest, "category"), task=[first, *rest], complete=True)
-
-
 def _text_of(value: Any, *also: Any) -> Any:
     if isinstance(value, str) or value in also:
         return value

@@ -3,13 +3,13 @@
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from romco.evaluation import Score
 from romco.evaluation.arrival import AT_ONCE, Arrival, LateLabels
 from romco.evaluation.score import INTERVAL_LEVEL
 from romco.io import durable
-from romco.io.encoder import encode_rows
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Reader, Source
 from romco.kernels.core.events import LARGEST_FEATURE
@@ -28,11 +27,8 @@ from romco.model.names import canonical_name
 from romco.model.rows import Rows
 from romco.model.target import Predictions
 from romco.model.transaction import join_predictions
-from romco.runs.resume import JSON_LINES_SUFFIXES, events_learned
+from romco.runs.resume import JSON_LINES_SUFFIXES, SourceRecord
 from romco.typing import Floats
-
-if TYPE_CHECKING:
-    from romco.explanations import Reasons
 
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 
@@ -155,33 +151,6 @@ def prediction_rows(
                 with suppress(ValueError):  # a bad row, which is reported where it matters
                     row["label"] = float(label)
         yield row
-
-
-def explain_cells(
-    model: Model, cells: Mapping[str, Any], task: Any, label: Any = None
-) -> "Reasons":
-    """Return the reasons of one event by its cells, each read as its column was.
-
-    A model that learned no file takes the cells as features. See :func:`romco.reasons`.
-
-    Raises ValueError if the model does not know any of the columns; it lists names that are close.
-
-    >>> import romco
-    >>> model = romco.Model()
-    >>> rows, labels = [{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"]
-    >>> _ = model.learn(rows, labels, ["a", "a", "b"])
-    >>> explain_cells(model, {"free": 1}, "a").label
-    'spam'
-    """
-    from romco.explanations import reasons
-
-    schema = model.schema
-    if schema is None:
-        return reasons(model, cells, task, label)
-    unknown = schema.unknown(cells)
-    if schema.complete and unknown:
-        raise ValueError(f"the model has no column {', '.join(unknown)}")
-    return reasons(model, encode_rows([cells], schema), task, label)
 
 
 def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:
@@ -323,7 +292,9 @@ def evaluate(model: Model, source: Source, arrival: Arrival = AT_ONCE) -> Evalua
     Labels enter the model's history, where it has one, when they arrive.
     """
     source = source.resolve_to_predict(model.schema)
-    found = Evaluation(model, learned=events_learned(model.session, source.path))
+    found = Evaluation(model)
+    with suppress(ValueError):  # another file of this name
+        found.learned = SourceRecord.of(model.session, source.path).events
     engine = model.engine
 
     def observe(piece: Block, context: Any = None) -> Predictions:

@@ -101,14 +101,6 @@ class SourceRecord:
         }
 
 
-def events_learned(session: Mapping[str, Any], path: str) -> int:
-    """Return how many events of a file a model has learned, from its begin on; 0 if it is new."""
-    try:
-        return SourceRecord.of(session, path).events
-    except ValueError:  # another file of this name
-        return 0
-
-
 def digest(file: BinaryIO | None, size: int | None = None) -> dict[str, Any] | None:
     """Return size and SHA-256 of a file or of its first ``size`` bytes; None if it is no file.
 
