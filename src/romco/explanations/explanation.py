@@ -77,16 +77,17 @@ def explain(
     detailed, rest = order[:top], order[top:]
     cosines = reader.weights.cosines(detailed)
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
+    singular_values = tuple(reader.weights.spectrum.tolist())
     explanation = Explanation(
         learner=reader.learner.name,
         events=None,
         n_tasks=len(reader.names),
         n_features=reader.n_features,
-        spectrum=tuple(reader.weights.spectrum.tolist()),
+        spectrum=singular_values,
         tasks=(*tasks, *map(reader.task, rest)),
         findings=reader.findings,
         classes=reader.classes,
-        notes=tuple(reader.notes()),
+        notes=(reader.weights.note or describe_rank(singular_values),),
         effects=reader.effects(),
         per_spread=reader.spread is not None,
         curves=tuple(reader.curves.curves.values()),
@@ -168,10 +169,12 @@ class TaskWeights:
         unit = np.repeat(spread, self.per_feature)[:, None]
         return replace(self, left=unit * self.left, own=csc_array(self.own.multiply(unit)))
 
+    @cached_property
     def shared(self) -> Floats:
         """Norm (m,) of each column of U."""
         return np.sqrt(np.maximum(0.0, ((self.right @ self._gram()) * self.right).sum(axis=1)))
 
+    @cached_property
     def personal(self) -> Floats:
         """Norm (m,) of each column of V."""
         return column_lengths(self.own)
@@ -194,7 +197,7 @@ class TaskWeights:
         across = self.own.T @ self.left
         factors = np.hstack([self.right, across])
         others = np.hstack([gram + across, self.right])
-        squares = (factors * others).sum(axis=1) + self.personal() ** 2
+        squares = (factors * others).sum(axis=1) + self.personal**2
         lengths = np.sqrt(np.maximum(squares, 0.0))
         scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
         return (
@@ -263,7 +266,7 @@ class ModelReader:
             self.groups = self._groups()
         judged = personal_tasks(learner)
         if judged is None:
-            self.different = self.personal > 0.0
+            self.different = self.weights.personal > 0.0
         else:
             self.different = judged[self.numbers]
         self.evidence = learner.difference()
@@ -299,23 +302,13 @@ class ModelReader:
         return TaskInsight(
             task=name,
             events=events,
-            shared=float(self.shared[i]),
-            personal=float(self.personal[i]),
+            shared=float(self.weights.shared[i]),
+            personal=float(self.weights.personal[i]),
             since=since,
             different=bool(self.different[i]),
             kind=self.kinds[i],
             **detail,
         )
-
-    @cached_property
-    def shared(self) -> Floats:
-        """Norm (m,) of each column of U."""
-        return self.weights.shared()
-
-    @cached_property
-    def personal(self) -> Floats:
-        """Norm (m,) of each column of V."""
-        return self.weights.personal()
 
     @cached_property
     def by_difference(self) -> list[int]:
@@ -324,7 +317,7 @@ class ModelReader:
         Where that is weak, tasks with more events come first. The norm of V stands for it where the
         learner knows no evidence.
         """
-        evidence = self.personal
+        evidence = self.weights.personal
         events: NDArray[Any] = np.zeros(len(self.names))
         if self.evidence is not None:
             evidence = np.maximum(self.evidence, WEAK_EVIDENCE)
@@ -351,9 +344,10 @@ class ModelReader:
         if name == "events" and self.model is not None:
             return list(map(int, self.model.engine.counts.seen[self.numbers]))
         if name == "share":
-            values = self.personal / np.where(self.personal > 0.0, self.shared + self.personal, 1.0)
+            shared, personal = self.weights.shared, self.weights.personal
+            values = personal / np.where(personal > 0.0, shared + personal, 1.0)
         else:
-            values = getattr(self, name)
+            values = getattr(self.weights, name)
         column: list[Any] = values.tolist()
         return column
 
@@ -409,10 +403,6 @@ class ModelReader:
                 effects[column] *= self.spread[column]
             sizes[column] = curve.size
         return self._largest(effects, sizes, n)
-
-    def notes(self) -> list[str]:
-        """Return what the shared and the personal part are."""
-        return [self.weights.note or describe_rank(self.weights.spectrum.tolist())]
 
     def _levels(self) -> Floats | None:
         """Prediction (m,) of each task for the average event; None where it is not known.
