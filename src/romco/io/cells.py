@@ -126,8 +126,6 @@ def encode_free(column: str, value: Any, features: Values) -> None:
 
 def encode_number(column: str, value: Any, features: Values) -> None:
     """Add a cell that must be a number, or true or false."""
-    if is_missing(value):
-        return
     number = number_of(plain_value(value))
     if number is None:
         raise BadCell(column, f"{_short(value)} is not a number")
@@ -142,8 +140,7 @@ def encode_category(column: str, value: Any, features: Values) -> None:
     >>> features
     {'zip=10115': 1.0, 'floor=2': 1.0}
     """
-    if not is_missing(value):
-        _add(features, f"{column}={read_name(column, {column: plain_value(value)})}", 1.0)
+    _add(features, f"{column}={read_name(column, {column: plain_value(value)})}", 1.0)
 
 
 def encode_date(column: str, value: Any, features: Values, hours: bool = True) -> None:
@@ -153,8 +150,6 @@ def encode_date(column: str, value: Any, features: Values, hours: bool = True) -
     >>> features
     {'at.month=02': 1.0, 'at.weekday=Thu': 1.0, 'at.hour=13': 1.0}
     """
-    if is_missing(value):
-        return
     value = plain_value(value)
     parts = None
     if isinstance(value, str):
@@ -176,8 +171,6 @@ def encode_time(column: str, value: Any, features: Values) -> None:
     >>> features
     {'at': 86460.0}
     """
-    if is_missing(value):
-        return
     value = plain_value(value)
     number = number_of(value)
     if number is None:
@@ -197,8 +190,6 @@ def encode_text(column: str, value: Any, features: Values) -> None:
     >>> {word: round(weight, 3) for word, weight in features.items()}
     {'says:hi': 0.846, 'says:there': 0.534}
     """
-    if is_missing(value):
-        return
     if not isinstance(value, str):
         raise BadCell(column, f"must be text, not {type(value).__name__}")
     counts = Counter(_WORD.findall(_clean(column, value).lower()))
@@ -212,6 +203,7 @@ def ignore(column: str, value: Any, features: Values) -> None:
     """Add nothing."""
 
 
+# By kind of column; cells are not missing, but parts of free ones may be.
 ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
     {
         "free": encode_free,
@@ -229,7 +221,8 @@ ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
 def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
     """Return the features of a cell that compiled code leaves to Python."""
     features: dict[str, float] = {}
-    ENCODERS[kind](column, value, features)
+    if not is_missing(value):
+        ENCODERS[kind](column, value, features)
     return features
 
 

@@ -27,7 +27,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
-from romco.io.cells import ENCODERS, Values
+from romco.io.cells import ENCODERS, Values, is_missing
 from romco.io.formats import Owns, Sample, TaskFilter, read_sample
 from romco.io.frames import SAMPLE_ROWS, category_columns, quoted, rows_of
 from romco.io.groupings import split_groupings
@@ -255,8 +255,9 @@ class Schema:
         if names is None:
             names = tuple(row)
         for name in names:
-            if name not in roles:
-                ENCODERS[kinds.get(name, "free")](name, row.get(name), features)
+            cell = row.get(name)
+            if name not in roles and not is_missing(cell):
+                ENCODERS[kinds.get(name, "free")](name, cell, features)
         return features
 
     def unknown(self, names: Iterable[Any]) -> list[str]:
