@@ -449,4 +449,4 @@ def _picture(report: Explanation) -> str:
     ordered = sorted(values, key=lambda item: -item[1])
     shown = np.linspace(0, len(ordered) - 1, min(len(ordered), MAX_BARS)).astype(int)
     thinned = [ordered[k] for k in np.unique(shown).tolist()]
-    return bars(thinned, title, height=140, top=1.0, percent=True)
+    return bars(thinned, title)

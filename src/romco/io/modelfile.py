@@ -53,9 +53,9 @@ def save_state(state: dict[str, Any], path: str | Path, kind: str = "model") -> 
     durable.replace(path, _encode(kind, state), keep_last=True)
 
 
-def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
+def load_state(path: str | Path) -> dict[str, Any]:
     """Return the state of a model file, with what shards keep in it."""
-    kind, state = read(Path(path), limit)
+    kind, state = read(Path(path))
     if kind != "model":
         raise bad(Path(path), f"it holds no model with names, but a bare {kind}")
     return state

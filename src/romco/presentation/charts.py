@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
 MAP_LEFT = 96  # room for the values of the rows of a map
 MAX_LABELS = 5  # of an axis of a map
+BAR_HEIGHT = 140
 Position = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
 CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
 
@@ -135,32 +136,23 @@ def heat_map(
     return _figure(title, "".join(parts), legend)
 
 
-def bars(
-    values: Sequence[tuple[str, float]],
-    title: str,
-    height: int = 90,
-    top: float | None = None,
-    percent: bool = False,
-) -> str:
-    """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips."""
-    top = top or max((value for _, value in values), default=0.0) or 1.0
-    spell = spell_number
-    if percent:
-        spell = "{:.0%}".format
-    width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))
-    across = max(width * len(values), 60.0)
+def bars(shares: Sequence[tuple[str, float]], title: str) -> str:
+    """Draw shares from 0 to 1 as bars, with names and percents as tooltips."""
+    width = max(4.0, min(18.0, (WIDTH - 20) / len(shares)))
+    across = max(width * len(shares), 60.0)
     drawn = ""
-    for value, y in ((0.0, float(height)), (top / 2, height / 2), (top, 0.0)):
+    for mark in (0.0, 0.5, 1.0):
+        y = BAR_HEIGHT * (1.0 - mark)
         drawn += f'<line class="grid" x1="0" x2="{across:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        drawn += _text(-6, y + 4, spell(value), "end")
-    for k, (name, value) in enumerate(values):
-        size = height * value / top
+        drawn += _text(-6, y + 4, f"{mark:.0%}", "end")
+    for k, (name, share) in enumerate(shares):
+        size = BAR_HEIGHT * share
         drawn += (
-            f'<rect class="shared" x="{width * k:.1f}" y="{height - size:.1f}" '
+            f'<rect class="shared" x="{width * k:.1f}" y="{BAR_HEIGHT - size:.1f}" '
             f'width="{0.8 * width:.1f}" height="{size:.1f}">'
-            f"<title>{escape(name)}: {spell(value)}</title></rect>"
+            f"<title>{escape(name)}: {share:.0%}</title></rect>"
         )
-    box = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {height + 22}"'
+    box = f'viewBox="-{LEFT} -14 {across + LEFT:.0f} {BAR_HEIGHT + 22}"'
     style = "chart"
     if across + LEFT < 0.7 * WIDTH:
         style = "chart small"  # a phone does not shrink it
