@@ -11,7 +11,6 @@ from romco.cli.options import (
     DataDir,
     Jobs,
     ResultsFolder,
-    Shuffles,
     check_known,
     typed_command,
 )
@@ -19,6 +18,7 @@ from romco.cli.output import progress as progress_bar
 from romco.streams import ORDERS
 
 console = Console()
+Shuffles = Annotated[int, typer.Option("--shuffles", min=1, help="How many orders of the events.")]
 
 
 def paper(

@@ -1,7 +1,8 @@
 """Runs of learners for the reports: records along a stream, outcomes, tuning, differences."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -28,6 +29,7 @@ from romco_lab.metrics import Confusion, MeanLoss, Structure
 
 Numbers = NDArray[np.float64]
 Setting = dict[str, Any]
+Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 PAPER_GRID = tuple(10.0**k for k in range(-6, 1))  # for all four of ROMCO's parameters
 SHOWN_FEATURES = 48  # of a picture of U and V
 # Measures as summary.csv and the tables name them, and as a record does.

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from romco.compare.results import Finished, read
-from romco.compare.run import Parameters, Progress, Run, complete, place
+from romco.compare.run import Parameters, Run, complete, place
 from romco.learners import LEARNERS
 from romco_lab.beyond.ablations import ABLATIONS, SINGLE, VARIANTS
 from romco_lab.beyond.probes import probe
@@ -26,7 +26,7 @@ from romco_lab.beyond.scenes import (
     RARE,
     scene_digest,
 )
-from romco_lab.learner_runs import equal_trials, perform
+from romco_lab.learner_runs import Progress, equal_trials, perform
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made
 TEST = range(2000, 2010)  # shuffles on which it is judged

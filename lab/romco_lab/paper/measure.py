@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from romco.compare.run import Progress, Run
-from romco_lab.learner_runs import perform
+from romco.compare.run import Run
+from romco_lab.learner_runs import Progress, perform
 from romco_lab.paper.experiment import Experiment
 from romco_lab.paper.report import findings, write
 from romco_lab.paper.review import Extent, Review

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from romco.compare.controls import title_of
 from romco.compare.results import read
-from romco.compare.run import Progress, Run, complete, place
+from romco.compare.run import Run, complete, place
 from romco.compare.sources import stream_of
 from romco.presentation.tables import Table, mark_best, markdown
 from romco.streams.datasets import DATASETS
-from romco_lab.learner_runs import outcomes, paired, perform
+from romco_lab.learner_runs import Progress, outcomes, paired, perform
 from romco_lab.paper.experiment import ROMCO, Experiment, PaperData
 
 

@@ -65,7 +65,6 @@ Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Processes; one per core if not given.")
 ]
 Address = Annotated[str | None, typer.Option("--address", help="Address of a running Ray cluster.")]
-Shuffles = Annotated[int, typer.Option("--shuffles", min=1, help="How many orders of the events.")]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -60,7 +60,6 @@ class Run:
         return f"{self.dataset}.{self.learner}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 Done = Callable[[Run], None]
 Lines = Callable[[Run, Path | None], Iterator[dict[str, Any]]]  # contents of a run's file
 
