@@ -79,8 +79,8 @@ def compare(
     if arrival.seconds and order != "recorded":
         raise ValueError(f"--delay {delay} is a time: use --order recorded")
     source = replace(source, together=together)
-    found = _find(source, positive, target, data_dir, out / "streams", arrival)
-    dataset, data_dir, answers = found
+    streams = out / "streams"
+    dataset, data_dir, answers = _find(source, positive, target, data_dir, streams, arrival)
     comparison = Comparison(
         dataset,
         chosen_learners(learners, answers),

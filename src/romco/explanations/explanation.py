@@ -243,11 +243,13 @@ class ModelReader:
         self.names: list[Any] = list(range(learner.n_tasks))
         self.numbers = np.arange(learner.n_tasks)
         self.sign = 1.0  # sign of the learner's margins for the positive label
+        self.n_features = learner.n_features
         if model is not None:
             tasks = sorted(model.engine.tasks.items(), key=itemgetter(1))
             self.names = list(map(itemgetter(0), tasks))
             self.numbers = np.array(list(map(itemgetter(1), tasks)), dtype=np.int64)
             self.sign = model.engine.target.sign
+            self.n_features = model.features.width
         self.weights = TaskWeights.of(learner, self.numbers)
         self.values_met = _values_met(learner, self.numbers)
         self.average: Floats | None  # of each feature, where the learner knows it
@@ -274,9 +276,6 @@ class ModelReader:
             self.evidence = self.evidence[self.numbers]
         kinds = np.array(KINDS)[self.different.astype(int)].tolist()
         self.kinds = learner.kinds_of(self.numbers) or kinds
-        self.n_features = learner.n_features
-        if model is not None:
-            self.n_features = model.features.width
 
     def _groups(self) -> list[int] | None:
         """Return the group of each task, where they are few and the learner has groups."""

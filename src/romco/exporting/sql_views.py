@@ -57,7 +57,16 @@ def names_of(tables: Iterable[tuple[Lane, ...]]) -> list[str]:
 def views_of(tables: ModelTables, lanes: Lanes) -> list[str]:
     """Return the statements that make all views of a model."""
     values = _values_view(tables)
-    steps = _steps_to_margins(lanes)
+    steps = {  # to the inputs of each part's stacking model, and to its margin
+        **UNIT_STEPS,
+        **FUNCTION_STEPS,
+        "event": EVENT_STEP,
+        "sums": _sums_step(lanes),
+        "covariances": _covariances_step(lanes),
+        "totals": _totals_step(lanes),
+        "z": _inputs_step(lanes),
+        "margins": _margins_step(lanes),
+    }
     if tables.many is not None:
         steps["softmax_input"] = _softmax_inputs_step(lanes)
         steps |= COUPLING_STEPS | SOFTMAX_STEPS
@@ -114,20 +123,6 @@ def _view(name: str, steps: Mapping[str, str], result: str) -> str:
         kept = "" if step == RECURSIVE_STEP else " MATERIALIZED"
         defined.append(f"{step} AS{kept} ({query})")
     return f"CREATE VIEW {name} AS\nWITH RECURSIVE " + ",\n".join(defined) + f"\n{result};\n"
-
-
-def _steps_to_margins(lanes: Lanes) -> dict[str, str]:
-    """Return the steps to the inputs of each part's stacking model, and to its margin."""
-    return {
-        **UNIT_STEPS,
-        **FUNCTION_STEPS,
-        "event": EVENT_STEP,
-        "sums": _sums_step(lanes),
-        "covariances": _covariances_step(lanes),
-        "totals": _totals_step(lanes),
-        "z": _inputs_step(lanes),
-        "margins": _margins_step(lanes),
-    }
 
 
 def _clipped(value: str, limit: str) -> str:
