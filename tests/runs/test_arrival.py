@@ -180,3 +180,11 @@ def test_shards_take_no_late_labels(tmp_path):
     for more in (["--shards", "2"], ["--threads", "2"]):
         found = CliRunner().invoke(app, [*given, *more])
         assert "--delay" in str(found.exception)
+
+
+def test_a_moment_without_a_time_is_named(tmp_path):
+    (tmp_path / "e.csv").write_text("day,user,label\n2024-01-01,ann,yes\nNA,ann,no\n")
+    columns = ["--task", "user", "--label", "label", "--together", "day", "--delay", "1d"]
+    given = ["learn", str(tmp_path / "e.csv"), "--model", str(tmp_path / "m.romco"), *columns]
+    found = CliRunner().invoke(app, given)
+    assert "line 3: 'day': 'NA' is neither seconds nor a date" in str(found.exception)
