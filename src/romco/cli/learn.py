@@ -43,13 +43,7 @@ from romco.presentation.tables import Table, as_text, mark_best
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.fit import SAMPLED_ROWS, FitRun, HeldOut
-from romco.runs.learn import (
-    OtherTasks,
-    infer_classes,
-    infer_target,
-    learn_into,
-    stop_on_sigterm,
-)
+from romco.runs.learn import OtherTasks, infer_classes, infer_target, learn_into, stop_on_sigterm
 from romco.runs.predict import Learns
 from romco.runs.resume import STDIN, load_model, locked_model
 

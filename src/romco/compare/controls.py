@@ -96,14 +96,7 @@ def predict(
     starts = rounds.starts - rounds.starts[0]
     if stream.answers == 0 and offset is not None:
         left = Rounds(task, x, y - offset, starts)
-        return _predict(row, stream, left, parameters, delay) + offset
-    return _predict(row, stream, rounds, parameters, delay)
-
-
-def _predict(
-    row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any], delay: Delay
-) -> Floats:
-    task, x, y, _, offset = rounds.events
+        return predict(row, stream, left, parameters, delay) + offset
     known = known_labels(rounds, delay)
     group = task
     if row in (*IGNORE_TASK, TASK_COLUMN, ONE_HOT):
@@ -125,7 +118,7 @@ def _predict(
         return _learned(row, stream, rounds, parameters, delay)
     if row in (FREQUENCY, HISTORY):  # an intercept besides the offset
         x = np.zeros((len(y), 1))
-    some = Rounds(group, x, y, rounds.starts - rounds.starts[0], offset=offset)
+    some = Rounds(group, x, y, starts, offset=offset)
     return _learned(ENGINE, stream, some, parameters, delay)
 
 

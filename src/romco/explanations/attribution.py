@@ -7,7 +7,6 @@ from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from romco.io.schema import Schema
@@ -197,7 +196,11 @@ def _linear(
     learner: Learner, rows: Matrix, explained: ExplainedTask
 ) -> tuple[csr_array, csr_array]:
     """Shared and personal part: the margin of each feature alone, beyond that of an empty row."""
-    values, columns = _entries(rows)
+    if isinstance(rows, Sparse):
+        values, columns = rows.values, rows.columns
+    else:
+        columns = np.flatnonzero(rows[0]).astype(np.int32)
+        values = rows[0][columns]
     alone = Sparse(values, columns, np.array([0, *range(len(values) + 1)], dtype=np.int32))
     each = explained.margins(learner, alone)
     shared = whole = each[1:] - each[0]
@@ -214,13 +217,6 @@ def _linear(
         csr_array((whole - personal, columns, starts), shape=shape),
         csr_array((personal, columns, starts), shape=shape),
     )
-
-
-def _entries(rows: Matrix) -> tuple[Floats, NDArray[np.int32]]:
-    if isinstance(rows, Sparse):
-        return rows.values, rows.columns
-    columns = np.flatnonzero(rows[0]).astype(np.int32)
-    return rows[0][columns], columns
 
 
 def _side(model: Model, label: Any) -> tuple[Any, float]:
