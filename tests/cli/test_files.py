@@ -6,9 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.main import app
-from romco.files import load
+from romco.files import load, save
 from romco.io.modelfile import peek
 from romco.io.schema import Schema
+from romco.model import Model
 
 
 @pytest.fixture
@@ -251,6 +252,16 @@ def test_an_event_may_name_its_own_task(events, tmp_path):
     assert named.stdout == given.stdout
 
 
+def test_without_a_file_an_event_is_its_features(tmp_path):
+    model = Model()
+    events = [{"free": 1}, {"lunch": 1}, {"free": 1}]
+    model.learn(events, ["spam", "ham", "spam"], ["ann", "ann", "bob"])
+    save(model, tmp_path / "m.romco")
+    given = ("--task", "ann", "--event", '{"free": 1}', "--json")
+    found = json.loads(call("explain", tmp_path / "m.romco", *given).stdout)
+    assert found["label"] == "spam"
+
+
 def test_a_model_is_explained_as_json(events, tmp_path):
     model, _ = learned(events, tmp_path, "--numeric", "price")
     found = json.loads(call("explain", model, "--json").stdout)
@@ -274,6 +285,7 @@ def test_one_task_is_explained_by_name(events, tmp_path):
         (["--task", "user 4", "--event", "{words"], "--event is not JSON"),
         (["--task", "user 4", "--event", "[1]"], "one JSON object"),
         (["--task", "user 4", "--event", '{"price": "dear"}'], "price"),
+        (["--task", "user 4", "--event", '{"prise": 4}'], "no column 'prise' (did you mean"),
         (["--task", "user 4", "--event", "{}", "--label", "eggs"], "'eggs' is not one"),
         (["--task", "user 4", "--html", "x.html"], "leave --task and --event out"),
         (["--label", "eggs"], "goes with --task and --event"),
