@@ -140,7 +140,6 @@ def expected(tmp_path):
     return plain
 
 
-@pytest.mark.slow
 def test_loops_do_not_depend_on_the_width_of_registers(expected, tmp_path):
     if platform.machine() != "x86_64":
         assert digest(tmp_path, "-ffp-contract=off") == expected

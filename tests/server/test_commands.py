@@ -172,7 +172,6 @@ def test_a_chooser_of_a_file_knows_numbers_by_their_text(tmp_path, serve):
     assert "an action is named twice" in said
 
 
-@pytest.mark.slow
 def test_logs_can_be_json(tmp_path):
     server = Process(tmp_path / "data", "--log-json", *CLASSES)
     with server.client() as client:

@@ -57,7 +57,6 @@ def test_how_a_stream_is_cut_into_calls_does_not_matter(sizes):
     assert_same(whole.state(), parts.state())
 
 
-@pytest.mark.slow
 def test_room_for_tasks_that_are_only_predicted_does_not_matter():
     x, _, task = events(300, n_tasks=200, seed=4)
     y = [("no", "yes", "perhaps")[(len(row) + k) % 3] for k, row in enumerate(x)]

@@ -49,7 +49,7 @@ CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 INITIAL_EVENTS_PER_SECOND = 2_000.0  # learned, before it is measured
 RATE_DECAY = 0.5
 STOPPED = "learning has stopped: restart the service"
-STILL_HELD = "forgotten, but files may hold the task: another process still reads them, or writes fail"
+STILL_HELD = "forgotten, but files may hold it: another process still reads them, or writes fail"
 LOG_KEPT = "the log is kept with all events of the task: forget it exactly, ?exact=true or --exact"
 
 
