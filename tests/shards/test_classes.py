@@ -1,6 +1,7 @@
 """Many classes in shards: the same promises as two classes."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -72,6 +73,20 @@ def test_one_shard_is_the_model_to_the_last_bit(stream, given, history):
     np.testing.assert_array_equal(
         shards.probabilities(x[:21], asked, **offset), model.predict_proba(x[:21], asked, **offset)
     )
+
+
+@pytest.mark.parametrize("make", [partial(romco.Model, target="classes"), partial(shards_of, 2)])
+@pytest.mark.parametrize("past", [{}, {"history": ["f1"]}])
+def test_the_second_class_is_unknown_until_it_comes_in_whatever_call(make, past):
+    rows = [{"f0": 0.5 * k, "f1": f"s{k % 2}"} for k in range(30)]
+    y, task = ["x"] * 20 + ["y", "z"] * 5, ["ann", "bob"] * 15
+    whole, parts = make(**past), make(**past)
+    expected = whole.learn(rows, y, task)
+    assert expected[1:21].tolist() == [[0.0, -np.inf, -np.inf]] * 20
+    found = parts.learn(rows[:10], y[:10], task[:10])
+    assert parts.margins(rows[:1], task[:1]).tolist() == [[0.0, -np.inf]]
+    np.testing.assert_array_equal(found, expected[:10, :2])
+    np.testing.assert_array_equal(parts.learn(rows[10:], y[10:], task[10:]), expected[10:])
 
 
 @pytest.fixture(scope="module", params=[FEW, MANY], ids=["few", "many"])

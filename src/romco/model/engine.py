@@ -263,6 +263,7 @@ class Engine(Step):
         if named.any() and not named.all():  # any number does for the others
             numbers = np.maximum(task, 0)
             margins[named] = predict(self.learner, rows, numbers, offset, self.live)[named]
+        self.target.hide(margins, {})
         if self.target.sign == 1.0:
             return margins
         return -margins
@@ -336,11 +337,10 @@ class Engine(Step):
             if rows.offset is not None:  # has the sign of the labels known in the end
                 sign = self.target.sign
             margins = self.target.user_margins(margins, batch.y, sign)
-            if batch.since:
-                since = batch.since
-                if together:
-                    since = dict.fromkeys(since, len(batch.y) - 1)
-                self.target.hide(margins, since)
+            since = batch.since
+            if together:
+                since = dict.fromkeys(since, len(batch.y) - 1)
+            self.target.hide(margins, since)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))

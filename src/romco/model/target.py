@@ -126,7 +126,10 @@ class Target:
         return margins
 
     def hide(self, margins: Floats, since: Mapping[Id, int]) -> None:
-        """Take each new class out of the scores up to the row in which it came first."""
+        """Take each new class out of the scores up to the row in which it came first.
+
+        A class that is not known at all is taken out of all rows.
+        """
 
     def probabilities(self, margins: Floats, scale: Scale) -> Floats:
         """Return P(positive) (n,), or of each class (n, K); ValueError for numbers."""
@@ -318,11 +321,15 @@ class ManyClasses(Target):
         return labels
 
     def hide(self, margins: Floats, since: Mapping[Id, int]) -> None:
-        known_from = np.zeros(margins.shape[1], dtype=np.intp)  # row from which each class is known
-        known_from[np.setdiff1d(np.arange(margins.shape[1]), self._columns())] = len(margins)
+        last = max(since.values(), default=-1) + 1
+        if len(self.known) < margins.shape[1]:
+            last = len(margins)
+        if not last:
+            return
+        known_from = np.full(margins.shape[1], last)  # row from which each class is known
+        known_from[self._columns()] = 0
         for label, row in since.items():
             known_from[int(self.known[label])] = row + 1
-        last = max(since.values()) + 1
         hidden = (np.arange(last)[:, None] < known_from) & (margins[:last] > -np.inf)
         rows = np.flatnonzero(hidden.any(axis=1))
         rest = np.where(hidden[rows], -np.inf, margins[rows])

@@ -1,7 +1,7 @@
 """A model in shards: the methods of ``Model``, with tasks spread over several learners."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -579,9 +579,7 @@ class Shards(Closable):
                 before = labels.sign
             answers = self._learn(batch, codes)
             if labels.kind == "classes":
-                if batch.since:
-                    labels.hide(answers.margins, batch.since)
-                return self._of_classes(answers.margins)
+                return self._of_classes(answers.margins, batch.since)
             return _with_sign(answers, labels.user_margins(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
@@ -723,7 +721,7 @@ class Shards(Closable):
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
             answers = Predictions(batch.margins, batch.probabilities)
             if self.target.kind == "classes":
-                return self._of_classes(batch.margins)
+                return self._of_classes(batch.margins, {})
             return _with_sign(answers, np.full(len(codes), self.target.sign))
 
     def _share(self, rows: Rows, codes: NDArray[np.int64]) -> SharedBatch:
@@ -731,8 +729,9 @@ class Shards(Closable):
         margins = self.target.allocate(len(codes), n_classes)
         return SharedBatch(rows, codes, self._tasks.names, self._tasks.version, margins)
 
-    def _of_classes(self, margins: Floats) -> Predictions:
+    def _of_classes(self, margins: Floats, since: Mapping[Id, int]) -> Predictions:
         """Return log-probabilities of many classes, and the probabilities of those known."""
+        self.target.hide(margins, since)
         return Predictions(margins, self.target.probabilities(margins, self._front.engine.scale))
 
     def _owner(self, task: Any) -> int:
