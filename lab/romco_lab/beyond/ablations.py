@@ -197,19 +197,24 @@ def print_sensitivity(names: tuple[str, ...], sets: tuple[str, ...]) -> None:
         print(f"\n{target}:\n\n| constant | live x 2 | live / 2 | frozen x 2 | frozen / 2 |")
         print("|---|---|---|---|---|")
         for constant in names:
-            changes = np.array(
-                [
-                    [per_cent(losses_with(constant, factor, name), whole[name]) for name in chosen]
-                    for factor in (2.0, 0.5)
-                ]
-            )
-            if not changes.any():  # of another target
-                continue
-            cells = [f"`{constant}`"]
-            for part in (0, 1):
-                for one in changes[..., part]:
-                    cells.append(f"{one.mean():+.2f}, {one.max():+.2f}")
-            print(f"| {' | '.join(cells)} |", flush=True)
+            by_set = []
+            for name in chosen:
+                both = [losses_with(constant, factor, name) for factor in (2.0, 0.5)]
+                by_set.append(per_cent(np.array(both), whole[name]))
+                if not by_set[0].any():  # a constant of another target
+                    break
+            else:
+                print(sensitivity_row(constant, np.array(by_set)), flush=True)
+
+
+def sensitivity_row(constant: str, changes: Floats) -> str:
+    """Return a row of the table from changes (sets, 2, orders, 2), twice the constant first."""
+    cells = [f"`{constant}`"]
+    for part in (0, 1):  # live, frozen
+        for factor in (0, 1):
+            one = changes[:, factor, :, part]
+            cells.append(f"{one.mean():+.2f}, {one.max():+.2f}")
+    return f"| {' | '.join(cells)} |"
 
 
 def losses_with(constant: str, factor: float, name: str) -> Floats:
