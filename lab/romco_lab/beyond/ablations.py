@@ -4,7 +4,9 @@
 development sets of two classes, at most 20,000 events of each, in the order of the file, shuffled
 and by task. The first 70 % are learned and predicted live, the rest frozen. With ``--sensitivity``
 it prints the change where a constant is doubled or halved, also of numbers (RMSE) and of many
-classes. Names of sets may follow, and of constants.
+classes. With ``--new-tasks`` it prints the frozen loss on three in ten tasks that are held apart,
+by that of a model that is told no tasks: in the order of the file and of two shuffles. Names of
+sets may follow, and of constants.
 """
 
 import json
@@ -23,7 +25,8 @@ from romco.evaluation import Score
 from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, STREAM_FIELDS
 from romco.learners.auto import Auto
-from romco.rounds import Rounds
+from romco.rounds import Round, Rounds
+from romco.streams import Stream
 from romco.streams.datasets import load
 from romco.typing import Floats
 
@@ -44,6 +47,7 @@ print(json.dumps(losses(name, usual(name)).tolist()))
 """
 MAX_EVENTS = 20_000
 LEARNED = 0.7  # of the events; the others are predicted frozen
+NEW_TASKS = 0.3  # share of the tasks that are held apart
 OWN, MIXED, HINGE, GLOBAL = LEARNERS = INPUT_NAMES[1:5]
 
 
@@ -137,19 +141,14 @@ def orders(task: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def losses(name: str, make: Make) -> Floats:
-    """Return log losses on a set, of numbers RMSE: (orders, 2), first live, then frozen."""
+    """Return losses on a set: (orders, 2), first live, then frozen."""
     target, stream, found = target_of(name), load(name), []
     for order in orders(stream.task[:MAX_EVENTS]):
-        task = stream.task[order]
-        rounds = Rounds(task, stream.x[order], stream.y[order], np.arange(len(order) + 1))
-        learner = make(stream.x.shape[1], int(task.max()) + 1)
+        learner = make(stream.n_features, int(stream.task[order].max()) + 1)
         n = int(LEARNED * len(order))
-        learned, others = rounds[:n], rounds[n:].events
-        live, frozen = Score(target, curve=False), Score(target, curve=False)
-        live.add(learned.events, learner.replay(learned))
-        frozen.add(others, learner.predict_frozen(others))
-        measure = "error" if target == "number" else "log_loss"
-        found.append([getattr(live, measure), getattr(frozen, measure)])
+        learned, others = some_rounds(stream, order[:n]), some_rounds(stream, order[n:]).events
+        live = loss(target, learned.events, learner.replay(learned))
+        found.append([live, loss(target, others, learner.predict_frozen(others))])
     return np.array(found)
 
 
@@ -217,6 +216,42 @@ def sensitivity_row(constant: str, changes: Floats) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def print_new_tasks(sets: tuple[str, ...]) -> None:
+    """Print how well new tasks are predicted, by a model that is told no tasks."""
+    print("| | file | shuffled | shuffled |\n|---|---|---|---|")
+    for name in sets:
+        stream, target, cells = load(name), target_of(name), []
+        n = min(MAX_EVENTS, len(stream.y))
+        for seed in range(3):
+            random = np.random.default_rng(seed)
+            held = random.random(stream.n_tasks) < NEW_TASKS
+            order = random.permutation(n) if seed else np.arange(n)
+            known, new = (order[held[stream.task[order]] == is_new] for is_new in (False, True))
+            found = []
+            for told in (True, False):
+                learner = usual(name)(stream.n_features, stream.n_tasks)
+                learner.replay(some_rounds(stream, known, told))
+                others = some_rounds(stream, new, told).events
+                found.append(loss(target, others, learner.predict_frozen(others)))
+            cells.append(f"{found[0] / found[1]:.3f}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def some_rounds(stream: Stream, index: NDArray[np.int64], told: bool = True) -> Rounds:
+    """Return some events, one a round; all of one task if tasks are not told."""
+    task = stream.task[index]
+    if not told:
+        task = np.zeros_like(task)
+    return Rounds(task, stream.x[index], stream.y[index], np.arange(len(index) + 1))
+
+
+def loss(target: str, events: Round, scores: Floats) -> float:
+    """Return the log loss of events, of numbers RMSE."""
+    score = Score(target, curve=False)
+    score.add(events, scores)
+    return score.error if target == "number" else score.log_loss
+
+
 def losses_with(constant: str, factor: float, name: str) -> Floats:
     """Return losses with a constant times a factor; of a growth, what exceeds 1."""
     least = 1.0 if constant.endswith("GROWTH") else 0.0
@@ -227,11 +262,14 @@ def losses_with(constant: str, factor: float, name: str) -> Floats:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
+    sets = (*DEVELOPMENT_SETS, *OTHER_TARGETS)
+    if "--sensitivity" not in given and "--new-tasks" not in given:
+        sets = DEVELOPMENT_SETS
+    sets = tuple(name for name in sets if name in given) or sets
     if "--sensitivity" in given:
         names = [name for name in vars(constants) if name.isupper()]
-        some_names = tuple(name for name in names if name in given) or tuple(names)
-        sets = (*DEVELOPMENT_SETS, *OTHER_TARGETS)
-        print_sensitivity(some_names, tuple(name for name in sets if name in given) or sets)
+        print_sensitivity(tuple(name for name in names if name in given) or tuple(names), sets)
+    elif "--new-tasks" in given:
+        print_new_tasks(sets)
     else:
-        sets = tuple(name for name in DEVELOPMENT_SETS if name in given)
-        print_ablations(sets or DEVELOPMENT_SETS)
+        print_ablations(sets)
