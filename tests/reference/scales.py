@@ -73,12 +73,12 @@ class Scales:
         """Features that have more than one value other than zero."""
         return self.deviations > (1e-12 * self.mean) ** 2 * self.c
 
-    def within(self, x):
+    def limited(self, x):
         limit = 10 * np.sqrt(self.mean_square())
         return np.where(self.c >= 3, np.clip(x, -limit, limit), x)
 
     def add(self, x, there):
-        difference = np.where(there, self.within(x) - self.mean, 0.0)
+        difference = np.where(there, self.limited(x) - self.mean, 0.0)
         self.c = self.c + there
         self.mean = self.mean + difference / np.maximum(self.c, 1)
         left = difference - difference / np.maximum(self.c, 1)

@@ -39,8 +39,8 @@ cdef inline double mean_square(const Column* c) noexcept nogil:
     return c.mean * c.mean + c.deviations / c.count
 
 
-cdef inline double within(const Column* c, double x) noexcept nogil:
-    """A value as it is counted: a single odd one must not spoil the feature for good."""
+cdef inline double limited(const Column* c, double x) noexcept nogil:
+    """Return a value as it is counted: cut, as a single odd one must not spoil the feature."""
     cdef double limit
     if c.count >= FEW and x * x * c.count > FAR * FAR * (c.mean * c.mean * c.count + c.deviations):
         limit = FAR * sqrt(mean_square(c))
@@ -51,7 +51,7 @@ cdef inline double within(const Column* c, double x) noexcept nogil:
 cdef inline void add(Column* c, double x) noexcept nogil:
     """Count a value (Welford, 1962)."""
     cdef double difference
-    x = within(c, x)
+    x = limited(c, x)
     difference = x - c.mean
     c.count += 1.0
     c.mean += difference / c.count
@@ -85,8 +85,8 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
 
 cdef inline double mean_shrinkage(const Column* c) noexcept nogil:
     """Return t^2 / (t^2 + 1) by the t-statistic of the mean; 1 where all values are the same."""
-    cdef double sure = (c.count - 1.0) * c.mean * c.mean
-    return sure / (sure + c.deviations / c.count) if spreads(c) else 1.0
+    cdef double scaled_t2 = (c.count - 1.0) * c.mean * c.mean  # t^2 times the variance
+    return scaled_t2 / (scaled_t2 + c.deviations / c.count) if spreads(c) else 1.0
 
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
@@ -107,7 +107,8 @@ cdef inline bint varies(const Column* c) noexcept nogil:
     return c.size > 0.0 and (c.centre == 0.0 or spreads(c))
 
 
-cdef inline void weigh(Column* c, double common) noexcept nogil:
+cdef inline void set_factor(Column* c, double common) noexcept nogil:
+    """Set what a value is multiplied by."""
     c.factor = factor_of(c.size, common)
 
 

@@ -23,7 +23,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
 from romco.kernels.auto.columns cimport (
     FAR, GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, factor_of, has_zeros, mean_square, measure, scaled,
-    spreads, varies, weigh,
+    set_factor, spreads, varies,
 )
 from romco.kernels.core.dense cimport dot_product
 from romco.kernels.core.events cimport Row, column
@@ -40,8 +40,8 @@ cdef Py_ssize_t LARGE = 1 << 19    # numbers that take long to clear
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
 
 
-cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
-    """`weigh` of many: first all logarithms, then all exponentials, so that none waits for another."""
+cdef void set_factors(Column* c, Py_ssize_t n, double common) noexcept nogil:
+    """`set_factor` of many: first all logarithms, then all exponentials, so that none waits for another."""
     cdef Py_ssize_t k
     cdef double r, r4
     for k in range(n):
@@ -106,7 +106,7 @@ cdef class Scales:
             else:
                 scaled_value[n] = scaled(kept, value)
             n += 1
-        weigh_all(self.fresh, n_fresh, self.typical[COMMON])
+        set_factors(self.fresh, n_fresh, self.typical[COMMON])
         for k in range(n_fresh):
             j = self.fresh_at[k]
             scaled_value[j] = scaled(self.fresh + k, given[j])
@@ -141,7 +141,7 @@ cdef class Scales:
         if not self.find_common() or self.typical[COMMON] == common:
             return found(n, self.index, self.value, self.seen_x2)
         for k in range(self.n_fresh):
-            weigh(columns + index[self.fresh_at[k]], self.typical[COMMON])
+            set_factor(columns + index[self.fresh_at[k]], self.typical[COMMON])
         for k in range(n):
             self.value[k] = scaled(columns + index[k], given[k])
             x2 += self.value[k] * self.value[k]
@@ -310,7 +310,7 @@ cdef class SettledScales(Scales):
         for i in range(rows.shape[0]):
             c = columns + rows[i]
             if c.count > 0.0:
-                weigh(c, self.common())
+                set_factor(c, self.common())
                 self.settle(c, self.before + i, rows[i])
 
 

@@ -173,8 +173,8 @@ cdef class SoftmaxKernel(Kernel):
             self.v[k] = max(self.v[k], 0.0)
         for k in range(K):
             total += self.seen[k]
-            self.z[k] = within(self.m[k])
-            self.z[MIXED * K + k] = within(moderate(self.m[MIXED * K + k], self.v[MIXED * K + k]))
+            self.z[k] = clipped(self.m[k])
+            self.z[MIXED * K + k] = clipped(moderate(self.m[MIXED * K + k], self.v[MIXED * K + k]))
         if self.offset != NULL:
             memset(self.z + USUAL * K, 0, 2 * K * sizeof(double))
             return
@@ -367,6 +367,6 @@ cdef class SoftmaxKernel(Kernel):
         return index, values, unit_of(&self.clock[0]), variances
 
 
-cdef inline double within(double z) noexcept nogil:
+cdef inline double clipped(double z) noexcept nogil:
     """Clip a score: a step by an event of huge weight could be of any size."""
     return max(-MAX_SCORE, min(MAX_SCORE, z))
