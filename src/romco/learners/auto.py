@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -125,13 +125,10 @@ def _of_stream(*names: str) -> tuple[int, ...]:
     return tuple(map(STREAM_FIELDS.index, names))
 
 
-def _merge_sketches(start: Floats, shards: list[Floats]) -> None:
-    merge_sketches(start, shards, PLACE_FIELDS.index(SKETCH_FIELDS[0]))
-
-
 TESTS = columns_of(PLACE_FIELDS, "sum_", "square_")  # of functions, in sketches
 SKETCHES = Merged(
-    tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})), _merge_sketches
+    tuple(sorted({*columns_of(PLACE_FIELDS, *SKETCH_FIELDS)} - {*TESTS})),
+    partial(merge_sketches, first=PLACE_FIELDS.index(SKETCH_FIELDS[0])),
 )
 MOMENT_GAIN = 0.04  # by which an event moves the moment, where its variance has settled
 ANSWERS = Moments(*_of_stream("answers", "origin", "total", "squares"))
@@ -139,7 +136,7 @@ NOISES = ("own_noise", "mixed_noise", "global_noise", "live_noise", "frozen_nois
 NOISE_SHAPE = ("rise_below", "rise_above")  # how noise depends on the prediction
 
 UNITS: tuple[Line, ...] = (  # of features
-    PerFeature("units", Latest((3, 4, 5, 6, 7), count=0), Pooled(0, 1, 2)),
+    PerFeature("units", Latest((3, 4, 5, 6, 7), count=0), Pooled((0, 1, 2))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
 )
 FUNCTIONS: tuple[Line, ...] = (  # of columns
@@ -841,7 +838,7 @@ class BaseAuto(PairLearner):
         order_shares: OrderShares | None = None,
         rounds: Iterable[Round] = (),
     ) -> None:
-        average(self, others, given, order_shares)
+        average(self, others, given, order_shares, rounds)
 
     @abstractmethod
     def units(self) -> Floats:

@@ -15,7 +15,6 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
     CURVE_FIELDS,
@@ -130,7 +129,7 @@ def average(
     first.kernel.others_change()
     averaged = states[0] | averaged_pairs("personal", states, shares)
     averaged |= averaged_pairs("curves", states, shares)
-    if rounds:
+    if rounds and first.answers == 0:  # of numbers
         last = np.zeros(len(shares))
         last[-1] = 1.0
         of_given = states[-1] | averaged_pairs("personal", states, last)
@@ -235,22 +234,18 @@ def _average_places(states: Sequence[Arrays], shares: Floats) -> None:
     first = states[0]
     averaged = list(columns_of(PLACE_FIELDS, "evidence", "variance"))
     last = _columns(PLACE_FIELDS, LAST_OF_PLACES)
-    for k in np.flatnonzero(_are_features(first, first["frequent"])):
-        feature = first["frequent"][k]
+    frequent = first["frequent"]
+    is_feature = (frequent >= 0.0) & (frequent < len(first["features"]))
+    for k in np.flatnonzero(is_feature):
         total = np.zeros(len(averaged))
         weight = 0.0
         for state, share in zip(states, shares, strict=True):
-            for at in np.flatnonzero(state["frequent"][1:] == feature) + 1:
+            for at in np.flatnonzero(state["frequent"][1:] == frequent[k]) + 1:
                 total += share * state["places"][at, averaged]
                 weight += share
                 latest = state["places"][at, last]  # in the end that of the given order
         first["places"][k, last] = latest
         first["places"][k, averaged] = total / weight
-
-
-def _are_features(arrays: Arrays, places: Floats) -> NDArray[np.bool_]:
-    """Return a mask of the places of a block that hold features."""
-    return (places >= 0.0) & (places < len(arrays["features"]))
 
 
 def _columns(fields: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -264,20 +259,12 @@ def averaged_pairs(name: str, states: Sequence[Arrays], shares: Floats) -> Array
     of_keys = f"{name}_keys"
     if of_keys not in states[0]:
         return {name: mean_of(values, shares)}
-    keys, mean = _mean_of_pairs(map(itemgetter(of_keys), states), values, shares)
-    return {name: mean, of_keys: keys}
-
-
-def _mean_of_pairs(
-    stored: Iterable[NDArray[np.int64]], values: Sequence[Floats], shares: Floats
-) -> tuple[NDArray[np.int64], Floats]:
-    """Return the union of keys, and the mean values of each."""
-    stored = list(stored)
+    stored = list(map(itemgetter(of_keys), states))
     keys = np.unique(np.concatenate(stored))
     mean = np.zeros((len(keys), values[0].shape[1]))
     for own_keys, own, share in zip(stored, values, shares, strict=True):
         mean[np.searchsorted(keys, own_keys)] += share * own
-    return keys, mean
+    return {name: mean, of_keys: keys}
 
 
 def mean_of(arrays: Iterable[Floats], shares: Floats) -> Floats:

@@ -1,6 +1,5 @@
 """Learners of numbers: romco-auto, the paper's U + V, and the controls."""
 
-from collections.abc import Iterable, Sequence
 from math import erf, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +11,6 @@ from romco.kernels.auto import constants
 from romco.kernels.auto.auto import INPUT_NAMES, RECENT_NAMES, STREAM_FIELDS
 from romco.kernels.baselines.linear import GaussianNumber, GradientNumber, PassiveAggressiveNumber
 from romco.learners.auto import DIRECTIONS, NO_VARIANCE, NOISES, RANK, BaseAuto, Shares, lanes
-from romco.learners.averaging import OrderShares, average
 from romco.learners.base import Arrays, Learner, with_labels
 from romco.learners.capabilities import Decomposed, Posterior
 from romco.learners.frozen import FrozenPredictor, PairTable, Table, frozen_units
@@ -82,15 +80,6 @@ class AutoNumber(BaseAuto):
         if self._of_stream("answers"):  # with an origin; rows without features have no unit
             unit = STREAM_FIELDS.index("unit")
             self._arrays["stream"][unit] = self._of_stream("unit") or 1.0
-
-    def average(
-        self,
-        others: Sequence["BaseAuto"],
-        given: "BaseAuto",
-        order_shares: OrderShares | None = None,
-        rounds: Iterable[Round] = (),
-    ) -> None:
-        average(self, others, given, order_shares, rounds)
 
     def intervals(self, round: Round, level: float, frozen: bool = False) -> Floats:
         if not 0.0 < level < 1.0:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,14 +51,7 @@ class Belief:
 class Pooled:
     """Three columns: count, mean and sum of squared deviations of numbers."""
 
-    count: int
-    mean: int
-    deviations: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """All three columns."""
-        return self.count, self.mean, self.deviations
+    columns: tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -118,13 +111,7 @@ class Scale:
     The curvature is at least 1, and forgets with every event, as that of a model's margins does.
     """
 
-    number: int = 0
-    curvature: int = 1
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Both columns."""
-        return self.number, self.curvature
+    columns: tuple[int, int] = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -245,24 +232,15 @@ class Block(Line):
         self.arrays, self.kernel, self.prior = (array,), kernel, prior
 
 
-class HasClassWeights(Protocol):
-    """Reads and puts weights of classes as blocks, for :class:`ClassWeights`."""
-
-    def read_weights(self, rows: NDArray[np.int32]) -> Floats:
-        """Return a block (c + t, lanes): rows that every event touches, and those of features."""
-
-    def put_weights(self, rows: NDArray[np.int32], block: Floats) -> None:
-        """Replace what :meth:`read_weights` returned for these features."""
-
-
 class ClassWeights(Line):
     """Gaussians about the weights of each class, whose prior variance is 1.
 
-    ``owner`` has rows that every event touches and one row per feature. In a row lie the means of
-    all ``classes``, then what is spent of their variances, ``vectors`` times.
+    Their ``owner`` returns and takes them as blocks (c + t, lanes): rows that every event touches,
+    and those of some features. In a row lie the means of all ``classes``, then what is spent of
+    their variances, ``vectors`` times.
     """
 
-    def __init__(self, owner: HasClassWeights, vectors: int, classes: int, *arrays: str) -> None:
+    def __init__(self, owner: Any, vectors: int, classes: int, *arrays: str) -> None:
         self.owner, self.arrays = owner, arrays
         means = [2 * v * classes + k for v in range(vectors) for k in range(classes)]
         self.parts = tuple(Belief(mean, mean + classes) for mean in means)
