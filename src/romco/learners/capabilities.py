@@ -6,7 +6,7 @@ its methods; :class:`Decomposed` is a base class. A yes or no, such as
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -179,18 +179,10 @@ class StartsTasks(Protocol):
         """Return what the started tasks have in common; None where a new task inherits it."""
 
     def start_task(self, task: int, started: StartedTasks) -> None:
-        """Let a new task begin at ``common(started)``; it is not one of the started tasks."""
+        """Let a new task begin at ``common(started)``; it is not one of the started tasks.
 
-
-@runtime_checkable
-class StartsAtomically(Protocol):
-    """Starts a task by one compiled call, which must not be done twice.
-
-    A ``start_task`` that is broken off half-way is done again; this one cannot be broken off.
-    """
-
-    def starting(self, task: int, started: StartedTasks) -> Callable[[], object]:
-        """Return a compiled function that does the same as ``start_task``."""
+        Where an interrupt breaks it off, it is done again; a compiled function is not broken off.
+        """
 
 
 @runtime_checkable

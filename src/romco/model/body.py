@@ -14,7 +14,6 @@ from romco.learners.capabilities import (
     AddsClasses,
     Newcomer,
     StartedTasks,
-    StartsAtomically,
     StartsTasks,
 )
 from romco.learners.registry import forget, unstart
@@ -30,10 +29,7 @@ class Body:
 
     __slots__ = ("_newcomer", "counts", "learner")
 
-    def __init__(self, learner: Learner, counts: EventCounts | None = None) -> None:
-        if counts is None:
-            m = learner.n_tasks
-            counts = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
+    def __init__(self, learner: Learner, counts: EventCounts) -> None:
         self.learner = learner
         self.counts = counts
         self._newcomer: tuple[int, Newcomer | None] | None = None  # and the events it is of
@@ -85,11 +81,9 @@ class Body:
         learner, started = self.learner, self.started
         if not tasks or started is None:
             return [], None
-        if isinstance(learner, StartsAtomically):
-            starts = [learner.starting(task, started) for task in tasks]
-        else:
-            assert isinstance(learner, StartsTasks)
-            starts = [partial(learner.start_task, task, started) for task in tasks]
+        assert isinstance(learner, StartsTasks)
+        start = learner.start_task
+        starts: list[Callable[[], object]] = [partial(start, task, started) for task in tasks]
         return starts, partial(self._unstart, tasks)
 
     def _unstart(self, tasks: list[int]) -> None:

@@ -186,14 +186,14 @@ cdef class Factored(Kernel):
 
     # Tasks that come and go: K changes, the method does not
 
-    def start_task(self, Py_ssize_t task, double n_started):
-        """u_task <- the sum of all u over n_started; u_task must be 0."""
+    def start_task(self, Py_ssize_t task, started):
+        """u_task <- the sum of all u over the number of ``started`` tasks; u_task must be 0."""
         self.check_idle()
         self.drop_notes()
         self.start_round(False)
         self.fit(self.height + 1, self.width + 1)
         self.sum_columns(self.c)
-        return self.change_column(task, 1.0 / n_started)
+        self.change_column(task, 1.0 / <double> started.number)
 
     def forget_task(self, Py_ssize_t task):
         """u_task <- 0, v_task <- 0."""
