@@ -301,11 +301,8 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     All of them are checked, so that a bad event is refused whether it has a label or not; so are
     weights, where the learner does not honour them.
     """
-    if round.weight is not None and not learner.supports_sample_weight:
-        raise ValueError(
-            f"{learner.name} cannot learn events that count differently: leave out the weights, "
-            "or take romco-auto or another learner that can"
-        )
+    if round.weight is not None:
+        check_takes_weights(learner)
     if not lacks_labels(round.y):
         return round
     learner.events_of(round)
@@ -313,6 +310,15 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     if len(missing) != len(round.task):
         raise ValueError(f"y has {len(missing)} labels but task has {len(round.task)} entries")
     return None if missing.all() else chosen(round, ~missing)
+
+
+def check_takes_weights(learner: Learner) -> None:
+    """Raise ValueError for a learner to which all events count the same."""
+    if not learner.supports_sample_weight:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
 
 
 def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.step import Step
 from romco.learners import Learner
+from romco.learners.base import check_takes_weights
 from romco.learners.capabilities import AddsClasses
 from romco.model.features import (
     Matrix,
@@ -293,11 +294,7 @@ def check_lengths(rows: Matrix | Encoded, **others: Any) -> None:
 
 def read_weights(weight: Any, learner: Learner) -> Floats:
     """Return weights (n,) as numbers; ValueError where one is bad, or the learner takes none."""
-    if not learner.supports_sample_weight:
-        raise ValueError(
-            f"{learner.name} cannot learn events that count differently: leave out the weights, "
-            "or take romco-auto or another learner that can"
-        )
+    check_takes_weights(learner)
     limit = f"weight {{}}; a weight must be 0 or a positive number up to {LARGEST_WEIGHT:g}"
     return _read_numbers("weight", weight, 0.0, LARGEST_WEIGHT, limit)
 
