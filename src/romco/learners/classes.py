@@ -97,7 +97,9 @@ class Classes(CompiledLearner):
         if form == "softmax" and (inner != "romco-auto" or parameters):
             raise ValueError(f"form 'softmax' is one of romco-auto only; got {inner}")
         self._asked = form
-        self.form: Form = form or default_form(inner)
+        self.form: Form = form or "rest"
+        if form is None and inner == "romco-auto":  # the learner that gives log-odds
+            self.form = "pairs"
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
@@ -508,8 +510,3 @@ def auto_members(learner: Learner) -> list[BaseAuto]:
     """Return the learners with a low-rank part: the learner itself, or those within it."""
     members = learner.members() if isinstance(learner, Classes) else [learner]
     return [member for member in members if isinstance(member, BaseAuto)]
-
-
-def default_form(inner: str) -> Form:
-    """Pairs for the learner that gives log-odds; for others one against the rest."""
-    return "pairs" if inner == "romco-auto" else "rest"

@@ -333,7 +333,8 @@ class Engine(Step):
                 batch = read_labelled(self, rows, together=together)
                 margins, log_a = learn_batch(self, batch, together)
             finally:
-                self._rollback_history()  # what was not committed with a chunk
+                if self.history is not None:
+                    self.history.rollback()  # what was not committed with a chunk
             if rows.offset is not None:  # has the sign of the labels known in the end
                 sign = self.target.sign
             margins = self.target.user_margins(margins, batch.y, sign)
@@ -351,10 +352,6 @@ class Engine(Step):
         Nested transactions are one transaction.
         """
         return transaction(self)
-
-    def _rollback_history(self) -> None:
-        if self.history is not None:
-            self.history.rollback()
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, offset: float | None = None

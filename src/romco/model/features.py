@@ -198,8 +198,12 @@ class NamedFeatures(Features):
         """Return rows by name, as :meth:`read` takes them; others as of ``cells.prepare``."""
         if isinstance(rows, Encoded):
             return rows
-        named = _check_named(rows)
-        encoded = self.cells.prepare(named, self._column, learning, sample, unseen)
+        _check_many(rows)
+        if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
+            raise ValueError(
+                "rows without names: give mappings or a frame, or use features=Columns(n)"
+            )
+        encoded = self.cells.prepare(rows, self._column, learning, sample, unseen)
         _check_numbers(encoded, encoded.lexicon.names.__getitem__)
         return encoded
 
@@ -425,13 +429,6 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
     rows.check_format()  # raises ValueError where it does not fit its arrays
     rows.sum_duplicates()
     return Sparse(rows.data, rows.indices, rows.indptr)
-
-
-def _check_named(rows: Any) -> Any:
-    _check_many(rows)
-    if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
-        raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
-    return rows
 
 
 def _check_many(rows: Any) -> None:

@@ -335,7 +335,7 @@ class Shard:
         """Make room for n classes, whose labels are 0, 1, ... here."""
         engine = self.model.engine
         engine.body = engine.body.grown(0, 0, n)
-        engine.target.adopt(_numbered_classes(n).known)
+        engine.target.adopt(ManyClasses(range(n)).known)
 
     def settle_after_merge(self, rows: NDArray[np.int32]) -> None:
         """Decide what is left to barriers, as the front did, after a merge of rows."""
@@ -381,11 +381,6 @@ def scale_numbers(scale: Scale) -> ScaleNumbers:
     return scale.log_a, scale.curvature
 
 
-def _numbered_classes(n: int) -> ManyClasses:
-    """Return the target of a shard, to which labels are numbers."""
-    return ManyClasses(range(n))
-
-
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
@@ -394,5 +389,5 @@ def _from_state(state: dict[str, Any]) -> Model:
     if isinstance(target, TwoClasses):
         labels = TwoClasses(SIDES).to_json()
     elif isinstance(target, ManyClasses):
-        labels = _numbered_classes(int(state["arrays"]["learner.classes"][0])).to_json()
+        labels = ManyClasses(range(int(state["arrays"]["learner.classes"][0]))).to_json()
     return Model.from_state({**state, "features": columns, "labels": labels, "notes": {}})

@@ -83,15 +83,16 @@ class Coordinator:
         """Start the shards; ``choose`` returns the number of them after the first events."""
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
-        self.events = self.place = self.next = 0
-        self.notes: dict[str, Any] = {}
         self.reading: tuple[EventFiles, FilePosition] | None = None  # while shards read files
         self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
         self._barriers, self._checkpoint, self._next_save = 0, checkpoint, 0.0
         self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         self.engine = _make_engine(engine, state, address)
-        self._set_position(state)
+        at = state.position
+        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
+        if state.updates is not None:
+            self.engine.call_each(Shard.resume, [(update,) for update in state.updates])
         self._choose = choose
 
     @property
@@ -169,12 +170,6 @@ class Coordinator:
         front.adopt(other.scale, state.front.events)
         if self.reading is not None:
             self.open_files(*self.reading)
-
-    def _set_position(self, state: ShardsState) -> None:
-        at = state.position
-        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
-        if state.updates is not None:
-            self.engine.call_each(Shard.resume, [(update,) for update in state.updates])
 
     def state(self) -> dict[str, Any]:
         """Return the state of one model of all tasks, from which shards can resume, too."""
