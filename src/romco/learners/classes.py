@@ -21,7 +21,7 @@ from romco.learners.base import (
 )
 from romco.learners.capabilities import Newcomer, StartedTasks, StartsTasks
 from romco.learners.frozen import FrozenClasses
-from romco.learners.registry import forget, learner, split_members
+from romco.learners.registry import forget, learner
 from romco.learners.sharing import (
     Counts,
     Fixed,
@@ -266,7 +266,11 @@ class Classes(CompiledLearner):
             form=self._asked,
             parameters=self._settings,
         )
-        _, parts = split_members(arrays)
+        parts: dict[str, Arrays] = {}
+        for name, array in arrays.items():
+            number, dot, rest = name.partition(".")
+            if dot:
+                parts.setdefault(number, {})[rest] = array
         for number in parts.keys() - {str(n) for n in range(len(fresh._members))}:
             name = f"{number}.{next(iter(parts[number]))}"
             raise ValueError(f"state array {name!r} belongs to no pair of classes")

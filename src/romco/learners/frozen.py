@@ -231,11 +231,6 @@ def counted_zeros(columns: Floats, events: float) -> NDArray[np.bool_]:
     return (centre != 0.0) & (always | binary)
 
 
-def plain_units(n_features: int) -> Floats:
-    """Return units in which values are as they are."""
-    return np.tile([0.0, UNBOUNDED, 1.0, 0.0], (n_features, 1))
-
-
 class LinearLearner(Protocol):
     """A learner whose margins are its weights times x, and an intercept."""
 
@@ -270,7 +265,7 @@ def linear_predictor(learner: LinearLearner) -> FrozenPredictor:
         intercepts=np.zeros(rank + 1),
         weights=np.ones(rank + 1),
         covariance=np.zeros((rank + 1, rank + 1)),
-        units=plain_units(learner.n_features),
+        units=np.tile([0.0, UNBOUNDED, 1.0, 0.0], (learner.n_features, 1)),  # as they are
         features=Table(tuple(directions), left),
         tasks=Table((weight, *factors), np.column_stack([_intercepts(learner), right])),
         new_task=None,

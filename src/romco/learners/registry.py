@@ -312,19 +312,6 @@ def _check_version(name: str, key: str, state: State, expected: int) -> None:
         )
 
 
-def split_members(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
-    """Return the arrays of the learner itself, and those of each inner learner, "0.x", "1.x"."""
-    own: Arrays = {}
-    members: dict[str, Arrays] = {}
-    for name, array in arrays.items():
-        number, dot, rest = name.partition(".")
-        if dot:
-            members.setdefault(number, {})[rest] = array
-        else:
-            own[name] = array
-    return own, members
-
-
 def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:

@@ -518,8 +518,6 @@ class Engine(Step):
             arrays = add_prefix("0.", old.arrays())
             arrays["classes"] = np.array([2])
             arrays["0.scale"] = np.array([self.scale.log_a, self.scale.curvature])
-            if "slots" in made.arrays():
-                arrays["slots"] = made.arrays()["slots"]
             made.load(arrays)
             counts, unknown = self.counts, [SEVERAL] * made.answers
             owners = counts.feature_owners, unknown

@@ -215,10 +215,10 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
         start = take_prefix(f"{SECTION}.start.", arrays)
         apply_merged(learner, Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(learner, arrays, section, k) for k in range(section["shards"])]
-    shared = add_prefix(LEARNER, learner.arrays())
-    for name in _of_tasks(learner):
-        shared.pop(name, None)
-    plain["arrays"] = plain["arrays"] | shared
+    shared = learner.arrays()
+    for name in shared.keys() & _of_tasks(learner):
+        del shared[name]
+    plain["arrays"] = plain["arrays"] | add_prefix(LEARNER, shared)
     ends = np.cumsum(section["sizes"])
     tasks = map(np.arange, ends - section["sizes"], ends)
     starts = [_part(plain, own, room) for own, room in zip(tasks, section["rooms"], strict=True)]
@@ -249,8 +249,7 @@ def _assemble(
     arrays = target.arrays()
     of_tasks = set(target.task_axes or ()) & set(arrays)
     stores = pair_lines(target)
-    of_pairs = {name for line in stores for name in line.arrays}
-    for name in arrays.keys() - of_tasks - of_pairs:
+    for name in arrays.keys() - _of_tasks(target):
         arrays[name] = shared[name].copy()
     counts = {name: np.full(room, new) for name, new in NEW_TASK_COUNTS.items()}
     names: list[Any] = []
@@ -276,13 +275,11 @@ def _front(plain: State) -> Model:
 
 
 def _of_tasks(learner: Learner) -> set[str]:
-    """Return the names of arrays in a state that have entries per task."""
+    """Return the names of a learner's arrays that have entries per task."""
     own = set(learner.task_axes or ())
-    for line in learner.sharing():
-        own -= set(line.arrays)
     for line in pair_lines(learner):
         own |= set(line.arrays)
-    return {f"{LEARNER}{name}" for name in own}
+    return own
 
 
 def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
