@@ -56,7 +56,7 @@ from romco.learners.frozen import (
     Table,
     frozen_units,
 )
-from romco.learners.shared import OWN, PAIRS, PairLearner, stored_columns
+from romco.learners.shared import OWN, PAIRS, PairLearner
 from romco.learners.sharing import (
     Belief,
     Block,
@@ -265,10 +265,8 @@ class BaseAuto(PairLearner):
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
         }
         arrays["covariance"][0, 0] = NO_VARIANCE  # a live margin has no constant
-        stream = dict(zip(STREAM_FIELDS, range(len(STREAM_FIELDS)), strict=True))
-        arrays["stream"][stream["tracking"]] = constants.TRACKING_PRIOR
-        arrays["stream"][stream["level_variance"]] = self.start
-        arrays["stream"][stream["slope_variance"]] = constants.SLOPE_START
+        starts = constants.TRACKING_PRIOR, self.start, constants.SLOPE_START
+        arrays["stream"][[*_of_stream("tracking", "level_variance", "slope_variance")]] = starts
         self._keep(len(PAIR_FIELDS), self._with_more(arrays))
         self.stores["curves"] = Pairs(n_tasks, MOST_FUNCTIONS, len(CURVE_FIELDS), False)
         self._make_kernel()
@@ -337,10 +335,6 @@ class BaseAuto(PairLearner):
         likely[0] *= constants.AGREEMENT_ODDS
         return np.asarray((likely[0] - likely[1]) / likely.sum(axis=0))
 
-    def _uses_global(self) -> bool:
-        """Return whether *global logistic* takes part; of two classes it needs covariances."""
-        return self.answers == 0 or CLOSED not in self._arrays["frequent"]
-
     def personal_sparse(self) -> Any:
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
@@ -371,9 +365,10 @@ class BaseAuto(PairLearner):
         V, information = self._variance(), self.information_share
         prior = np.full(len(tasks), V * level_prior)
         found = [Posterior(level, V * variance, prior, self._intercept("mixed"), information)]
-        numbers = [
-            self.stored_numbers(PAIR_FIELDS.index(name), features, tasks)
-            for name in ("slope_information", "slope_precision")
+        names = ("slope_information", "slope_precision")
+        numbers: list[Any] = [
+            self.pair_numbers(PAIR_FIELDS.index(name)).tocsr()[features][:, tasks].toarray()
+            for name in names
         ]
         for j, own, sure in zip(features, *numbers, strict=True):
             unit, prior_variance = self.units()[j], slope_priors[j]
@@ -599,11 +594,11 @@ class BaseAuto(PairLearner):
         return 1.0
 
     def _used_shares(self, levels: Floats, weights: Floats) -> Shares:
-        """Return the shares of margins, without that of a learner that takes no part."""
+        """Return the shares of margins; without covariances *global logistic* takes no part."""
         share = self._shares(levels, weights)
-        if self._uses_global():
-            return share
-        return share._replace(everybody=np.zeros(len(levels)))
+        if self.answers and CLOSED in self._arrays["frequent"]:  # too many for covariances
+            share = share._replace(everybody=np.zeros(len(levels)))
+        return share
 
     def _frozen_functions(self, functions: NDArray[np.intp], weights: Floats) -> FrozenFunctions:
         """Return functions of columns that are in use, with their weights (n, lanes)."""
@@ -774,14 +769,6 @@ class BaseAuto(PairLearner):
     def set_subspace(self, subspace: SubspaceRows) -> None:
         """Replace B, and project the own tasks on it: F = W'B."""
         self.kernel.put_directions(subspace.rows, subspace.values)
-
-    def stored_numbers(
-        self, k: int, features: NDArray[np.intp], tasks: NDArray[np.int64]
-    ) -> Floats:
-        """Number k of pairs, of some features and tasks."""
-        lanes = np.tile(np.eye(self.pair_store.width)[k], (self.n_tasks, 1))
-        block: Any = stored_columns(self.pair_store, lanes).tocsr()[features][:, tasks]
-        return np.asarray(block.toarray())
 
     def _side(self) -> int:
         """Return which of the two sides of the subspace is in use, 0 or 1."""

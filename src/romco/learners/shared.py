@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
@@ -21,19 +20,6 @@ OWN = PerPair("personal", "personal_keys")
 DENSE = 2**21  # numbers up to which an array beats a table of the pairs that occurred
 
 PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
-
-
-def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
-    """Return the stored pairs as (d, m): numbers of a pair weighted by its task's ``lanes``.
-
-    ``lanes`` is (m, k), for the first k numbers of a pair.
-    """
-    from scipy.sparse import csc_array  # here, so that `import romco` stays fast
-
-    arrays = store.arrays()
-    task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
-    numbers = (values[:, : lanes.shape[1]] * lanes[task]).sum(axis=1)
-    return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
 class PairLearner(Decomposed, CompiledLearner):
@@ -56,6 +42,14 @@ class PairLearner(Decomposed, CompiledLearner):
         """The numbers of each task and feature."""
         return self.stores["personal"]
 
+    def pair_numbers(self, k: int) -> "csc_array":
+        """Return number k of each stored pair (d, m)."""
+        from scipy.sparse import csc_array  # here, so that `import romco` stays fast
+
+        arrays = self.pair_store.arrays()
+        task, feature, values = stored_pairs(arrays["personal"], arrays.get("personal_keys"))
+        return csc_array((values[:, k], (feature, task)), shape=(self.n_features, self.n_tasks))
+
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
         for name in self.task_axes or ():
@@ -75,7 +69,7 @@ class SharedAndPersonal(PairLearner):
         return u.copy(), np.ones((self.n_tasks, 1))
 
     def personal_sparse(self) -> "csc_array":
-        return stored_columns(self.pair_store, np.ones((self.n_tasks, 1)))
+        return self.pair_numbers(0)
 
 
 class PassiveAggressiveShared(SharedAndPersonal):
