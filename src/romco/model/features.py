@@ -56,6 +56,7 @@ class Features:
 
     width: int  # columns in use
     known: Set[Id] = frozenset()  # names with a column, where names are stored
+    cells: CellEncoder | None = None  # reads columns by name, where rows have such
 
     def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return rows of numbers (n, d), as an array or sparse.
@@ -162,7 +163,8 @@ class NamedFeatures(Features):
 
     def __init__(self) -> None:
         self._column: New = {}  # of each name; none where names are hashed
-        self._of_lexicon, self.cells = LexiconColumns(), CellEncoder()
+        self._of_lexicon = LexiconColumns()
+        self.cells: CellEncoder = CellEncoder()
 
     def read(self, rows: Any, new: New | None = None) -> Matrix:
         """Return sparse rows; the schema takes up their columns if they are to be learned."""

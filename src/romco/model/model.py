@@ -177,19 +177,15 @@ class Model:
         >>> model.schema.kinds
         {'town': 'category', 'age': 'number'}
         """
-        cells = getattr(self.features, "cells", None)
-        schema = None
-        if cells is not None:
-            schema = cells.schema
-        if schema is None:
+        cells = self.features.cells
+        if cells is None or cells.schema is None:
             return Schema.from_session(self.session)
-        return schema
+        return cells.schema
 
     @schema.setter
     def schema(self, schema: Schema | None) -> None:
-        cells = getattr(self.features, "cells", None)
-        if cells is not None:
-            cells.schema = schema
+        if self.features.cells is not None:
+            self.features.cells.schema = schema
         elif schema is not None:
             self.session["schema"] = schema.to_json()
 
@@ -526,7 +522,10 @@ class Model:
 
     def state(self, copy: bool = True) -> dict[str, Any]:
         """Return JSON-able values, and NumPy arrays ``"arrays"``: live ones if not a ``copy``."""
-        own = {"notes": self.notes, "session": self._session()}
+        session = self.session
+        if self.schema is not None:
+            session = {**session, "schema": self.schema.to_json()}
+        own = {"notes": self.notes, "session": session}
         if self.labels is not None:
             own["asking"] = self.labels.state()
         return self.engine.state(copy) | own
@@ -553,12 +552,6 @@ class Model:
         if isinstance(made.features, Names):
             made._new_features["names"] = []
         return made
-
-    def _session(self) -> dict[str, Any]:
-        """Return what the program must know to go on, with the schema."""
-        if self.schema is None:
-            return self.session
-        return {**self.session, "schema": self.schema.to_json()}
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)
