@@ -195,16 +195,14 @@ class Engine(Step):
         with Hold(self.locks.step):
             if not isinstance(self.learner, GivesIntervals):
                 raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
-            round = self._round_with_room(read_unlabelled(self, rows, unseen=True))
-            learner = self.learner  # perhaps a larger one
-            assert isinstance(learner, GivesIntervals)
-            return learner.intervals(round, level, frozen=not self.live)
+            learner, round = self._with_room(read_unlabelled(self, rows, unseen=True))
+            bounds: Floats = learner.intervals(round, level, frozen=not self.live)
+            return bounds
 
     def posterior(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return means and standard deviations of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            round = self._round_with_room(read_unlabelled(self, rows, unseen=True))
-            learner = self.learner  # perhaps a larger one
+            learner, round = self._with_room(read_unlabelled(self, rows, unseen=True))
             if not isinstance(learner, GivesPosteriors):
                 raise ValueError(
                     f"{learner.name} has no standard deviations: romco-auto has them, of numbers "
@@ -287,19 +285,17 @@ class Engine(Step):
             return None
         context = None
         if isinstance(self.learner, LearnsDelayed):
-            round = self._round_with_room(batch)
-            learner = self.learner  # perhaps a larger one
-            assert isinstance(learner, LearnsDelayed)
+            learner, round = self._with_room(batch)
             context = learner.prediction_context(round)
         if self.history is None:
             return context
         assert isinstance(self.features, NamedFeatures)
         return self.history.context(batch.ids, self.features.encode(x, False), context)
 
-    def _round_with_room(self, batch: UnlabelledBatch) -> Round:
-        """Return rows as a round in which task -1 is the next task.
+    def _with_room(self, batch: UnlabelledBatch) -> tuple[Any, Round]:
+        """Return the learner, and rows as a round in which task -1 is the next task.
 
-        There is room for it, and for some features that no event had.
+        It has room for that task, and for some features that no event had.
         """
         task = self.tasks.numbers(batch.ids)
         width = int(row_widths(batch.matrix).max(initial=0))
@@ -307,7 +303,7 @@ class Engine(Step):
         if (task < 0).any():
             self.make_room(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)
-        return as_round(self.learner, batch.matrix, task, offset=batch.offset)
+        return self.learner, as_round(self.learner, batch.matrix, task, offset=batch.offset)
 
     # Learning
 
@@ -609,13 +605,12 @@ class Engine(Step):
                 raise ValueError(f"expected event counts of {learner.n_tasks} tasks")
             if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
                 raise ValueError(f"no task has the event count {counts.min()} or {counts.max()}")
-        owners, m = made.counts, learner.n_tasks
-        of_features, of_classes = owners.feature_owners, owners.class_owners
-        of_features = _read_owners(arrays.get(FEATURE_OWNERS), of_features, learner.n_features, m)
-        of_classes = _read_owners(arrays.get(CLASS_OWNERS), of_classes, learner.answers, m)
+        new, d, m, k = made.counts, learner.n_features, learner.n_tasks, learner.answers
+        of_features = _read_owners(arrays.get(FEATURE_OWNERS), new.feature_owners, d, m)
+        of_classes = _read_owners(arrays.get(CLASS_OWNERS), new.class_owners, k, m)
         counts = EventCounts(seen.copy(), since.copy(), events, of_features, of_classes)
         made.body = Body(learner, counts)
-        width, d = fixed_width(features), learner.n_features
+        width = fixed_width(features)
         if len(state["tasks"]) > learner.n_tasks or features.width > d or (width or d) != d:
             raise ValueError("the tasks or features named do not fit the learner's size")
         return made
