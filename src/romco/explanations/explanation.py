@@ -16,10 +16,10 @@ from scipy.sparse import csc_array, csr_array
 from romco.choosing import Chooser, ChooserExplanation
 from romco.explanations.curves import NO_CURVES, Curves, read_curves
 from romco.explanations.effects import rows_of_columns
-from romco.explanations.text import EFFECT, Explanation, TaskInsight, describe_rank, pairs
+from romco.explanations.text import EFFECT, KINDS, Explanation, TaskInsight, describe_rank, pairs
 from romco.labels.audit import Audit
 from romco.learners import Learner
-from romco.learners.auto import KINDS, BaseAuto
+from romco.learners.auto import BaseAuto
 from romco.learners.capabilities import Decomposed, column_lengths, spectrum
 from romco.learners.classes import Classes
 from romco.model import Model
@@ -274,8 +274,7 @@ class ModelReader:
         self.evidence = learner.difference()
         if self.evidence is not None:
             self.evidence = self.evidence[self.numbers]
-        kinds = np.array(KINDS)[self.different.astype(int)].tolist()
-        self.kinds = learner.kinds_of(self.numbers) or kinds
+        self.kinds = np.array(KINDS)[self.different.astype(int)].tolist()
 
     def _groups(self) -> list[int] | None:
         """Return the group of each task, where they are few and the learner has groups."""

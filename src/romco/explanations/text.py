@@ -11,13 +11,12 @@ import numpy as np
 
 from romco.explanations.curves import Cross, Curve, map_labels
 from romco.kernels.step import PERSONAL_CHECK_EVENTS
-from romco.learners.auto import KINDS
 from romco.presentation.charts import Line, bars, curve_chart, heat_map
 from romco.presentation.page import STYLE, document, fold, heading, items, paragraph
 from romco.presentation.screen import inert, quantity, spell_number
 from romco.presentation.tables import Table, as_html, as_text, mark_best
 
-ALIKE, DIFFERENT = KINDS
+KINDS = ALIKE, DIFFERENT = "like the others", "different"
 MAX_NAMES = 8  # of a kind or a group in a sentence
 MAX_ROWS = 20
 MAX_PAGE_TASKS = 1000

@@ -94,7 +94,6 @@ SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first compute
 SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
 SUBSPACE_PAIRS = 200.0  # pairs of task and feature that each event between them may cost
 LATER = 1e300  # events that no stream will see: a shard computes no subspace by itself
-KINDS = ("like the others", "different")
 
 
 def _belief(name: str, prior: float) -> Belief:
@@ -437,10 +436,6 @@ class BaseAuto(PairLearner):
         evidence = self.difference()
         typical = max(0.0, float(np.median(evidence)))
         return np.flatnonzero(evidence >= sure + FAR_FROM_TYPICAL * typical)
-
-    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Return whether each of some tasks is like the others or different."""
-        return [KINDS[int(k)] for k in np.isin(tasks, self.personal_tasks())]
 
     def similarity(self) -> Floats:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""

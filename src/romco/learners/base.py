@@ -170,10 +170,6 @@ class Learner(ABC):
         """Evidence (m,) that each task differs from the others, as log-odds."""
         return None
 
-    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str] | None:
-        """The kind of each of some tasks, by their numbers."""
-        return None
-
     def groups(self) -> NDArray[np.int64] | None:
         """A group of similar tasks for each task (m,); may cost the square of their number."""
         return None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.classes import ClassesKernel, Member, PairsKernel, RestKernel
 from romco.kernels.auto.stacking import ConditionalLogit
-from romco.learners.auto import KINDS, Auto, BaseAuto
+from romco.learners.auto import Auto, BaseAuto
 from romco.learners.averaging import mean_of
 from romco.learners.base import (
     Arrays,
@@ -414,10 +414,6 @@ class Classes(CompiledLearner):
         if not known:
             return None
         return np.asarray(np.sum(known, axis=0) / max(1, self.answers - 1))
-
-    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Return whether each of some tasks is like the others or different."""
-        return [KINDS[int(own)] for own in np.isin(tasks, self.personal_tasks())]
 
     def frozen_classes(self) -> FrozenClasses:
         """Return all numbers of ``predict_frozen``, for an export; ValueError if not possible."""
