@@ -201,7 +201,7 @@ def test_from_the_eleventh_class_on_there_is_no_pair():
     np.testing.assert_array_equal(restored.predict(stream.events), wider.predict(stream.events))
     assert wider.weights().shape == (D, M, 14)
     wider.forget_task(1)
-    assert set(wider.personal_tasks()) <= set(range(M))
+    assert wider.personal_tasks().tolist() == []
     with pytest.raises(ValueError, match="31 classes: romco-auto tells at most 30 apart by pairs"):
         made(classes=31, form="pairs")
 

@@ -129,7 +129,7 @@ def average(
     first.kernel.others_change()
     averaged = states[0] | averaged_pairs("personal", states, shares)
     averaged |= averaged_pairs("curves", states, shares)
-    if rounds and first.answers == 0:  # of numbers
+    if rounds and first.answers == 0:  # numbers: means of all rows at once
         last = np.zeros(len(shares))
         last[-1] = 1.0
         of_given = states[-1] | averaged_pairs("personal", states, last)

@@ -265,7 +265,7 @@ def linear_predictor(learner: LinearLearner) -> FrozenPredictor:
         intercepts=np.zeros(rank + 1),
         weights=np.ones(rank + 1),
         covariance=np.zeros((rank + 1, rank + 1)),
-        units=np.tile([0.0, UNBOUNDED, 1.0, 0.0], (learner.n_features, 1)),  # as they are
+        units=np.tile([0.0, UNBOUNDED, 1.0, 0.0], (learner.n_features, 1)),  # values as they are
         features=Table(tuple(directions), left),
         tasks=Table((weight, *factors), np.column_stack([_intercepts(learner), right])),
         new_task=None,

@@ -616,11 +616,11 @@ class AutoSoftmax(CompiledLearner):
         """
         a, K = self._arrays, self.answers
         parts = np.zeros((2, len(u), K))
-        at = np.flatnonzero(self._columns("order") == 0.0)
+        at = self._lines()
         n = len(at)
-        progress = dict(zip(PROGRESS_FIELDS, a["progress"], strict=True))
-        if n == 0 or n > len(a["line_factor"]) or not progress["solution"]:
+        if n == 0:
             return parts[0], parts[1]
+        progress = dict(zip(PROGRESS_FIELDS, a["progress"], strict=True))
         counts, seen = a["counts"][task, :K], self.class_events
         classes = np.arange(K, dtype=np.int32)
         means = a["sums"][:K, at] / (seen + CLASS_PRIOR_EVENTS)[:, None]

@@ -178,9 +178,9 @@ class Model:
         {'town': 'category', 'age': 'number'}
         """
         cells = self.features.cells
-        if cells is None or cells.schema is None:
-            return Schema.from_session(self.session)
-        return cells.schema
+        if cells is not None and (schema := cells.schema) is not None:
+            return schema
+        return Schema.from_session(self.session)
 
     @schema.setter
     def schema(self, schema: Schema | None) -> None:
