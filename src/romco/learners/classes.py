@@ -13,6 +13,7 @@ from romco.learners.auto import Auto, BaseAuto
 from romco.learners.averaging import mean_of
 from romco.learners.base import (
     Arrays,
+    Axes,
     CompiledLearner,
     Learner,
     add_prefix,
@@ -288,10 +289,8 @@ class Classes(CompiledLearner):
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()
-        for member in self._members:
-            forget(member, task)
-        if self._many is not None:
-            self._many.forget_task(task)
+        for part in self._parts().values():
+            forget(part, task)
 
     def posterior(self, round: Round, frozen: bool = False) -> tuple[Floats, Floats]:
         """Return means and standard deviations (n, K) of each class's log-odds against the rest.
@@ -339,22 +338,23 @@ class Classes(CompiledLearner):
             lines += [line.of_member(AT_ONCE) for line in self._many.sharing()]
         return tuple(lines)
 
-    def _parts(self) -> list[CompiledLearner]:
-        """Return all learners within."""
-        if self._many is None:
-            return self.members()
-        return [*self._members, self._many]
+    def _parts(self) -> dict[str, CompiledLearner]:
+        """Return all learners within, by the prefix of their arrays."""
+        parts = {f"{n}.": member for n, member in enumerate(self._members)}
+        if self._many is not None:
+            parts[AT_ONCE] = self._many
+        return parts
 
     def become_shard(self) -> None:
-        for part in self._parts():
+        for part in self._parts().values():
             part.become_shard()
 
     @property
     def is_shard(self) -> bool:
-        return any(part.is_shard for part in self._parts())
+        return any(part.is_shard for part in self._parts().values())
 
     def settle_after_merge(self, rows: NDArray[np.int32]) -> bool:
-        changed = [part.settle_after_merge(rows) for part in self._parts()]
+        changed = [part.settle_after_merge(rows) for part in self._parts().values()]
         return any(changed)
 
     # In several orders
@@ -457,17 +457,13 @@ class Classes(CompiledLearner):
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
 
-    def _add_task_axes(self, prefix: str, part: CompiledLearner) -> None:
-        self.task_axes = {**(self.task_axes or {}), **add_prefix(prefix, part.task_axes or {})}
-
     def _link(self) -> None:
         """Make the kernel of the present members."""
         self._lines = None
-        self.task_axes = {}
-        for n, member in enumerate(self._members):
-            self._add_task_axes(f"{n}.", member)
-        if self._many is not None:
-            self._add_task_axes(AT_ONCE, self._many)
+        axes: dict[str, Axes] = {}
+        for prefix, part in self._parts().items():
+            axes |= add_prefix(prefix, part.task_axes or {})
+        self.task_axes = axes
         if self._many is not None and self.form == "softmax":
             self.kernel = self._many.kernel
             return
