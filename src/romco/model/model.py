@@ -212,14 +212,13 @@ class Model:
         if type(task) is list:
             (x,), (task,), *_ = self._unlabelled([x], task)
         engine, classes = self.engine, self.classes
-        two = isinstance(engine.target, TwoClasses)
         if engine.target.kind == "number":
             raise ValueError("a number has no probability: use intervals")
         if id is not None:
             margin = self._predict_one_pending(x, task, id, offset)
         else:
             margin = engine.margin_one(x, task, offset)
-        if not two:
+        if not isinstance(engine.target, TwoClasses):
             probabilities = engine.probability_of(np.asarray(margin)[None])[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
         positive = engine.scale.probability_of_one(margin)
