@@ -89,6 +89,7 @@ DIFFERENT_LOG_ODDS = np.log(1e4)  # evidence from which on a task is called diff
 FAR_FROM_TYPICAL = 3.0  # evidence of the median task that a different one has besides
 CLOSED = -2.0  # in ``frequent``: a place that no feature may have
 FUNCTION_NUMBERS = 2**31  # from which on a number in ``frequent`` is that of a function
+ALIKE = 0.3  # similarity from which on tasks are one group
 DRIFTS = 0.4  # how likely it must be before it is reported
 SUBSPACE_FIRST_EVENTS = 32.0  # events before the low-rank part is first computed
 SUBSPACE_GROWTH = 1.05  # of the events between two computations in shards: at most barriers
@@ -431,11 +432,11 @@ class BaseAuto(PairLearner):
         """
         return self.field("tasks", "evidence")
 
-    def personal_tasks(self, sure: float = DIFFERENT_LOG_ODDS) -> NDArray[np.int64]:
+    def personal_tasks(self) -> NDArray[np.int64]:
         """Return the tasks that surely differ from the others, and far more than most tasks do."""
         evidence = self.difference()
         typical = max(0.0, float(np.median(evidence)))
-        return np.flatnonzero(evidence >= sure + FAR_FROM_TYPICAL * typical)
+        return np.flatnonzero(evidence >= DIFFERENT_LOG_ODDS + FAR_FROM_TYPICAL * typical)
 
     def similarity(self) -> Floats:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
@@ -446,8 +447,8 @@ class BaseAuto(PairLearner):
         np.fill_diagonal(cosine, 1.0)
         return cosine
 
-    def groups(self, alike: float = 0.3) -> NDArray[np.int64]:
-        """A group number for each task (m,): joined while similar by ``alike`` on average.
+    def groups(self) -> NDArray[np.int64]:
+        """A group number for each task (m,): joined while similar by ``ALIKE`` on average.
 
         Each task is alone where it is not sure that tasks differ at all.
         """
@@ -458,7 +459,7 @@ class BaseAuto(PairLearner):
             return np.arange(self.n_tasks)
         distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)
         tree = linkage(distance, method="average")
-        return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
+        return fcluster(tree, 1.0 - ALIKE, criterion="distance").astype(np.int64) - 1
 
     def drift(self) -> float:
         """Return the mean probability over the last events that the moment predicts better."""

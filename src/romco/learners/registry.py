@@ -36,8 +36,7 @@ class Method:
     def __call__(self, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
         """A new learner of this kind, under this name."""
         complete = self.complete(parameters)
-        given = {**self.fixed, **self.defaults, **parameters}
-        learner = self.make(n_features, n_tasks, **given)
+        learner = self.make(n_features, n_tasks, **self.fixed, **complete)
         learner.name, learner.parameters = self.name, complete
         return learner
 
