@@ -325,7 +325,6 @@ def _squares(x: Features) -> Floats:
 
 
 Models = Literal["unique", "global"]
-Kept = tuple[Floats, Floats, Floats]
 
 
 class NumberLearner(ModelLearner):
@@ -340,7 +339,7 @@ class NumberLearner(ModelLearner):
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
-    def _keep_all(self, models: Models, **others: Floats) -> Kept:
+    def _keep_all(self, models: Models, **others: Floats) -> tuple[Floats, Floats, Floats]:
         """Return ``w``, ``b`` and ``clock``; keep them and the others."""
         b, clock = np.zeros(1 if models == "global" else self.n_tasks), np.zeros(4)
         return self._keep(models, b=b, clock=clock, **others), b, clock

@@ -244,7 +244,6 @@ class ClassWeights(Line):
         self.owner, self.arrays = owner, arrays
         means = [2 * v * classes + k for v in range(vectors) for k in range(classes)]
         self.parts = tuple(Belief(mean, mean + classes) for mean in means)
-        self.columns = _first_columns(self.name, self.parts)
 
 
 class PerPair(Line):
