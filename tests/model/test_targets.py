@@ -326,3 +326,13 @@ def test_a_label_that_may_be_mistyped_is_named(way):
     with pytest.warns(UserWarning, match="label 'No' occurs once in 400 rows, in row 399"):
         getattr(model, way)(rows, iter(labels), ["t"] * 400)
     assert len(model.classes) == 3
+
+
+@pytest.mark.parametrize("labels", ["", "a", "ab", "abc"])
+def test_no_rows_of_classes_have_no_predictions(labels):
+    model = romco.Model(target="classes")
+    for label in labels:
+        model.learn([{"x": 1.0}], [label], ["ann"])
+    assert model.margins([], []).shape == (0, max(2, len(labels)))
+    assert model.predict_proba([], []).shape == (0, len(labels))
+    assert model.predict([], []).tolist() == []

@@ -152,7 +152,9 @@ def predict(
     offset: Floats | None = None,
     live: bool = False,
 ) -> Floats:
-    """Return margins (n,); columns that the learner does not have yet weigh nothing."""
+    """Return margins (n,), of many classes (n, K); columns that it does not have weigh nothing."""
+    if not len(task) and learner.answers > 1:
+        return np.empty((0, learner.answers))
     if not len(task):
         return np.empty(0)
     round = as_round(learner, rows, task, offset=offset)

@@ -261,7 +261,6 @@ class Engine(Step):
         if named.any() and not named.all():  # any number does for the others
             numbers = np.maximum(task, 0)
             margins[named] = predict(self.learner, rows, numbers, offset, self.live)[named]
-        self.target.hide(margins, {})
         if self.target.sign == 1.0:
             return margins
         return -margins

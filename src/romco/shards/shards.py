@@ -1,7 +1,7 @@
 """A model in shards: the methods of ``Model``, with tasks spread over several learners."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -574,7 +574,8 @@ class Shards(Closable):
                 before = labels.sign
             answers = self._learn(batch, codes)
             if labels.kind == "classes":
-                return self._of_classes(answers.margins, batch.since)
+                labels.hide(answers.margins, batch.since)
+                return self._of_classes(answers.margins)
             return _with_sign(answers, labels.user_margins(np.ones(len(codes)), batch.y, before))
 
     def forget(self, task: Any) -> None:
@@ -716,7 +717,7 @@ class Shards(Closable):
             batch.put_all(indices, self.coordinator.engine.call_each(Shard.answers, arguments))
             answers = Predictions(batch.margins, batch.probabilities)
             if self.target.kind == "classes":
-                return self._of_classes(batch.margins, {})
+                return self._of_classes(batch.margins)
             return _with_sign(answers, np.full(len(codes), self.target.sign))
 
     def _share(self, rows: Rows, codes: NDArray[np.int64]) -> SharedBatch:
@@ -724,9 +725,8 @@ class Shards(Closable):
         margins = self.target.allocate(len(codes), n_classes)
         return SharedBatch(rows, codes, self._tasks.names, self._tasks.version, margins)
 
-    def _of_classes(self, margins: Floats, since: Mapping[Id, int]) -> Predictions:
+    def _of_classes(self, margins: Floats) -> Predictions:
         """Return log-probabilities of many classes, and the probabilities of those known."""
-        self.target.hide(margins, since)
         return Predictions(margins, self.target.probabilities(margins, self._front.engine.scale))
 
     def _owner(self, task: Any) -> int:
