@@ -623,11 +623,8 @@ class Auto:
 
 def exceeds(S, ratio):
     """Whether a covariance is larger than the prior one, I, so that events cannot be reweighed."""
-    try:
-        roots = np.diag(np.linalg.cholesky(ratio * np.eye(len(S)) - (ratio - 1) * S))
-    except np.linalg.LinAlgError:
-        return True
-    return bool((roots**2 <= 0.999 * min(1, ratio)).any())
+    weighed = ratio * np.eye(len(S)) - (ratio - 1) * S
+    return bool(np.linalg.eigvalsh(weighed)[0] <= 0.999 * min(1, ratio))
 
 
 class AutoNumber(Auto):

@@ -334,6 +334,8 @@ cdef class Covariances:
         With the prior covariance D and what is spent of it, C,
 
             A = D + (ratio - 1) C,   C <- ratio C A^-1 D,   w <- ratio D A^-1 w
+
+        The least eigenvalue of A tells, so that the order of columns does not matter.
         """
         cdef Py_ssize_t k, i, n = self.count, width = n + 1
         cdef double* A = self.matrices.data
@@ -342,12 +344,16 @@ cdef class Covariances:
         cdef double prior, old, new, least = 0.999 * min(1.0, ratio) * min(1.0, self.prior)
         for k in range(n):
             for i in range(n):
-                A[k * n + i] = (ratio - 1.0) * self.spent[k, i]
-                X[k * width + i] = self.spent[k, i]
+                A[k * n + i] = X[k * n + i] = (ratio - 1.0) * self.spent[k, i]
             A[k * n + k] += self.prior if k else 1.0
-            X[k * width + n] = self.mean_of(k)[0]
-        if cholesky(n, A, n, A, n, least, roots) < n:
+            X[k * n + k] = A[k * n + k] - least
+        if cholesky(n, X, n, X, n, 0.0, roots) < n:
             return False
+        cholesky(n, A, n, A, n, 0.0, roots)
+        for k in range(n):
+            for i in range(n):
+                X[k * width + i] = self.spent[k, i]
+            X[k * width + n] = self.mean_of(k)[0]
         solve(n, A, roots, width, X)
         for k in range(n):
             prior = self.prior if k else 1.0
