@@ -1,9 +1,10 @@
+import random
 from functools import partial
 
 import pandas as pd
 import polars as pl
 import pytest
-from river import checks, compose, evaluate, metrics, preprocessing
+from river import checks, compose, datasets, evaluate, metrics, preprocessing
 from river.checks.common import check_shuffle_features_no_impact
 
 import romco
@@ -37,6 +38,16 @@ def test_river_checks(model, check):
     if getattr(check, "func", None) is check_shuffle_features_no_impact:
         check = partial(check.func, dataset=list(check.keywords["dataset"]))
     check(model.clone())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 13])
+def test_numbers_do_not_depend_on_the_order_of_names(seed):
+    order, model, other = random.Random(seed), ROMCORegressor(), ROMCORegressor()
+    for x, y in datasets.TrumpApproval().take(20):
+        shuffled = dict(order.sample(list(x.items()), len(x)))
+        assert other.predict_one(shuffled) == pytest.approx(model.predict_one(x), rel=1e-6)
+        model.learn_one(x, y)
+        other.learn_one(shuffled, y)
 
 
 def test_same_margins_as_the_bare_learner():
